@@ -1,0 +1,83 @@
+# Holdfast's commands. `make` alone lists them.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+# The version that writes the lock files; it is installed for the occasion and thrown away.
+UV ?= uv>=0.9,<1
+# Extra words for the command at hand: make test ARGS="-n0 -k budget", make lock ARGS=--upgrade
+ARGS ?=
+
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+LOCKED := $(VENV)/.locked
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help setup demo test check lint types format lock clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED) ## Create .venv with the locked packages and this project; does nothing when it is up to date
+
+# Your pip configuration and environment apply as they are: index, proxy, certificates, cache.
+$(LOCKED): requirements/dev.txt
+	@test -n "$(PYTHON)" || { echo "setup: no python3.11 or python3 on the PATH" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "setup: Python 3.11 or newer is needed; say which with make PYTHON=..." >&2; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 \
+		|| { echo "setup: creating $(VENV)"; "$(PYTHON)" -m venv --clear $(VENV); }
+	@echo "setup: installing the locked packages (under a minute the first time)"
+	@$(PY) -m pip install -qq --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@echo "setup: installing holdfast itself, editable"
+	@$(PY) -m pip install -qq --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "setup: ready"
+
+demo: setup ## Run the support-triage example from start to end
+	@$(PY) -m examples.support_triage.demo $(ARGS)
+
+test: setup ## Run the tests
+	@$(PY) -m pytest $(ARGS)
+
+check: lint types test ## Everything a change must pass: lint, types, tests
+
+lint: setup ## Check style and formatting without changing anything
+	@echo "lint: ruff check"
+	@$(PY) -m ruff check
+	@echo "lint: ruff format --check"
+	@$(PY) -m ruff format --check
+
+types: setup ## Check the types of src, strictly
+	@echo "types: mypy --strict src"
+	@$(PY) -m mypy --strict src
+
+format: setup ## Format the code and apply the safe fixes
+	@$(PY) -m ruff check --fix-only
+	@$(PY) -m ruff format
+
+COMPILE = "$$scratch/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions that still fit
+	@echo "lock: installing the compiler in a scratch environment"
+	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	"$(PYTHON)" -m venv "$$scratch"; \
+	"$$scratch/bin/python" -m pip install -qq "$(UV)"; \
+	echo "lock: requirements/build.txt, what builds the project"; \
+	"$(PYTHON)" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(COMPILE) - --output-file requirements/build.txt >/dev/null; \
+	echo "lock: requirements/run.txt, what holdfast needs to run"; \
+	$(COMPILE) pyproject.toml --output-file requirements/run.txt >/dev/null; \
+	echo "lock: requirements/dev.txt, both of these and the test tools"; \
+	$(COMPILE) pyproject.toml requirements/build.txt --extra testing --extra dev \
+		--constraint requirements/run.txt --output-file requirements/dev.txt >/dev/null
+
+clean: ## Remove .venv, caches and build output
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

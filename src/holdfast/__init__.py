@@ -1,0 +1,1 @@
+"""Holdfast: durable execution for agents and workflows."""

@@ -1,0 +1,265 @@
+"""What can be asked of a run: imperative, complete, decided by core.decide or refused there.
+
+Never here: a rule. Whoever executes steps puts itself into `Worker`, so that what becomes ready can start at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.payload import NULL, Payload
+from holdfast.core.policies import ErrorRecord
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """A session that may start up to `slots` steps in this commit."""
+
+    session: SessionId
+    slots: int
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A wish."""
+
+
+class StartRun(Command, frozen=True):
+    run: RunId
+    tenant: str
+    input: Payload
+    input_digest: str
+    limit_nanousd: int | None = None
+    key: str | None = None
+    by: str | None = None
+    price_fingerprint: str | None = None
+
+
+class Look(Command, frozen=True):
+    """See whether anything is due, lost or startable. `dead` are sessions known to be dead."""
+
+    dead: frozenset[SessionId] = frozenset()
+
+
+class PauseRun(Command, frozen=True):
+    by: str | None = None
+
+
+class ResumeRun(Command, frozen=True):
+    by: str | None = None
+
+
+class CancelRun(Command, frozen=True):
+    reason: str = "cancelled"
+    by: str | None = None
+
+
+class RaiseLimit(Command, frozen=True):
+    """Extend `limit` (`cost`, `steps`, `tokens`, `active`, `lifespan`) to `value`, answering its gate if one is open."""
+
+    limit: str
+    value: int
+    by: str | None = None
+
+
+class MigrateRun(Command, frozen=True):
+    """Move the run to the graph that the command is decided with."""
+
+    by: str | None = None
+
+
+class SendSignal(Command, frozen=True):
+    name: str
+    data: Payload = NULL
+    by: str | None = None
+
+
+class DecideGate(Command, frozen=True):
+    """Answer a gate. `shown_hash`, where given, is what the person saw; `data` is the gate's form, None for none given."""
+
+    gate: GateId
+    decision: str
+    data: dict[str, Any] | None = None
+    by: str | None = None
+    reason: str | None = None
+    shown_hash: str | None = None
+
+
+class JudgeGuards(Command, frozen=True):
+    """The verdicts of guards: (step, target or None, guard, allowed, reason, error)."""
+
+    verdicts: tuple[Verdict, ...]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a guard said. `error` where it broke instead of answering."""
+
+    step: StepId
+    target: NodeName | None
+    guard: str
+    allowed: bool
+    reason: str | None = None
+    error: ErrorRecord | None = None
+
+
+class ReconcileCall(Command, frozen=True):
+    """Say what a model call in doubt really cost."""
+
+    call: CallId
+    cost_nanousd: int
+    by: str | None = None
+
+
+# --- From inside an attempt: fenced by (step, attempt) -----------------------------------------------------------------
+
+
+class Value(msgspec.Struct, frozen=True):
+    """Something a step looked at, to be recorded with its next commit."""
+
+    path: Path
+    kind: str
+    value: Any
+
+
+class AttemptCommand(Command, frozen=True):
+    """Refused with StaleAttempt when `attempt` is not the step's current one."""
+
+    step: StepId
+    attempt: int
+
+
+class CompleteStep(AttemptCommand, frozen=True):
+    output: Payload
+    decisions: tuple[str, ...] | None = None
+    values: tuple[Value, ...] = ()
+
+
+class FailAttempt(AttemptCommand, frozen=True):
+    """`path` is the operation whose error escaped the handler, which a retry reopens."""
+
+    error: ErrorRecord
+    path: Path | None = None
+    values: tuple[Value, ...] = ()
+
+
+class SuspendStep(AttemptCommand, frozen=True):
+    values: tuple[Value, ...] = ()
+
+
+class HoldModelCall(AttemptCommand, frozen=True):
+    """Set `hold_nanousd` aside for a call that may use up to `tokens` tokens."""
+
+    path: Path
+    model: str
+    args_hash: str
+    hold_nanousd: int
+    tokens: int
+    values: tuple[Value, ...] = ()
+
+
+class IntendEffect(AttemptCommand, frozen=True):
+    """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`."""
+
+    path: Path
+    tool: str
+    policy: str
+    args_hash: str
+    request: Payload
+    key: EffectKey | None = None
+    settles_within_s: float | None = None
+    compensation: str | None = None
+    compensates: CallId | None = None
+    values: tuple[Value, ...] = ()
+
+
+class DenyToolCall(AttemptCommand, frozen=True):
+    path: Path
+    tool: str
+    args_hash: str
+    error: ErrorRecord
+    values: tuple[Value, ...] = ()
+
+
+class StartTimer(AttemptCommand, frozen=True):
+    path: Path
+    args_hash: str
+    wait_ms: int
+    values: tuple[Value, ...] = ()
+
+
+class AwaitSignal(AttemptCommand, frozen=True):
+    path: Path
+    name: str
+    args_hash: str
+    timeout_ms: int | None = None
+    values: tuple[Value, ...] = ()
+
+
+class OpenGate(AttemptCommand, frozen=True):
+    """Ask a person. With `completes_step` the answer is the step's outcome (a human_gate node)."""
+
+    path: Path
+    reason: str
+    args_hash: str
+    shown: Payload
+    shown_hash: str
+    allowed: tuple[str, ...]
+    form: dict[str, Any] | None = None
+    filled: Payload = NULL
+    reviewers: tuple[str, ...] = ()
+    four_eyes: bool = False
+    timeout_ms: int | None = None
+    remind_every_ms: int | None = None
+    cancel_after_ms: int | None = None
+    completes_step: bool = False
+    values: tuple[Value, ...] = ()
+
+
+# --- The outcomes of calls: addressed to the call, accepted once, whatever became of the attempt ------------------------
+
+
+class CallCommand(Command, frozen=True):
+    """Refused with AlreadyClosed when the call has its outcome."""
+
+    call: CallId
+
+
+class SettleModelCall(CallCommand, frozen=True):
+    cost_nanousd: int
+    input_tokens: int
+    output_tokens: int
+    output: Payload
+
+
+class FailModelCall(CallCommand, frozen=True):
+    """The provider refused it, or it never left."""
+
+    error: ErrorRecord
+
+
+class DoubtModelCall(CallCommand, frozen=True):
+    """`output` where there is a reply, but no price can be put on it."""
+
+    error: ErrorRecord
+    output: Payload | None = None
+
+
+class CompleteEffect(CallCommand, frozen=True):
+    response: Payload
+
+
+class FailEffect(CallCommand, frozen=True):
+    error: ErrorRecord
+
+
+class ReleaseEffect(CallCommand, frozen=True):
+    """It provably never left."""
+
+
+class DoubtEffect(CallCommand, frozen=True):
+    error: ErrorRecord
+
+
+class ReopenEffect(CallCommand, frozen=True):
+    """Its policy allows another call under the same key: `verify` found nothing after the time to settle."""

@@ -1,0 +1,74 @@
+"""`decide`: what a command does to a run, as events, or why it may not. The only place that refuses.
+
+This module is the table of contents; each rule stands in the module of its subject. After every rule the run is
+followed as far as it goes by itself: loops, skips, joins, starts, limits, endings.
+
+Never here: I/O, a clock, randomness, `async`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.core import calls, commands, endings, gates, limits, look, steps, waits
+from holdfast.core.decision import Decision
+from holdfast.core.events import Event
+from holdfast.core.graph import Graph
+from holdfast.core.state import State
+from holdfast.errors import RunEnded
+
+_RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
+    commands.StartRun: steps.start_run,
+    commands.Look: look.look,
+    commands.CompleteStep: steps.complete_step,
+    commands.FailAttempt: steps.fail_attempt,
+    commands.SuspendStep: steps.suspend_step,
+    commands.JudgeGuards: steps.judge_guards,
+    commands.HoldModelCall: calls.hold_model_call,
+    commands.SettleModelCall: calls.settle_model_call,
+    commands.FailModelCall: calls.fail_model_call,
+    commands.DoubtModelCall: calls.doubt_model_call,
+    commands.ReconcileCall: calls.reconcile_call,
+    commands.IntendEffect: calls.intend_effect,
+    commands.CompleteEffect: calls.complete_effect,
+    commands.FailEffect: calls.fail_effect,
+    commands.ReleaseEffect: calls.release_effect,
+    commands.DoubtEffect: calls.doubt_effect,
+    commands.ReopenEffect: calls.reopen_effect,
+    commands.DenyToolCall: calls.deny_tool_call,
+    commands.StartTimer: waits.start_timer,
+    commands.AwaitSignal: waits.await_signal,
+    commands.SendSignal: waits.send_signal,
+    commands.OpenGate: gates.open_gate,
+    commands.DecideGate: gates.decide_gate,
+    commands.RaiseLimit: limits.raise_limit,
+    commands.PauseRun: endings.pause_run,
+    commands.ResumeRun: endings.resume_run,
+    commands.CancelRun: endings.cancel_run,
+    commands.MigrateRun: endings.migrate_run,
+}
+
+_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Look)
+"""The truth about money and effects is taken even when the run has ended; a look at it finds nothing."""
+
+
+def decide(
+    graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None
+) -> list[Event]:
+    """The events that `command` causes at `now_ms`; empty where nothing is to be done.
+
+    `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `state` is used
+    up: it comes back as the fold of the returned events, so whoever fails to append them must load it again. A refusal
+    (an error of holdfast.errors) leaves it as it was.
+    """
+    if state.ended and not isinstance(command, _AFTER_THE_END):
+        raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
+    decision = Decision(graph, state, now_ms, worker)
+    _RULES[type(command)](decision, command)
+    if not state.ended:
+        steps.follow(decision)
+        endings.end(decision)
+        if decision.ready:  # the ending begins with compensation
+            steps.follow(decision)
+    return decision.events

@@ -1,0 +1,66 @@
+"""One decision in the making: the events so far, already folded, so that the next rule sees what the last one did.
+
+Never here: a rule.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.commands import AttemptCommand, Value, Worker
+from holdfast.core.events import Event, ValueRecorded
+from holdfast.core.graph import Graph
+from holdfast.core.ids import NodeName, StepId
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import State, Step, evolve
+from holdfast.errors import RunEnded, StaleAttempt
+
+
+class Decision:
+    """What a command does. Rules check first and emit afterwards: a refusal must find the state untouched."""
+
+    __slots__ = ("events", "graph", "now_ms", "ready", "session", "slots", "state", "touched")
+
+    def __init__(self, graph: Graph, state: State, now_ms: int, worker: Worker | None) -> None:
+        self.graph = graph
+        self.state = state
+        # Store time never runs backwards within a run, whatever a clock says.
+        self.now_ms = max(now_ms, state.at_ms)
+        self.session = worker.session if worker is not None else None
+        self.slots = worker.slots if worker is not None else 0
+        self.events: list[Event] = []
+        self.touched: dict[NodeName, None] = {}
+        """Nodes about which there is news."""
+        self.ready: dict[NodeName, None] = {}
+        """Nodes that this decision found ready."""
+
+    def emit(self, event: Event) -> None:
+        evolve(self.state, event, self.now_ms)
+        self.events.append(event)
+
+    def touch(self, node: NodeName) -> None:
+        """Have the nodes after `node` looked at before the decision is done."""
+        self.touched[node] = None
+
+    def record(self, step: StepId, values: tuple[Value, ...]) -> None:
+        """Put what a step looked at before this command into its journal."""
+        for value in values:
+            self.emit(ValueRecorded(step, value.path, value.kind, value.value))
+
+    def current(self, command: AttemptCommand) -> Step:
+        """The step whose attempt sends `command`. Raises StaleAttempt if it no longer speaks for the step."""
+        step = self.state.step(command.step)
+        if self.state.ended:
+            raise RunEnded(f"Run {self.state.run} has ended ({self.state.ended}).")
+        if step is None or step.status != "active" or step.attempt != command.attempt:
+            now = "is no longer wanted" if step is None else f"is {step.status} at attempt {step.attempt}"
+            raise StaleAttempt(
+                f"Attempt {command.attempt} of step {command.step} no longer counts: the step {now}."
+                " What it did is recorded; its result is not.",
+                step=command.step,
+                attempt=command.attempt,
+            )
+        return step
+
+    def error(
+        self, node: str, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None
+    ) -> ErrorRecord:
+        return ErrorRecord(node, error_class, message, retryable, self.now_ms, tool)

@@ -1,0 +1,112 @@
+"""The rules of endings: pause, cancel, fail, compensate, complete. Failing and cancelling are phases, not moments.
+
+A run ends only when every effect has its outcome and compensation is through; money may stay in doubt beyond the end.
+Never here: a step's own failure (steps).
+"""
+
+from __future__ import annotations
+
+from holdfast.core import commands, questions
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.payload import Payload
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.readiness import edge_state
+from holdfast.core.state import Step
+from holdfast.errors import Conflict
+
+
+def pause_run(d: Decision, c: commands.PauseRun) -> None:
+    if not d.state.paused:
+        d.emit(ev.RunPaused(c.by))
+
+
+def resume_run(d: Decision, c: commands.ResumeRun) -> None:
+    if d.state.paused:
+        d.emit(ev.RunResumed(c.by))
+
+
+def cancel_run(d: Decision, c: commands.CancelRun) -> None:
+    if d.state.phase == "cancelling":
+        return
+    begin_cancelling(d, c.reason, c.by)
+
+
+def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
+    """Go on with the graph of this decision. Refused while a step is in flight whose node it does not have."""
+    state = d.state
+    missing = [name for name in state.unfinished if name not in d.graph.nodes and name != COMPENSATE]
+    if missing:
+        raise Conflict(
+            f"Run {state.run} is in {', '.join(map(repr, missing))}, which {d.graph.definition.name!r} version"
+            f" {d.graph.definition.version} does not have. Finish or cancel these steps with the old code first."
+        )
+    if state.graph_hash != d.graph.hash:
+        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, c.by))
+        for name in d.graph.order:
+            d.touch(name)
+
+
+def begin_failing(d: Decision, error: ErrorRecord) -> None:
+    if d.state.phase:
+        return
+    d.emit(ev.RunFailing(error))
+    _call_everything_off(d, "the run is failing")
+
+
+def begin_cancelling(d: Decision, reason: str, by: str | None = None) -> None:
+    d.emit(ev.RunCancelling(reason, by))
+    _call_everything_off(d, "the run is being cancelled")
+
+
+def call_off(d: Decision, step: Step, reason: str) -> None:
+    """Cancel an unfinished step. Its calls in flight keep their right to an outcome; its questions are withdrawn."""
+    d.emit(ev.StepCancelled(step.id, step.attempt, reason))
+    questions.withdraw_of_step(d, step.id, reason)
+
+
+def _call_everything_off(d: Decision, reason: str) -> None:
+    for name in list(d.state.unfinished):
+        if name != COMPENSATE:
+            call_off(d, d.state.steps[name], reason)
+    questions.withdraw_all_but_effects(d, reason)
+
+
+def end(d: Decision) -> None:
+    """End the run, if nothing is left that it must wait for."""
+    state = d.state
+    if (
+        not state.seq
+        or state.ended
+        or state.unfinished
+        or any(questions.holds_the_end(gate) for gate in state.gates.values())
+    ):
+        return
+    if any(call.kind == "effect" for call in state.calls.values()):
+        return
+    if not state.phase:
+        if not state.asked:
+            questions.withdraw_all_but_effects(d, "the run has completed")
+            ends = _ends(d)
+            d.emit(ev.RunCompleted(next(iter(ends.values()))) if len(ends) == 1 else ev.RunCompleted(parts=ends))
+        return
+    compensating = state.steps.get(COMPENSATE)
+    if state.compensable and (compensating is None or compensating.status != "completed"):
+        d.ready[COMPENSATE] = None  # decide follows it
+    elif state.phase == "failing" and state.error is not None:
+        d.emit(ev.RunFailed(state.error))
+    else:
+        d.emit(ev.RunCancelled(state.reason or "cancelled"))
+
+
+def _ends(d: Decision) -> dict[str, Payload]:
+    """The outputs of the end nodes taken: those from which nothing went on."""
+    ends: dict[str, Payload] = {}
+    for name in d.graph.order:
+        step = d.state.steps.get(name)
+        if step is None or any(edge_state(d.graph, d.state, edge) == "taken" for edge in d.graph.outgoing[name]):
+            continue
+        if step.status == "completed" or (step.status == "failed" and d.graph.nodes[name].continue_on_error):
+            ends[name] = step.output
+    return ends

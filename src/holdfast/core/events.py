@@ -1,0 +1,545 @@
+"""What can have happened in a run: immutable facts, past tense, in units. Their fold is the run's state.
+
+Never here: a rule. A field that a later version adds has a default, so that every old history still decodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
+from holdfast.core.payload import NULL, Payload
+from holdfast.core.policies import ErrorRecord
+
+
+class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """A fact in a run's history."""
+
+
+# --- The run ----------------------------------------------------------------------------------------------------------
+
+
+class RunStarted(Event, frozen=True):
+    """A run began, with everything about it that never changes afterwards; limits may be raised by later events."""
+
+    run: RunId
+    tenant: str
+    workflow: str
+    version: int
+    graph_hash: str
+    input: Payload
+    limit_nanousd: int | None
+    max_steps: int
+    max_tokens: int | None = None
+    max_active_s: float | None = None
+    max_lifespan_s: float | None = None
+    key: str | None = None
+    input_digest: str = ""
+    by: str | None = None
+    price_fingerprint: str | None = None
+
+
+class RunPaused(Event, frozen=True):
+    """A person asked that nothing new begins."""
+
+    by: str | None = None
+
+
+class RunResumed(Event, frozen=True):
+    """A person let a paused run go on."""
+
+    by: str | None = None
+
+
+class RunFailing(Event, frozen=True):
+    """The run will end failed, once every effect has an outcome and compensation is through."""
+
+    error: ErrorRecord
+
+
+class RunCancelling(Event, frozen=True):
+    """The run will end cancelled, once every effect has an outcome and compensation is through."""
+
+    reason: str
+    by: str | None = None
+
+
+class RunCompleted(Event, frozen=True):
+    """The run ended with the output of its only end node, or with `parts`, a map by end node."""
+
+    output: Payload = NULL
+    parts: dict[str, Payload] = {}
+
+
+class RunFailed(Event, frozen=True):
+    """The run ended with `error`."""
+
+    error: ErrorRecord
+
+
+class RunCancelled(Event, frozen=True):
+    """The run ended because somebody or a limit cancelled it."""
+
+    reason: str
+
+
+class RunMigrated(Event, frozen=True):
+    """A person moved the run to another definition of its workflow."""
+
+    version: int
+    graph_hash: str
+    by: str | None = None
+
+
+class LimitRaised(Event, frozen=True):
+    """A person extended a limit: `cost` (nano-dollars), `steps`, `tokens`, `active` or `lifespan` (seconds)."""
+
+    limit: str
+    value: int
+    by: str | None = None
+
+
+# --- Steps ------------------------------------------------------------------------------------------------------------
+
+
+class StepReady(Event, frozen=True):
+    """A step may start, but nobody took it in the commit that made it ready."""
+
+    step: StepId
+
+
+class StepStarted(Event, frozen=True):
+    """An attempt of a step began in a session."""
+
+    step: StepId
+    attempt: int
+    session: SessionId
+
+
+class StepSuspended(Event, frozen=True):
+    """An attempt left its step, which waits; going on will be the next attempt."""
+
+    step: StepId
+    attempt: int
+
+
+class StepCompleted(Event, frozen=True):
+    """A step has its output. `decisions` are the names that its edges are chosen by, None where all are taken."""
+
+    step: StepId
+    attempt: int
+    output: Payload
+    decisions: tuple[str, ...] | None = None
+
+
+class AttemptFailed(Event, frozen=True):
+    """An attempt ended in an error and another will follow at `retry_at_ms`, reopening the operation that failed."""
+
+    step: StepId
+    attempt: int
+    error: ErrorRecord
+    retry_at_ms: int
+    reopens: Path | None = None
+
+
+class AttemptLost(Event, frozen=True):
+    """The session of an attempt died; the attempt counts for nothing, what it had intended is in doubt."""
+
+    step: StepId
+    attempt: int
+    session: SessionId
+
+
+class StepFailed(Event, frozen=True):
+    """A step failed for good. `absorbed`: an error edge, a tolerant join or `continue_on_error` takes it from here."""
+
+    step: StepId
+    attempt: int
+    error: ErrorRecord
+    absorbed: bool = False
+
+
+class StepReplayed(Event, frozen=True):
+    """A person had a failed step tried again, with its journal and its keys."""
+
+    step: StepId
+    reopens: Path | None = None
+
+
+class StepSkipped(Event, frozen=True):
+    """A step will not happen: its join can no longer be met, or its guard denied it."""
+
+    step: StepId
+    reason: str
+
+
+class StepCancelled(Event, frozen=True):
+    """A step was called off: its run is ending, or a join that it led to was met without it."""
+
+    step: StepId
+    attempt: int
+    reason: str
+
+
+class LoopTaken(Event, frozen=True):
+    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are history from now on."""
+
+    source: StepId
+    target: NodeName
+    superseded: tuple[StepId, ...]
+
+
+class GuardAsked(Event, frozen=True):
+    """A guard must speak: about the edge from `step` to `target`, or, without `target`, about starting `step`."""
+
+    step: StepId
+    target: NodeName | None
+    guard: str
+
+
+class GuardJudged(Event, frozen=True):
+    """A guard has spoken; a transition that it denied is recorded with its reason."""
+
+    step: StepId
+    target: NodeName | None
+    guard: str
+    allowed: bool
+    reason: str | None = None
+
+
+class JoinOpened(Event, frozen=True):
+    """The first branch reached a join that does not wait for ever."""
+
+    node: NodeName
+    due_at_ms: int
+
+
+class JoinTimedOut(Event, frozen=True):
+    """A join's time was up before it was met."""
+
+    node: NodeName
+
+
+# --- Operations -------------------------------------------------------------------------------------------------------
+
+
+class ValueRecorded(Event, frozen=True):
+    """A step looked at something that will not be the same again (the clock); a replay sees this value."""
+
+    step: StepId
+    path: Path
+    kind: str
+    value: Any
+
+
+class ModelCallHeld(Event, frozen=True):
+    """Money set aside for one model call before it leaves the process: the worst case, never an estimate."""
+
+    call: CallId
+    step: StepId
+    attempt: int
+    path: Path
+    model: str
+    args_hash: str
+    hold_nanousd: int
+
+
+class HoldDeferred(Event, frozen=True):
+    """A model call waits for money that other calls of the run still hold."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    model: str
+    args_hash: str
+    needed_nanousd: int
+
+
+class ModelCallSettled(Event, frozen=True):
+    """A model call has its reply and its price; the rest of its hold is free again."""
+
+    call: CallId
+    cost_nanousd: int
+    input_tokens: int
+    output_tokens: int
+    output: Payload
+    over_bound: bool = False
+
+
+class ModelCallFailed(Event, frozen=True):
+    """A model call was refused or never left: certainly nothing was spent, so its hold is free again."""
+
+    call: CallId
+    error: ErrorRecord
+
+
+class ModelCallInDoubt(Event, frozen=True):
+    """Nobody can know what a model call cost; its whole hold counts as spent until it is reconciled."""
+
+    call: CallId
+    error: ErrorRecord
+    reopens: bool = False
+    output: Payload | None = None
+
+
+class ModelCallReconciled(Event, frozen=True):
+    """What a call in doubt had cost became known."""
+
+    call: CallId
+    cost_nanousd: int
+    by: str | None = None
+
+
+class EffectIntended(Event, frozen=True):
+    """A tool is about to be called: from here on it may have happened."""
+
+    call: CallId
+    step: StepId
+    attempt: int
+    path: Path
+    tool: str
+    policy: str
+    key: EffectKey
+    args_hash: str
+    request: Payload
+    named: bool = False
+    settles_within_s: float | None = None
+    compensation: str | None = None
+    compensates: CallId | None = None
+
+
+class EffectReused(Event, frozen=True):
+    """A step meant an effect that the run already has under the same name; it got the recorded outcome."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    tool: str
+    args_hash: str
+    key: EffectKey
+
+
+class EffectDeferred(Event, frozen=True):
+    """A step means an effect of a name that another call has in flight; it waits for that outcome."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    tool: str
+    args_hash: str
+    key: EffectKey
+
+
+class EffectCompleted(Event, frozen=True):
+    """A tool did what it was asked, and answered. `by` where a person said so."""
+
+    call: CallId
+    response: Payload
+    by: str | None = None
+
+
+class EffectFailed(Event, frozen=True):
+    """A tool did not do what it was asked: it said so, or a person did (`by`)."""
+
+    call: CallId
+    error: ErrorRecord
+    by: str | None = None
+
+
+class EffectReleased(Event, frozen=True):
+    """An intent provably never left the process; the operation is open again."""
+
+    call: CallId
+
+
+class EffectInDoubt(Event, frozen=True):
+    """Nobody can know from here whether a tool did what it was asked."""
+
+    call: CallId
+    error: ErrorRecord
+
+
+class EffectReopened(Event, frozen=True):
+    """An effect in doubt will be called again under its key: its policy allows it, or a person did (`by`)."""
+
+    call: CallId
+    by: str | None = None
+
+
+class OutcomeOrphaned(Event, frozen=True):
+    """A call that had been given up and repeated under its key brought its outcome after all. Kept as the truth it is."""
+
+    call: CallId
+    response: Payload | None = None
+    error: ErrorRecord | None = None
+
+
+class ToolCallDenied(Event, frozen=True):
+    """A tool call was refused before anything happened: not listed, not approved, or of the wrong shape."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    tool: str
+    args_hash: str
+    error: ErrorRecord
+
+
+class TimerStarted(Event, frozen=True):
+    """A step sleeps until `due_at_ms`."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    args_hash: str
+    due_at_ms: int
+
+
+class TimerFired(Event, frozen=True):
+    """A sleeping step's time has come."""
+
+    step: StepId
+    path: Path
+
+
+class SignalAwaited(Event, frozen=True):
+    """A step waits for a program to send the signal `name`; `due_at_ms` bounds the wait."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    name: str
+    args_hash: str
+    due_at_ms: int | None = None
+
+
+class SignalReceived(Event, frozen=True):
+    """A signal arrived; it is kept until a step asks for it."""
+
+    name: str
+    number: int
+    data: Payload
+    by: str | None = None
+
+
+class SignalDelivered(Event, frozen=True):
+    """A step got the signal that it waited for."""
+
+    step: StepId
+    path: Path
+    number: int
+
+
+class SignalTimedOut(Event, frozen=True):
+    """A step waited for a signal until its time was up."""
+
+    step: StepId
+    path: Path
+    error: ErrorRecord
+
+
+# --- People -----------------------------------------------------------------------------------------------------------
+
+
+class GateOpened(Event, frozen=True):
+    """A person is asked. `reason` says by whom and why: `approval` and `question` by the workflow, others by the engine.
+
+    `allowed` are the decisions it takes; `form` is the JSON Schema of their data and `filled` what it is filled with.
+    `subject` names what an engine's gate is about: a call, a limit, a step.
+    """
+
+    gate: GateId
+    reason: str
+    shown: Payload
+    shown_hash: str
+    allowed: tuple[str, ...]
+    step: StepId | None = None
+    attempt: int = 0
+    path: Path | None = None
+    args_hash: str = ""
+    form: dict[str, Any] | None = None
+    filled: Payload = NULL
+    reviewers: tuple[str, ...] = ()
+    requester: str | None = None
+    four_eyes: bool = False
+    subject: str | None = None
+    due_at_ms: int | None = None
+    remind_every_ms: int | None = None
+    cancel_after_ms: int | None = None
+    completes_step: bool = False
+
+
+class GateReminded(Event, frozen=True):
+    """Nobody has answered yet; whoever notifies people should do so again."""
+
+    gate: GateId
+    number: int
+
+
+class GateEscalated(Event, frozen=True):
+    """A gate's deadline passed. It never decides by itself: it summons attention."""
+
+    gate: GateId
+    reason: str
+
+
+class GateDecided(Event, frozen=True):
+    """A person answered a gate, about exactly what `shown_hash` stands for."""
+
+    gate: GateId
+    decision: str
+    data: Payload
+    shown_hash: str
+    by: str | None = None
+    reason: str | None = None
+
+
+class GateWithdrawn(Event, frozen=True):
+    """A gate no longer needs an answer."""
+
+    gate: GateId
+    reason: str
+
+
+class LifespanPassed(Event, frozen=True):
+    """The run is older than its workflow expects; a person should look, nothing was stopped."""
+
+    lifespan_s: float
+
+
+AnyEvent = (
+    RunStarted | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted | RunFailed | RunCancelled
+    | RunMigrated | LimitRaised
+    | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
+    | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
+    | ValueRecorded | ModelCallHeld | HoldDeferred | ModelCallSettled | ModelCallFailed | ModelCallInDoubt
+    | ModelCallReconciled
+    | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
+    | EffectReopened | OutcomeOrphaned | ToolCallDenied
+    | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
+    | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
+)  # fmt: skip
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An event in its place: the run's `seq`-th, at the store's time `at_ms` (milliseconds since the epoch)."""
+
+    seq: Seq
+    at_ms: int
+    event: Event
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+def encode(event: Event) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode(data: bytes) -> Event:
+    """Raises msgspec.ValidationError for what is no event known to this version."""
+    event: Event = _decoder.decode(data)
+    return event

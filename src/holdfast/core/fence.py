@@ -1,0 +1,43 @@
+"""The fence of intents: whether an attempt may open the operation it asks for, at the place it asks for it.
+
+Never here: what the operation is about.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.commands import AttemptCommand
+from holdfast.core.decision import Decision
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.ids import Path, node_of
+from holdfast.core.state import Operation, Step
+from holdfast.errors import NonDeterministicStep, Suspended
+
+
+def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: str, args_hash: str) -> Step:
+    """The step, if it may open the operation at `path` now.
+
+    Raises Suspended while the run is paused, and NonDeterministicStep when something else stands at `path`.
+    """
+    step = d.current(command)
+    match_operation(step, path, kind, name, args_hash)
+    if d.state.phase and node_of(step.id) != COMPENSATE:
+        raise Suspended(f"Run {d.state.run} is ending; nothing new begins.")
+    if d.state.paused:
+        raise Suspended(f"Run {d.state.run} is paused; nothing new begins.")
+    return step
+
+
+def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:
+    """The operation at `path`, None if nothing stands there. Raises NonDeterministicStep if it is another one."""
+    op = step.journal.get(path)
+    if op is None:
+        return None
+    if (op.kind, op.name, op.args_hash) != (kind, name, args_hash):
+        raise NonDeterministicStep(
+            f"Step {step.id} no longer does what its journal says. At {path} the journal holds {op.kind} {op.name!r}"
+            f" (arguments {op.args_hash[:12]}), the code now asks for {kind} {name!r} (arguments {args_hash[:12]})."
+            " Nothing was called. Bring back the code that wrote the journal, or start a new run with the new code.",
+            step=step.id,
+            path=path,
+        )
+    return op

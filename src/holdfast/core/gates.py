@@ -1,0 +1,239 @@
+"""The rules of gates: what a person is asked, which answers count, and what follows from each.
+
+A gate takes one decision, bound to the hash of exactly what was shown; on time-out it never decides by itself. What the
+engine asks (an unknown effect, a limit, a failure) is a gate like any other. Never here: notifying anybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import jsonschema
+
+from holdfast.core import commands, endings, limits, steps
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.fence import intends
+from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of
+from holdfast.core.money import nanousd
+from holdfast.core.payload import Payload, inline
+from holdfast.core.policies import LIMIT, TOOL
+from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.readiness import chosen, may_loop
+from holdfast.core.state import Gate
+from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDecision, NotFound
+
+DEADLINE: Final = "gate_deadline_passed"
+STALE: Final = "gate_stale_limit_exceeded"
+
+
+# --- Opening ----------------------------------------------------------------------------------------------------------
+
+
+def open_gate(d: Decision, c: commands.OpenGate) -> None:
+    step = intends(d, c, c.path, "gate", c.reason, c.args_hash)
+    if c.path in step.journal:
+        if c.completes_step:
+            d.emit(ev.StepSuspended(c.step, c.attempt))
+        return
+    d.record(c.step, c.values)
+    due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
+    d.emit(
+        ev.GateOpened(
+            gate=gate_id(d.state.run, c.step, c.path),
+            reason=c.reason,
+            shown=c.shown,
+            shown_hash=c.shown_hash,
+            allowed=_offered(d, c) if c.completes_step else c.allowed,
+            step=c.step,
+            attempt=c.attempt,
+            path=c.path,
+            args_hash=c.args_hash,
+            form=c.form,
+            filled=c.filled,
+            reviewers=c.reviewers,
+            requester=d.state.by,
+            four_eyes=c.four_eyes,
+            due_at_ms=due_at_ms,
+            remind_every_ms=c.remind_every_ms,
+            cancel_after_ms=c.cancel_after_ms,
+            completes_step=c.completes_step,
+        )
+    )
+    if c.completes_step:
+        d.emit(ev.StepSuspended(c.step, c.attempt))
+
+
+def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
+    """What a human_gate may be answered with: retry only where an edge or a loop with visits left follows it."""
+    name = node_of(c.step)
+    named = any(edge.when == "retry" for edge in d.graph.outgoing[name])
+    loops = any(
+        chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ())
+    )
+    return tuple(decision for decision in c.allowed if decision != "retry" or named or loops)
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def decide_gate(d: Decision, c: commands.DecideGate) -> None:
+    gate = d.state.gates.get(c.gate)
+    if gate is None:
+        raise _closed(d, c.gate)
+    opened = gate.opened
+    if c.decision not in opened.allowed:
+        raise InvalidDecision(f"Gate {c.gate} takes {', '.join(opened.allowed)}, not {c.decision!r}. It is still open.")
+    if c.shown_hash is not None and c.shown_hash != opened.shown_hash:
+        raise Conflict(
+            f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
+            f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
+        )
+    if opened.four_eyes and opened.requester is not None and c.by == opened.requester:
+        raise InvalidDecision(f"Gate {c.gate} needs a second pair of eyes; {c.by!r} asked for it and cannot decide it.")
+    if opened.four_eyes and c.by is None:
+        raise InvalidDecision(f"Gate {c.gate} needs a second pair of eyes; say who decides.")
+    data = _data(opened, c)
+    follow = _FOLLOWS.get(opened.reason)
+    raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
+    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, c.by, c.reason))
+    if raised is not None:
+        d.emit(raised)
+    elif opened.reason in limits.LIMIT_OF:
+        endings.begin_failing(d, d.error("", LIMIT, f"The limit was not extended: {c.reason or 'rejected'}."))
+    elif follow is not None:
+        follow(d, opened, c, data)
+    elif opened.completes_step and opened.step is not None:
+        step = d.state.step(opened.step)
+        if step is not None:
+            steps.finish_step(d, step, data, (c.decision,))
+
+
+def _closed(d: Decision, gate: GateId) -> HoldfastError:
+    """Why a gate that is not open cannot be decided."""
+    known = d.state.decided.get(gate)
+    if known is None:
+        return NotFound(f"There is no open gate {gate}; `holdfast gates list` shows those that are.")
+    return AlreadyDecided(
+        f"Gate {gate} was already decided: {known.decision} by {known.by or 'somebody unnamed'}.",
+        decision=known.decision,
+        by=known.by,
+        at_ms=known.at_ms,
+    )
+
+
+def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
+    """The decision's data: what the form was filled with, under what the person gave. Raises InvalidDecision if it
+    does not fit the form."""
+    if opened.form is None:
+        if c.data is None and opened.reason == EFFECT_UNKNOWN and c.decision == "answer":
+            raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with --data, for example 'null'.")
+        return inline(c.data)
+    if c.decision in ("reject", "retry"):
+        return inline(c.data or {})
+    if c.decision in ("edit", "answer") and not c.data:
+        raise InvalidDecision(f"Gate {opened.gate}: {c.decision} needs data. Its fields: {_fields(opened.form)}.")
+    if c.data is not None and not isinstance(c.data, dict):
+        raise InvalidDecision(f"Gate {opened.gate}: data is an object of its fields: {_fields(opened.form)}.")
+    filled = opened.filled.value()
+    data = {**(filled if isinstance(filled, dict) else {}), **(c.data or {})}
+    checker = jsonschema.Draft202012Validator(opened.form)
+    problems = [f"{'.'.join(map(str, e.absolute_path)) or 'data'}: {e.message}" for e in checker.iter_errors(data)]
+    if problems:
+        raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems[:10])}.")
+    return inline(data)
+
+
+def _fields(form: dict[str, Any]) -> str:
+    return ", ".join(form.get("properties", {})) or "none"
+
+
+def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> ev.LimitRaised:
+    """The new limit that an answer to a limit's gate names: `{"limit_usd": "2.00"}`, or the limit's own name."""
+    limit = limits.LIMIT_OF[opened.reason]
+    data = c.data or {}
+    given = data.get("limit_usd") if limit == "cost" else data.get(limit, data.get(opened.reason))
+    if given is None:
+        wanted = "limit_usd" if limit == "cost" else limit
+        raise InvalidDecision(f"Gate {opened.gate}: name the new limit, for example --data '{{\"{wanted}\": ...}}'.")
+    try:
+        value = nanousd(given) if limit == "cost" else int(given)
+    except (ValueError, TypeError):
+        raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
+    limits.check_raise(d, limit, value)
+    return ev.LimitRaised(limit, value, c.by)
+
+
+def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
+    call = CallId(opened.subject or "")
+    if c.decision == "answer":
+        d.emit(ev.EffectCompleted(call, data, by=c.by))
+    elif c.decision == "reject":
+        tool = d.state.calls[call].name
+        message = f"{c.by or 'A person'} found that this call of {tool!r} did not happen" + (
+            f": {c.reason}" if c.reason else "."
+        )
+        error = d.error(node_of(d.state.calls[call].step), TOOL, message, tool=tool)
+        d.emit(ev.EffectFailed(call, error, by=c.by))
+    else:
+        d.emit(ev.EffectReopened(call, by=c.by))
+
+
+def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
+    step = d.state.step(StepId(opened.subject or ""))
+    if step is None:
+        return
+    if c.decision == "retry":
+        d.emit(ev.StepReplayed(step.id, step.failed_path))
+    elif c.decision == "answer":
+        steps.finish_step(d, step, data, None)
+    elif step.error is not None:
+        endings.begin_failing(d, step.error)
+
+
+def _compensation_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
+    step = d.state.step(StepId(opened.subject or ""))
+    if step is None:
+        return
+    if c.decision == "retry":
+        d.emit(ev.StepReplayed(step.id, step.failed_path))
+    else:
+        steps.finish_step(d, step, data, None)
+
+
+_FOLLOWS: Final = {
+    EFFECT_UNKNOWN: _effect_answered,
+    EXHAUSTED: _failure_answered,
+    COMPENSATION_FAILED: _compensation_answered,
+}
+
+
+# --- Waiting ----------------------------------------------------------------------------------------------------------
+
+
+def attend_due(d: Decision) -> None:
+    """Remind, escalate and, where the workflow says so, cancel. A gate never decides by itself."""
+    for id_, gate in list(d.state.gates.items()):
+        opened = gate.opened
+        if opened.due_at_ms is not None and gate.escalated_at_ms is None and opened.due_at_ms <= d.now_ms:
+            d.emit(ev.GateEscalated(id_, DEADLINE))
+        if stale_at_ms(gate) is not None and d.now_ms >= (stale_at_ms(gate) or 0) and d.state.phase != "cancelling":
+            endings.begin_cancelling(d, STALE)
+            return
+        due = remind_at_ms(gate)
+        if due is not None and due <= d.now_ms and opened.remind_every_ms:
+            # After a long sleep one reminder stands for all that were missed.
+            d.emit(ev.GateReminded(id_, max(gate.reminders + 1, (d.now_ms - gate.at_ms) // opened.remind_every_ms)))
+
+
+def remind_at_ms(gate: Gate) -> int | None:
+    """When the next reminder is due."""
+    every_ms = gate.opened.remind_every_ms
+    return gate.at_ms + every_ms * (gate.reminders + 1) if every_ms else None
+
+
+def stale_at_ms(gate: Gate) -> int | None:
+    """When an escalated gate that nobody answers cancels its run, because cancelling commits nothing."""
+    if gate.escalated_at_ms is None or gate.opened.cancel_after_ms is None:
+        return None
+    return gate.escalated_at_ms + gate.opened.cancel_after_ms

@@ -1,0 +1,293 @@
+"""A workflow's shape: nodes, edges, joins and limits; checked once, compiled once, identified by its hash.
+
+Never here: a handler, a run, anything that changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.core.ids import NodeName
+from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.errors import InvalidWorkflow
+
+Kind = Literal["task", "llm_node", "tool_node", "human_gate", "branch", "check"]
+JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
+
+COMPENSATE: Final = NodeName("!compensate")
+"""The step in which a failing or cancelled run undoes its effects. No user's node can have this name."""
+
+GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
+GOING_ON: Final = frozenset({"approve", "edit", "answer", "pass"})
+"""The decisions that also take the edges which name none."""
+CHECK_DECISIONS: Final = ("pass", "fail", "retry")
+
+MOST_NODES: Final = 10_000
+MOST_VISITS: Final = 1_000_000
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
+
+
+class Join(msgspec.Struct, frozen=True, omit_defaults=True):
+    """When a node with several incoming edges starts; see docs/design.md section 2."""
+
+    mode: JoinMode = "all"
+    count: int = 0
+    timeout_s: float | None = None
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A unit of work in the graph. `options` are the kind's own settings; they count for the workflow's hash."""
+
+    name: NodeName
+    kind: Kind
+    join: Join = Join()
+    guard: str | None = None
+    retry: RetryPolicy = DEFAULT_RETRY
+    timeout_s: float | None = None
+    continue_on_error: bool = False
+    options: dict[str, Any] = {}
+
+    @property
+    def decides(self) -> bool:
+        """Whether its completion names the edges that are taken."""
+        return self.kind in ("branch", "human_gate", "check")
+
+
+class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A way from one node to another. `when` is a decision of the source, `guard` a named function of the state.
+
+    With `max_visits` it is a loop: it leads back, and its target starts at most that often in a run.
+    """
+
+    source: NodeName
+    target: NodeName
+    when: str | None = None
+    guard: str | None = None
+    on: Literal["success", "error"] = "success"
+    optional: bool = False
+    max_visits: int | None = None
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a run may go before it stops and asks. Active time counts while an attempt runs, lifespan always."""
+
+    cost_nanousd: int | None = None
+    max_steps: int = 1000
+    max_tokens: int | None = None
+    max_active_s: float | None = None
+    max_lifespan_s: float | None = None
+
+
+class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything that a workflow's identity covers."""
+
+    name: str
+    version: int
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    limits: Limits = Limits()
+    on_limit: Literal["ask", "fail"] = "ask"
+    on_exhausted: Literal["fail", "dead_letter"] = "fail"
+    snapshot_every: int = 25
+
+
+class Graph:
+    """A definition that has passed every check, with what the rules ask of it already looked up."""
+
+    __slots__ = (
+        "_losers", "definition", "entries", "errors_from", "hash", "incoming", "loop_body", "loops_from", "nodes",
+        "order", "outgoing", "successors",
+    )  # fmt: skip
+
+    def __init__(self, definition: Definition) -> None:
+        """Raises InvalidWorkflow with every problem found."""
+        problems = list(_problems(definition))
+        if problems:
+            raise InvalidWorkflow(definition.name, problems)
+        self.definition = definition
+        self.hash = hashlib.sha256(msgspec.json.encode(definition, order="sorted")).hexdigest()[:16]
+        self.nodes = {node.name: node for node in definition.nodes}
+        forward = [edge for edge in definition.edges if edge.max_visits is None]
+        self.outgoing = {name: tuple(e for e in forward if e.source == name) for name in self.nodes}
+        self.incoming = {name: tuple(e for e in forward if e.target == name) for name in self.nodes}
+        self.errors_from = {name: any(e.on == "error" for e in edges) for name, edges in self.outgoing.items()}
+        self.loops_from = {
+            name: loops
+            for name in self.nodes
+            if (loops := tuple(e for e in definition.edges if e.max_visits is not None and e.source == name))
+        }
+        self.successors = {name: tuple(dict.fromkeys(e.target for e in edges)) for name, edges in self.outgoing.items()}
+        self.order = tuple(_topological(self.nodes, self.successors))
+        self.entries = tuple(name for name in self.order if not self.incoming[name])
+        self.loop_body = {
+            edge.target: frozenset(_reachable([edge.target], self.successors))
+            for loops in self.loops_from.values()
+            for edge in loops
+        }
+        self._losers: dict[NodeName, frozenset[NodeName]] = {}
+
+    def losers(self, join: NodeName) -> frozenset[NodeName]:
+        """The nodes whose every way forward ends in `join`: of no use once it has started without them."""
+        known = self._losers.get(join)
+        if known is None:
+            found = {join}
+            for name in reversed(self.order):
+                after = self.successors[name]
+                if after and all(target in found for target in after):
+                    found.add(name)
+            known = self._losers[join] = frozenset(found - {join})
+        return known
+
+
+def _problems(definition: Definition) -> Iterable[str]:
+    """Everything that is wrong with a definition; each line names the node and says what to do."""
+    if not definition.nodes:
+        yield "it has no nodes; add one with @wf.node(...)"
+        return
+    if len(definition.nodes) > MOST_NODES:
+        yield f"it has {len(definition.nodes)} nodes; at most {MOST_NODES} are possible, split it into several workflows"
+        return
+    names: set[NodeName] = set()
+    for node in definition.nodes:
+        if not _NAME.match(node.name):
+            yield f"node {node.name!r}: a name is a letter followed by letters, digits, '_', '-' or '.'; rename it"
+        if node.name in names:
+            yield f"node {node.name!r} is defined twice; give one of the two another name"
+        names.add(node.name)
+        yield from _node_problems(node)
+    sound = []
+    seen: set[tuple[object, ...]] = set()
+    for edge in definition.edges:
+        label = f"edge {edge.source!r} → {edge.target!r}"
+        missing = [end for end in (edge.source, edge.target) if end not in names]
+        for end in missing:
+            yield f"{label}: there is no node {end!r}; add it with @wf.node({end!r}) or mend the edge"
+        identity = (edge.source, edge.target, edge.when, edge.on, edge.max_visits is None)
+        if identity in seen:
+            yield f"{label} is declared twice; remove one"
+        seen.add(identity)
+        if not missing:
+            sound.append(edge)
+    by_name = {node.name: node for node in definition.nodes}
+    for edge in sound:
+        yield from _edge_problems(edge, by_name[edge.source])
+    yield from _shape_problems(by_name, sound)
+    yield from _limit_problems(definition)
+
+
+def _limit_problems(definition: Definition) -> Iterable[str]:
+    limits = definition.limits
+    for what, value in (("max_steps", limits.max_steps), ("max_tokens", limits.max_tokens),
+                        ("max_active_s", limits.max_active_s), ("max_lifespan_s", limits.max_lifespan_s),
+                        ("snapshot_every", definition.snapshot_every)):  # fmt: skip
+        if value is not None and value <= 0:
+            yield f"{what} is {value}; it must be above zero"
+
+
+def _node_problems(node: Node) -> Iterable[str]:
+    if node.join.mode == "quorum" and node.join.count < 1:
+        yield f"node {node.name!r}: a quorum needs the number of branches it waits for, at least 1"
+    if node.join.timeout_s is not None and node.join.timeout_s <= 0:
+        yield f"node {node.name!r}: its join's time-out must be above zero"
+    if node.timeout_s is not None and node.timeout_s <= 0:
+        yield f"node {node.name!r}: timeout_s must be above zero"
+    for problem in node.retry.problems():
+        yield f"node {node.name!r}: its retry policy {problem}"
+
+
+def _edge_problems(edge: Edge, source: Node) -> Iterable[str]:
+    label = f"edge {edge.source!r} → {edge.target!r}"
+    if edge.when is not None and not source.decides:
+        yield (
+            f"{label}: when={edge.when!r} names a decision, but {source.name!r} is a {source.kind} and decides nothing;"
+            f" register a guard of that name with @wf.guard, or make {source.name!r} a branch"
+        )
+    possible = {"human_gate": GATE_DECISIONS, "check": CHECK_DECISIONS}.get(source.kind)
+    if edge.when is not None and possible is not None and edge.when not in possible:
+        yield f"{label}: a {source.kind} decides {', '.join(possible)}; when={edge.when!r} is never taken"
+    if edge.on == "error" and edge.when is not None:
+        yield f"{label}: an error edge follows a failure, which decides nothing; remove when={edge.when!r}"
+    if edge.max_visits is None:
+        return
+    if not 1 < edge.max_visits <= MOST_VISITS:
+        yield f"loop {edge.source!r} → {edge.target!r}: max_visits is {edge.max_visits}; use 2 to {MOST_VISITS}"
+    if edge.on == "error":
+        yield f"loop {edge.source!r} → {edge.target!r}: a loop follows success; use retry= for failures"
+    if source.kind == "human_gate" and edge.when not in ("reject", "retry"):
+        yield (
+            f"loop {edge.source!r} → {edge.target!r}: a person must be able to leave it;"
+            " name the decision that goes back with when='retry' or when='reject'"
+        )
+
+
+def _shape_problems(nodes: dict[NodeName, Node], edges: Sequence[Edge]) -> Iterable[str]:
+    forward = [edge for edge in edges if edge.max_visits is None]
+    successors: dict[NodeName, list[NodeName]] = {name: [] for name in nodes}
+    for edge in forward:
+        successors[edge.source].append(edge.target)
+    ordered = set(_topological(nodes, successors))
+    if len(ordered) < len(nodes):
+        stuck = [name for name in nodes if name not in ordered]
+        around = [name for name in stuck if name in _reachable(successors[name], successors)]
+        yield (
+            f"nodes {', '.join(map(repr, around))} form a cycle; declare the edge that leads back"
+            " with wf.loop(a, b, max_visits=...)"
+        )
+        unreached = [name for name in stuck if name not in around]
+        if unreached:
+            yield (
+                f"nodes {', '.join(map(repr, unreached))} are reachable only through that cycle;"
+                " they become reachable when it is a declared loop"
+            )
+        return
+    touched = {end for edge in edges for end in (edge.source, edge.target)}
+    for name in nodes:
+        if edges and name not in touched and len(nodes) > 1:
+            yield f"node {name!r} is unreachable: no edge leads to it or away from it; connect it with wf.edge or remove it"
+    for edge in edges:
+        if edge.max_visits is not None and edge.source not in _reachable([edge.target], successors):
+            yield (
+                f"loop {edge.source!r} → {edge.target!r} does not lead back: {edge.source!r} does not come after"
+                f" {edge.target!r}; use wf.edge for a way forward"
+            )
+    incoming: dict[NodeName, int] = dict.fromkeys(nodes, 0)
+    for edge in forward:
+        incoming[edge.target] += 1
+    for node in nodes.values():
+        if node.join.mode == "quorum" and node.join.count > incoming[node.name]:
+            yield (
+                f"node {node.name!r}: a quorum of {node.join.count} can never be met by {incoming[node.name]} incoming"
+                " edges; lower it or add edges"
+            )
+
+
+def _topological(nodes: Iterable[NodeName], successors: dict[NodeName, Any]) -> list[NodeName]:
+    """The nodes before their successors, in the order they were declared; those on or behind a cycle are left out."""
+    waiting = dict.fromkeys(nodes, 0)
+    for name in waiting:
+        for target in successors[name]:
+            waiting[target] += 1
+    ready = [name for name, count in waiting.items() if not count]
+    for name in ready:  # grows while it is walked
+        for target in successors[name]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return ready
+
+
+def _reachable(start: Iterable[NodeName], successors: dict[NodeName, Any]) -> set[NodeName]:
+    """`start` and everything that follows from it."""
+    found: set[NodeName] = set()
+    todo = list(start)
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found.add(name)
+            todo.extend(successors[name])
+    return found

@@ -1,0 +1,69 @@
+"""The names of things, as types; how a name is built from its parts.
+
+Never here: making a new random id or reading a clock (that is the Ids port).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NewType
+
+RunId = NewType("RunId", str)
+"""A UUIDv7 in its text form: its time is the run's start."""
+SessionId = NewType("SessionId", str)
+AppendId = NewType("AppendId", str)
+NodeName = NewType("NodeName", str)
+StepId = NewType("StepId", str)
+"""`node#visit`, visits counted from 1."""
+Path = NewType("Path", str)
+"""The position of an operation in its step: `0`, `1`, and `2.0.1` inside the branches of a gather."""
+CallId = NewType("CallId", str)
+"""`run:step:path:try`: one sending of an operation; a repeat is another call."""
+GateId = NewType("GateId", str)
+"""`run:step:path` for a gate a step opened, `run:!reason.n` for one the engine opened about the run."""
+EffectKey = NewType("EffectKey", str)
+Seq = NewType("Seq", int)
+
+
+def step_id(node: str, visit: int) -> StepId:
+    return StepId(f"{node}#{visit}")
+
+
+def node_of(step: StepId) -> NodeName:
+    return NodeName(step.rpartition("#")[0])
+
+
+def visit_of(step: StepId) -> int:
+    return int(step.rpartition("#")[2])
+
+
+def call_id(run: RunId, step: StepId, path: Path, number: int) -> CallId:
+    return CallId(f"{run}:{step}:{path}:{number}")
+
+
+def gate_id(run: RunId, step: StepId, path: Path) -> GateId:
+    return GateId(f"{run}:{step}:{path}")
+
+
+def engine_gate_id(run: RunId, reason: str, number: int) -> GateId:
+    return GateId(f"{run}:!{reason}.{number}")
+
+
+def run_of(id_: CallId | GateId) -> RunId:
+    return RunId(id_.partition(":")[0])
+
+
+def effect_key(tenant: str, run: RunId, step: StepId, path: Path, tool: str) -> EffectKey:
+    """The key of an unnamed effect: the same for every attempt and every try of one operation."""
+    return EffectKey(_digest(tenant, run, step, path, tool))
+
+
+def named_effect_key(tenant: str, run: RunId, name: str, tool: str) -> EffectKey:
+    """The key of an effect that the caller named by what it is, unique in the run."""
+    return EffectKey(_digest(tenant, run, "named", name, tool))
+
+
+def _digest(*parts: str) -> str:
+    # Lengths keep ("ab", "c") and ("a", "bc") apart.
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(joined.encode()).hexdigest()

@@ -1,0 +1,65 @@
+"""The rule of looking: what time, death and chance have made of a run while nobody spoke to it.
+
+Two lookers meet in the append: the loser reloads and finds nothing left. Never here: finding out who is dead, or what
+time it is.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import calls, commands, gates, limits, steps, waits
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.ids import NodeName, node_of
+from holdfast.core.policies import JOIN, LOST, MOST_LOST_ATTEMPTS
+from holdfast.core.readiness import next_step
+from holdfast.core.state import Step
+
+
+def look(d: Decision, c: commands.Look) -> None:
+    """Answer with whatever is due, lost or startable; with nothing when there is nothing."""
+    if d.state.ended:
+        return
+    for name in list(d.state.active):
+        step = d.state.steps[name]
+        if step.session in c.dead:
+            _lose(d, step)
+    if c.dead:
+        calls.lose_calls(d, c.dead)
+    for name in list(d.state.unfinished):
+        step = d.state.steps[name]
+        if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
+            d.ready[name] = None
+    waits.fire_due(d)
+    gates.attend_due(d)
+    limits.attend_due(d)
+    for name, due_at_ms in list(d.state.joins.items()):
+        if due_at_ms is not None and due_at_ms <= d.now_ms and name not in d.state.steps:
+            _time_join_out(d, name)
+    for name in d.graph.order:
+        d.touch(name)
+
+
+def _lose(d: Decision, step: Step) -> None:
+    """The session of an attempt is dead: nothing it says counts any more, and another attempt may begin."""
+    session = step.session
+    assert session is not None
+    d.emit(ev.AttemptLost(step.id, step.attempt, session))
+    if step.losses >= MOST_LOST_ATTEMPTS:
+        error = d.error(
+            node_of(step.id),
+            LOST,
+            f"The process died in each of {step.losses} attempts of step {step.id}; it may be the step that kills it.",
+        )
+        steps.fail_step(d, step, error)
+
+
+def _time_join_out(d: Decision, node: NodeName) -> None:
+    d.emit(ev.JoinTimedOut(node))
+    if d.graph.nodes[node].join.mode == "best_effort":
+        return
+    step = next_step(d.state, node)
+    d.emit(ev.StepReady(step))
+    timeout_s = d.graph.nodes[node].join.timeout_s
+    steps.fail_step(
+        d, d.state.steps[node], d.error(node, JOIN, f"The branches before {node!r} did not arrive in {timeout_s} s.")
+    )

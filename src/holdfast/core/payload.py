@@ -1,0 +1,44 @@
+"""Data of users' making inside events: JSON bytes kept as they were encoded, or the hash of a blob that holds them.
+
+Never here: reading a blob, redacting, validating against a user's model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+INLINE_BYTES: Final = 64 * 1024
+"""Larger payloads live in the blob store: an event stays small enough to be folded without a thought."""
+
+_encode_sorted = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One JSON value. Exactly one of `json` (its bytes) and `blob` (the sha256 of its bytes) is set."""
+
+    json: msgspec.Raw = msgspec.Raw()
+    blob: str | None = None
+    size_bytes: int = 0
+
+    def value(self) -> Any:
+        """The value of an inline payload. Raises LookupError for one that lives in a blob."""
+        if self.blob is not None:
+            raise LookupError(f"this payload of {self.size_bytes} bytes lives in the blob {self.blob}")
+        return _decode(self.json)
+
+
+def inline(value: Any) -> Payload:
+    """`value`, which must be plain JSON data, as an inline payload."""
+    return Payload(json=msgspec.Raw(msgspec.json.encode(value)))
+
+
+NULL: Final = inline(None)
+
+
+def digest(value: Any) -> str:
+    """The sha256 of `value` in canonical form: equal data has equal digests, whatever the order of its keys."""
+    return hashlib.sha256(_encode_sorted(value)).hexdigest()

@@ -1,0 +1,116 @@
+"""Kinds of errors, and what is done about each: which are tried again, when, and how often.
+
+Never here: a clock or a random number. Jitter is derived from ids, so that a replay waits exactly as the run did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, Literal
+
+import msgspec
+
+# The stable reason codes of errors. A new code is an addition to the public surface: docs/glossary.md lists them all.
+TIMEOUT: Final = "timeout"
+NETWORK: Final = "network"
+RATE_LIMIT: Final = "rate_limit"
+MODEL_TRANSIENT: Final = "model_transient"
+SCHEMA: Final = "schema"
+VALIDATION: Final = "validation"
+AUTHORIZATION: Final = "authorization"
+DENIED: Final = "denied"
+REJECTED: Final = "rejected"
+TOOL: Final = "tool"
+UNKNOWN_OUTCOME: Final = "unknown_outcome"
+NON_DETERMINISTIC: Final = "non_deterministic"
+LOOP_EXHAUSTED: Final = "loop_exhausted"
+CHECK_FAILED: Final = "check_failed"
+ROUTING: Final = "routing"
+JOIN: Final = "join"
+GUARD: Final = "guard"
+LIMIT: Final = "limit"
+LOST: Final = "lost"
+CANCELLED: Final = "cancelled"
+MODEL: Final = "model"
+ERROR: Final = "error"
+
+TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT})
+"""What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
+
+NEVER_RETRIED: Final = frozenset(
+    {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, UNKNOWN_OUTCOME, NON_DETERMINISTIC, LOOP_EXHAUSTED}
+    | {CHECK_FAILED, ROUTING, JOIN, GUARD, LIMIT, CANCELLED}
+)
+"""What the same try cannot mend, whatever a policy asks for."""
+
+MOST_LOST_ATTEMPTS: Final = 5
+"""A step whose process died this often is taken for the cause of it."""
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as data in the run's state: what went wrong, where, when, and whether trying again may help."""
+
+    node: str
+    error_class: str
+    message: str
+    retryable: bool
+    at_ms: int
+    tool: str | None = None
+    retry_after_s: float | None = None
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How often and when a failed attempt is followed by another.
+
+    With `only_transient` (the default policy) just what passes by itself is tried again; a policy that a node names
+    itself also retries plain errors. A rate limit has a bound of its own, because waiting is all that it asks for.
+    """
+
+    max_attempts: int = 3
+    backoff: Literal["fixed", "exponential"] = "exponential"
+    initial_s: float = 0.2
+    max_s: float = 30.0
+    jitter: float = 0.1
+    rate_limit_attempts: int = 10
+    only_transient: bool = False
+
+    def problems(self) -> list[str]:
+        """What is wrong with these figures, in words."""
+        found = []
+        if self.max_attempts < 1 or self.rate_limit_attempts < 1:
+            found.append("needs at least one attempt")
+        if self.initial_s < 0 or self.max_s < self.initial_s:
+            found.append("needs 0 ≤ initial_s ≤ max_s")
+        if not 0 <= self.jitter <= 1:
+            found.append("needs a jitter between 0 and 1")
+        return found
+
+
+DEFAULT_RETRY: Final = RetryPolicy(only_transient=True)
+
+
+def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
+    """Whether another attempt follows after `failures` failed ones, the last with `error`."""
+    if not error.retryable or error.error_class in NEVER_RETRIED:
+        return False
+    if policy.only_transient and error.error_class not in TRANSIENT:
+        return False
+    most = (
+        max(policy.max_attempts, policy.rate_limit_attempts) if error.error_class == RATE_LIMIT else policy.max_attempts
+    )
+    return failures < most
+
+
+def delay_ms(policy: RetryPolicy, error: ErrorRecord, failures: int, identity: str) -> int:
+    """How long to wait before the next attempt; `identity` (the step in its run) decides the jitter.
+
+    A provider's Retry-After is a floor: sooner would be refused again.
+    """
+    grown = policy.initial_s if policy.backoff == "fixed" else policy.initial_s * 2 ** min(failures - 1, 62)
+    base_s = min(grown, policy.max_s)
+    digest = hashlib.sha256(f"{identity}/{failures}".encode()).digest()
+    part = int.from_bytes(digest[:8], "big") / 2**64
+    wait_s = base_s * (1 + policy.jitter * part)
+    if error.retry_after_s is not None:
+        wait_s = max(wait_s, error.retry_after_s * (1 + policy.jitter * part * 0.1))
+    return int(wait_s * 1000) + 1

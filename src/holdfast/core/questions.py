@@ -1,0 +1,101 @@
+"""What the engine itself asks a person: an unknown effect, a limit, a failure. And when a question is taken back.
+
+Never here: what follows from an answer (gates).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.ids import CallId, StepId, engine_gate_id
+from holdfast.core.payload import digest, inline
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import Gate, OpenCall
+
+EFFECT_UNKNOWN: Final = "effect_unknown"
+EXHAUSTED: Final = "exhausted"
+COMPENSATION_FAILED: Final = "compensation_failed"
+LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
+                 "lifespan": "lifespan"}  # fmt: skip
+"""The reason code of the gate that each limit opens."""
+
+_OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
+
+
+def open_engine_gate(
+    d: Decision, reason: str, shown: dict[str, Any], *, allowed: tuple[str, ...], subject: str
+) -> None:
+    """Ask about the run itself. The gate belongs to no step's journal."""
+    d.emit(
+        ev.GateOpened(
+            gate=engine_gate_id(d.state.run, reason, d.state.gates_opened + 1),
+            reason=reason,
+            shown=inline(shown),
+            shown_hash=digest(shown),
+            allowed=allowed,
+            subject=subject,
+        )
+    )
+
+
+def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecord) -> None:
+    shown = {
+        "call": id_,
+        "tool": call.name,
+        "request": call.request.value() if call.request.blob is None else {"blob": call.request.blob},
+        "key": call.key,
+        "intended_at_ms": call.at_ms,
+        "what_is_known": error.message,
+        "answers": _OUTCOMES,
+    }
+    open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=("answer", "reject", "retry"), subject=id_)
+
+
+def ask_about_failure(d: Decision, step: StepId, error: ErrorRecord) -> None:
+    shown = {
+        "step": step,
+        "error_class": error.error_class,
+        "message": error.message,
+        "answers": {
+            "retry": "try again, with the same keys",
+            "answer": "--data is the step's output",
+            "reject": "fail",
+        },
+    }
+    open_engine_gate(d, EXHAUSTED, shown, allowed=("retry", "answer", "reject"), subject=step)
+
+
+def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> None:
+    shown = {
+        "step": step,
+        "tool": error.tool,
+        "message": error.message,
+        "answers": {"retry": "try again, with the same keys", "answer": "it has been undone by hand; end the run"},
+    }
+    open_engine_gate(d, COMPENSATION_FAILED, shown, allowed=("retry", "answer"), subject=step)
+
+
+def withdraw_of_step(d: Decision, step: StepId, reason: str) -> None:
+    for id_, gate in list(d.state.gates.items()):
+        if gate.opened.step == step or (gate.opened.subject == step and gate.opened.reason == EXHAUSTED):
+            d.emit(ev.GateWithdrawn(id_, reason))
+
+
+def withdraw_about(d: Decision, subject: str, reason: str) -> None:
+    for id_, gate in list(d.state.gates.items()):
+        if gate.opened.subject == subject:
+            d.emit(ev.GateWithdrawn(id_, reason))
+
+
+def withdraw_all_but_effects(d: Decision, reason: str) -> None:
+    """An ending run asks nothing more, except what became of its effects."""
+    for id_, gate in list(d.state.gates.items()):
+        if gate.opened.reason not in (EFFECT_UNKNOWN, COMPENSATION_FAILED):
+            d.emit(ev.GateWithdrawn(id_, reason))
+
+
+def holds_the_end(gate: Gate) -> bool:
+    """Whether a run cannot end before this gate is answered."""
+    return gate.opened.reason != LIMITS["lifespan"]

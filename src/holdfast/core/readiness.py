@@ -1,0 +1,185 @@
+"""Which nodes may start, which never will, and which guards must speak first.
+
+Asked of the graph and the state; it changes neither. Never here: starting anything (core.decide does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.graph import GOING_ON, Edge, Graph, Node
+from holdfast.core.ids import NodeName, StepId, step_id
+from holdfast.core.state import State, Step, verdict_key
+
+EdgeState = Literal["undecided", "taken", "not_taken"]
+Standing = Literal["waiting", "ready", "skipped", "guard"]
+
+TOLERANT: Final = frozenset({"any", "quorum", "best_effort"})
+"""The joins for which a failed branch is just a branch that was not taken."""
+
+
+class Judgement(NamedTuple):
+    """How a node that has not started stands. `reason` says why it is skipped."""
+
+    standing: Standing
+    reason: str = ""
+
+
+def next_step(state: State, node: NodeName) -> StepId:
+    """The id of the node's next visit."""
+    return step_id(node, state.visits.get(node, 0) + 1)
+
+
+def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
+    """How the node `name`, which has no current step, stands."""
+    node = graph.nodes[name]
+    if name in state.summoned or not graph.incoming[name]:
+        met = Judgement("ready")
+    else:
+        met = _join(graph, state, node)
+    if met.standing == "ready" and node.guard is not None:
+        allowed = state.verdicts.get(verdict_key(next_step(state, name), None))
+        if allowed is None:
+            return Judgement("guard")
+        if not allowed:
+            return Judgement("skipped", f"its guard {node.guard!r} denied it")
+    return met
+
+
+def _join(graph: Graph, state: State, node: Node) -> Judgement:
+    edges = graph.incoming[node.name]
+    taken = undecided = required_open = required_lost = 0
+    required = [edge for edge in edges if not edge.optional] or edges
+    for edge in edges:
+        how = edge_state(graph, state, edge)
+        taken += how == "taken"
+        undecided += how == "undecided"
+        if edge in required:
+            required_open += how == "undecided"
+            required_lost += how == "not_taken"
+    mode = node.join.mode
+    timed_out = node.name in state.joins and state.joins[node.name] is None
+    if mode == "any":
+        if taken:
+            return Judgement("ready")
+        return _unmet(undecided == 0, "none of its incoming edges was taken")
+    if mode == "quorum":
+        if taken >= node.join.count:
+            return Judgement("ready")
+        return _unmet(taken + undecided < node.join.count, f"only {taken} of {node.join.count} branches can arrive")
+    if mode == "best_effort":
+        return Judgement("ready") if undecided == 0 or timed_out else Judgement("waiting")
+    if mode == "all_required":
+        if required_lost:
+            return Judgement("skipped", "a required incoming edge was not taken")
+        return Judgement("waiting") if required_open else Judgement("ready")
+    if required_open:
+        return Judgement("waiting")
+    if taken:
+        return Judgement("ready")
+    return _unmet(undecided == 0, "none of its incoming edges was taken")
+
+
+def _unmet(never: bool, reason: str) -> Judgement:
+    return Judgement("skipped", reason) if never else Judgement("waiting")
+
+
+def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
+    """Whether `edge` is taken, for the current visit of its source."""
+    step = state.steps.get(edge.source)
+    if step is None:
+        return "undecided"
+    if step.status in ("skipped", "cancelled"):
+        return "not_taken"
+    if step.status == "failed":
+        if not step.absorbed:
+            return "not_taken"
+        if edge.on == "error":
+            return _guarded(state, step, edge)
+        goes_on = graph.nodes[edge.source].continue_on_error and not graph.errors_from[edge.source]
+        return _guarded(state, step, edge) if goes_on and edge.when is None else "not_taken"
+    if step.status != "completed":
+        return "undecided"
+    if edge.on == "error" or not chosen(graph, edge, step.decisions):
+        return "not_taken"
+    loops = graph.loops_from.get(edge.source)
+    if loops and any(loop_state(graph, state, loop) == "undecided" for loop in loops):
+        return "undecided"
+    return _guarded(state, step, edge)
+
+
+def loop_state(graph: Graph, state: State, loop: Edge) -> EdgeState:
+    """Whether the loop edge is to be taken now that its source has completed."""
+    step = state.steps.get(loop.source)
+    if step is None or step.status != "completed":
+        return "undecided" if step is None or step.status not in ("skipped", "cancelled", "failed") else "not_taken"
+    if not may_loop(state, loop) or not chosen(graph, loop, step.decisions):
+        return "not_taken"
+    return _guarded(state, step, loop)
+
+
+def may_loop(state: State, loop: Edge) -> bool:
+    return state.visits.get(loop.target, 0) < (loop.max_visits or 0)
+
+
+def chosen(graph: Graph, edge: Edge, decisions: tuple[str, ...] | None) -> bool:
+    """Whether a completion with `decisions` takes `edge`, guards aside.
+
+    A branch names each edge that it takes, by the edge's `when` or its target. At a gate or a check the edges without
+    a name follow any going on; a check's loop without a name is for `retry`.
+    """
+    if decisions is None:
+        return edge.when is None
+    if edge.when is not None:
+        return edge.when in decisions
+    kind = graph.nodes[edge.source].kind
+    if kind == "branch":
+        return edge.target in decisions
+    if edge.max_visits is not None:
+        return "retry" in decisions
+    return any(decision in GOING_ON for decision in decisions)
+
+
+def _guarded(state: State, step: Step, edge: Edge) -> EdgeState:
+    if edge.guard is None:
+        return "taken"
+    allowed = state.verdicts.get(verdict_key(step.id, edge.target))
+    if allowed is None:
+        return "undecided"
+    return "taken" if allowed else "not_taken"
+
+
+def absorbed(graph: Graph, state: State, name: NodeName) -> bool:
+    """Whether the graph has an answer to the failure of `name`, so that the run goes on."""
+    if graph.errors_from.get(name) or graph.nodes[name].continue_on_error:
+        return True
+    after = graph.successors[name]
+    return bool(after) and all(_tolerates(graph, state, target) for target in after)
+
+
+def _tolerates(graph: Graph, state: State, target: NodeName) -> bool:
+    """Whether the join at `target` can still be met without one more of its branches."""
+    join = graph.nodes[target].join
+    if join.mode not in TOLERANT:
+        return False
+    if join.mode == "best_effort" or target in state.steps:
+        return True
+    standings = [edge_state(graph, state, edge) for edge in graph.incoming[target]]
+    possible = (
+        sum(standing != "not_taken" for standing in standings) - 1
+    )  # the failing branch still counts as undecided
+    return possible >= (join.count if join.mode == "quorum" else 1)
+
+
+def guards_after(graph: Graph, state: State, name: NodeName) -> Iterator[tuple[Edge, Step]]:
+    """The edges that leave `name` and whose guard must speak before they are decided."""
+    step = state.steps.get(name)
+    if step is None:
+        return
+    for edge in (*graph.outgoing[name], *graph.loops_from.get(name, ())):
+        if edge.guard is None or verdict_key(step.id, edge.target) in state.verdicts:
+            continue
+        how = loop_state if edge.max_visits is not None else edge_state
+        if step.status in ("completed", "failed") and how(graph, state, edge) == "undecided":
+            yield edge, step

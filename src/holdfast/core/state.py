@@ -1,0 +1,823 @@
+"""What a run's history amounts to: the state, and `evolve`, which folds one event into it.
+
+`evolve` knows no graph and refuses nothing: it is total over known events and raises CorruptHistory only for a history
+that no rule can have written. It folds in place; whoever holds the state owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import (
+    CallId,
+    EffectKey,
+    GateId,
+    NodeName,
+    Path,
+    RunId,
+    Seq,
+    SessionId,
+    StepId,
+    node_of,
+    visit_of,
+)
+from holdfast.core.money import Budget
+from holdfast.core.payload import NULL, Payload
+from holdfast.core.policies import ErrorRecord
+from holdfast.errors import CorruptHistory
+
+FOLD_VERSION: Final = 1
+"""Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
+
+StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
+OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
+
+OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
+"""`open`: its outcome will be brought. `deferred`: it waits for money or another's effect. `in_doubt`: a person is asked.
+`unverified`: the tool's own lookup is to be asked. `reopened`: it is to be sent (again)."""
+
+
+class Operation(msgspec.Struct, omit_defaults=True):
+    """One thing a step asked for, at its place in the step's journal."""
+
+    kind: str
+    name: str
+    args_hash: str
+    status: OperationStatus = "open"
+    tries: int = 0
+    call: CallId | None = None
+    gate: GateId | None = None
+    due_at_ms: int | None = None
+    since_ms: int = 0
+    needed_nanousd: int = 0
+    key: EffectKey | None = None
+    outcome: Payload | None = None
+    error: ErrorRecord | None = None
+
+
+class Step(msgspec.Struct, omit_defaults=True):
+    """The current visit of a node."""
+
+    id: StepId
+    status: StepStatus = "ready"
+    attempt: int = 0
+    session: SessionId | None = None
+    since_ms: int = 0
+    failures: int = 0
+    losses: int = 0
+    woken: bool = False
+    retry_at_ms: int | None = None
+    output: Payload = NULL
+    decisions: tuple[str, ...] | None = None
+    error: ErrorRecord | None = None
+    absorbed: bool = False
+    failed_path: Path | None = None
+    reason: str | None = None
+    journal: dict[Path, Operation] = {}
+
+
+class OpenCall(msgspec.Struct, omit_defaults=True):
+    """A call that left, or may have left, and has no outcome yet. `doubted`: nobody here will bring one."""
+
+    kind: Literal["model", "effect"]
+    step: StepId
+    attempt: int
+    path: Path
+    name: str
+    at_ms: int
+    session: SessionId | None = None
+    doubted: bool = False
+    hold_nanousd: int = 0
+    key: EffectKey | None = None
+    named: bool = False
+    policy: str = "once"
+    args_hash: str = ""
+    settles_within_s: float | None = None
+    compensation: str | None = None
+    compensates: CallId | None = None
+    request: Payload = NULL
+    error: ErrorRecord | None = None
+
+
+class NamedEffect(msgspec.Struct, omit_defaults=True):
+    """What the run knows under an effect's own name."""
+
+    args_hash: str
+    call: CallId
+    response: Payload | None = None
+
+
+class Compensable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A completed effect that can be undone."""
+
+    call: CallId
+    tool: str
+    compensation: str
+    request: Payload
+    response: Payload
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A guard that has not spoken yet."""
+
+    step: StepId
+    target: NodeName | None
+    guard: str
+
+
+class Gate(msgspec.Struct, omit_defaults=True):
+    """An open question to a person."""
+
+    opened: ev.GateOpened
+    at_ms: int
+    reminders: int = 0
+    escalated_at_ms: int | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who answered a gate, how and when."""
+
+    decision: str
+    at_ms: int
+    by: str | None = None
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """A signal that no step has asked for yet."""
+
+    name: str
+    number: int
+    data: Payload
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """A run, folded."""
+
+    run: RunId = RunId("")
+    seq: Seq = Seq(0)
+    at_ms: int = 0
+    started_at_ms: int = 0
+    tenant: str = ""
+    workflow: str = ""
+    version: int = 0
+    graph_hash: str = ""
+    key: str | None = None
+    by: str | None = None
+    input: Payload = NULL
+    input_digest: str = ""
+    price_fingerprint: str | None = None
+
+    budget: Budget = msgspec.field(default_factory=Budget)
+    max_steps: int = 0
+    max_tokens: int | None = None
+    max_active_s: float | None = None
+    max_lifespan_s: float | None = None
+    steps_started: int = 0
+    tokens_used: int = 0
+    active_ms: int = 0
+    active_since_ms: int | None = None
+    lifespan_passed: bool = False
+
+    ended: Literal["", "completed", "failed", "cancelled"] = ""
+    ended_at_ms: int = 0
+    phase: Literal["", "failing", "cancelling"] = ""
+    paused: bool = False
+    output: Payload = NULL
+    parts: dict[str, Payload] = {}
+    error: ErrorRecord | None = None
+    reason: str | None = None
+    errors: list[ErrorRecord] = []
+
+    steps: dict[NodeName, Step] = {}
+    visits: dict[NodeName, int] = {}
+    unfinished: dict[NodeName, None] = {}
+    startable: dict[NodeName, None] = {}
+    active: dict[NodeName, None] = {}
+    summoned: dict[NodeName, None] = {}
+    asked: dict[str, Question] = {}
+    verdicts: dict[str, bool] = {}
+    joins: dict[NodeName, int | None] = {}
+
+    calls: dict[CallId, OpenCall] = {}
+    abandoned: dict[CallId, None] = {}
+    named: dict[EffectKey, NamedEffect] = {}
+    compensable: list[Compensable] = []
+    gates: dict[GateId, Gate] = {}
+    decided: dict[GateId, Decided] = {}
+    gates_opened: int = 0
+    signals: list[Signal] = []
+    signals_received: int = 0
+    deferred: dict[str, None] = {}
+
+    def step(self, step: StepId) -> Step | None:
+        """The step, if it is the current visit of its node."""
+        current = self.steps.get(node_of(step))
+        return current if current is not None and current.id == step else None
+
+
+MOST_ERRORS_KEPT: Final = 100
+"""The state carries the latest errors; all of them are in the history."""
+
+
+def verdict_key(step: StepId, target: NodeName | None) -> str:
+    return f"{step}>{target}" if target is not None else f">{step}"
+
+
+def evolve(state: State, event: ev.Event, at_ms: int) -> State:
+    """`state` with `event`, which happened at `at_ms`, folded into it (in place)."""
+    try:
+        fold = _FOLDS[type(event)]
+    except KeyError:
+        raise CorruptHistory(f"run {state.run}: an event of unknown kind {type(event).__name__}") from None
+    state.seq = Seq(state.seq + 1)
+    state.at_ms = at_ms
+    try:
+        fold(state, event, at_ms)
+    except (KeyError, AttributeError) as problem:
+        raise CorruptHistory(
+            f"run {state.run}: event {state.seq} ({type(event).__name__}) does not follow from the events before it"
+            f" ({problem!r})"
+        ) from problem
+    return state
+
+
+# --- The run ----------------------------------------------------------------------------------------------------------
+
+
+def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
+    s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
+    s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
+    s.price_fingerprint = e.price_fingerprint
+    s.started_at_ms = at_ms
+    s.budget.limit_nanousd = e.limit_nanousd
+    s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
+        e.max_steps,
+        e.max_tokens,
+        e.max_active_s,
+        e.max_lifespan_s,
+    )
+
+
+def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
+    s.paused = True
+
+
+def _run_resumed(s: State, e: ev.RunResumed, at_ms: int) -> None:
+    s.paused = False
+
+
+def _run_failing(s: State, e: ev.RunFailing, at_ms: int) -> None:
+    s.phase, s.error = "failing", e.error
+
+
+def _run_cancelling(s: State, e: ev.RunCancelling, at_ms: int) -> None:
+    s.phase, s.reason = "cancelling", e.reason
+
+
+def _run_completed(s: State, e: ev.RunCompleted, at_ms: int) -> None:
+    s.output, s.parts = e.output, e.parts
+    _end(s, "completed", at_ms)
+
+
+def _run_failed(s: State, e: ev.RunFailed, at_ms: int) -> None:
+    s.error = e.error
+    _end(s, "failed", at_ms)
+
+
+def _run_cancelled(s: State, e: ev.RunCancelled, at_ms: int) -> None:
+    s.reason = e.reason
+    _end(s, "cancelled", at_ms)
+
+
+def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int) -> None:
+    s.ended, s.ended_at_ms = how, at_ms
+    s.startable.clear()
+
+
+def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
+    s.version, s.graph_hash = e.version, e.graph_hash
+
+
+def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:
+    match e.limit:
+        case "cost":
+            s.budget.limit_nanousd = e.value
+        case "steps":
+            s.max_steps = e.value
+        case "tokens":
+            s.max_tokens = e.value
+        case "active":
+            s.max_active_s = e.value
+        case _:
+            s.max_lifespan_s = e.value
+            s.lifespan_passed = False
+    _wake_deferred(s)
+
+
+def _lifespan_passed(s: State, e: ev.LifespanPassed, at_ms: int) -> None:
+    s.lifespan_passed = True
+
+
+# --- Steps ------------------------------------------------------------------------------------------------------------
+
+
+def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int) -> Step:
+    """The step `id_`, begun now if it is a new visit."""
+    name = node_of(id_)
+    step = s.steps.get(name)
+    if step is None or step.id != id_:
+        step = s.steps[name] = Step(id_, journal={})
+        s.visits[name] = visit_of(id_)
+        s.summoned.pop(name, None)
+        s.joins.pop(name, None)
+    _move(s, name, step, status, at_ms)
+    return step
+
+
+def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -> None:
+    """Give a step its status, with everything that is looked up by it."""
+    step.status, step.since_ms = status, at_ms
+    if status in OPEN_STEPS:
+        s.unfinished[name] = None
+    else:
+        s.unfinished.pop(name, None)
+    if status == "active":
+        s.active[name] = None
+        if s.active_since_ms is None:
+            s.active_since_ms = at_ms
+    else:
+        step.session = None
+        if name in s.active:
+            del s.active[name]
+            if not s.active and s.active_since_ms is not None:
+                s.active_ms += max(0, at_ms - s.active_since_ms)
+                s.active_since_ms = None
+    if status == "ready":
+        s.startable[name] = None
+    else:
+        s.startable.pop(name, None)
+        step.woken = False
+
+
+def _wake(s: State, step: Step) -> None:
+    """Let a suspended step go on: something that it waited for has come."""
+    if step.status == "suspended":
+        step.woken = True
+        s.startable[node_of(step.id)] = None
+    elif step.status == "active":
+        step.woken = True  # it is just leaving; its suspension will find this
+
+
+def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
+    _visit(s, e.step, "ready", at_ms)
+
+
+def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
+    step = _visit(s, e.step, "active", at_ms)
+    if step.attempt == 0:
+        s.steps_started += 1
+    step.attempt, step.session, step.retry_at_ms = e.attempt, e.session, None
+
+
+def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
+    go_on = step.woken or s.paused
+    _move(s, node_of(e.step), step, "suspended", at_ms)
+    if go_on:
+        _wake(s, step)
+
+
+def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.output, step.decisions = e.output, e.decisions
+    step.journal = {}
+    _forget_deferred(s, e.step)
+    _move(s, name, step, "completed", at_ms)
+
+
+def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.failures += 1
+    step.error, step.retry_at_ms = e.error, e.retry_at_ms
+    _remember(s, e.error)
+    _reopen(step, e.reopens)
+    _move(s, name, step, "retrying", at_ms)
+
+
+def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.losses += 1
+    _move(s, name, step, "suspended", at_ms)
+    _wake(s, step)
+
+
+def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.failures += 1
+    step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
+    _remember(s, e.error)
+    _forget_deferred(s, e.step)
+    _move(s, name, step, "failed", at_ms)
+
+
+def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.failures = step.losses = 0
+    step.retry_at_ms = None
+    _reopen(step, e.reopens)
+    _move(s, name, step, "suspended", at_ms)
+    _wake(s, step)
+
+
+def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
+    step = _visit(s, e.step, "skipped", at_ms)
+    step.reason = e.reason
+
+
+def _step_cancelled(s: State, e: ev.StepCancelled, at_ms: int) -> None:
+    step = _visit(s, e.step, "cancelled", at_ms)
+    step.reason = e.reason
+    _forget_deferred(s, e.step)
+
+
+def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
+    for id_ in e.superseded:
+        name = node_of(id_)
+        step = s.steps[name]
+        _forget_deferred(s, id_)
+        _move(s, name, step, "cancelled", at_ms)
+        del s.steps[name]
+        for other in [key for key in s.verdicts if key.startswith(f"{id_}>") or key == f">{id_}"]:
+            del s.verdicts[other]
+        for other in [key for key in s.asked if key.startswith(f"{id_}>") or key == f">{id_}"]:
+            del s.asked[other]
+    s.summoned[e.target] = None
+
+
+def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
+    s.asked[verdict_key(e.step, e.target)] = Question(e.step, e.target, e.guard)
+
+
+def _guard_judged(s: State, e: ev.GuardJudged, at_ms: int) -> None:
+    s.asked.pop(verdict_key(e.step, e.target), None)
+    s.verdicts[verdict_key(e.step, e.target)] = e.allowed
+
+
+def _join_opened(s: State, e: ev.JoinOpened, at_ms: int) -> None:
+    s.joins[e.node] = e.due_at_ms
+
+
+def _join_timed_out(s: State, e: ev.JoinTimedOut, at_ms: int) -> None:
+    s.joins[e.node] = None
+
+
+def _remember(s: State, error: ErrorRecord) -> None:
+    s.errors.append(error)
+    if len(s.errors) > MOST_ERRORS_KEPT:
+        del s.errors[0]
+
+
+def _reopen(step: Step, path: Path | None) -> None:
+    """Forget the failure at `path`, so that the next attempt tries that operation again; its tries go on counting."""
+    op = step.journal.get(path) if path is not None else None
+    if op is not None and op.status == "failed":
+        op.status, op.error, op.outcome = "reopened", None, None
+
+
+# --- Operations -------------------------------------------------------------------------------------------------------
+
+
+def _operation(s: State, step: StepId, path: Path, kind: str, name: str, args_hash: str, at_ms: int) -> Operation:
+    journal = s.steps[node_of(step)].journal
+    op = journal.get(path)
+    if op is None:
+        op = journal[path] = Operation(kind, name, args_hash)
+    op.status, op.args_hash, op.since_ms = "open", args_hash, at_ms
+    return op
+
+
+def _close(
+    s: State, id_: StepId, path: Path, *, outcome: Payload | None = None, error: ErrorRecord | None = None
+) -> None:
+    """Give an operation its outcome, if its step is still there to care, and let the step go on."""
+    step = s.step(id_)
+    op = step.journal.get(path) if step is not None else None
+    if step is None or op is None or op.status in ("done", "failed"):
+        return
+    op.status = "failed" if error is not None else "done"
+    op.outcome, op.error, op.due_at_ms = outcome, error, None
+    _wake(s, step)
+
+
+def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, error: ErrorRecord | None = None) -> None:
+    """Give the operation that `call` was the latest sending of another status."""
+    step = s.step(call.step)
+    op = step.journal.get(call.path) if step is not None else None
+    if step is None or op is None or op.call != id_:
+        return
+    op.status, op.error = status, error
+    if status in ("reopened", "failed", "unverified"):
+        _wake(s, step)
+
+
+def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, e.kind, e.kind, "", at_ms)
+    op.status = "done"
+    op.outcome = Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
+
+
+def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
+    op.tries += 1
+    op.call = e.call
+    s.deferred.pop(f"{e.step}:{e.path}", None)
+    s.budget.held_nanousd += e.hold_nanousd
+    s.calls[e.call] = OpenCall(
+        "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), hold_nanousd=e.hold_nanousd
+    )
+
+
+def _session_of(s: State, step: StepId) -> SessionId | None:
+    return s.steps[node_of(step)].session
+
+
+def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
+    op.status, op.needed_nanousd = "deferred", e.needed_nanousd
+    s.deferred[f"{e.step}:{e.path}"] = None
+
+
+def _free(s: State, call: OpenCall) -> None:
+    if call.doubted:
+        s.budget.in_doubt_nanousd -= call.hold_nanousd
+    else:
+        s.budget.held_nanousd -= call.hold_nanousd
+
+
+def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    _free(s, call)
+    s.budget.settled_nanousd += e.cost_nanousd
+    s.tokens_used += e.input_tokens + e.output_tokens
+    step = s.step(call.step)
+    op = step.journal.get(call.path) if step is not None else None
+    if op is not None and op.call == e.call:
+        _close(s, call.step, call.path, outcome=e.output)
+    _wake_deferred(s)
+
+
+def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    _free(s, call)
+    _set_open(s, call, e.call, "failed", e.error)
+    _wake_deferred(s)
+
+
+def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
+    call = s.calls[e.call]
+    s.budget.held_nanousd -= call.hold_nanousd
+    s.budget.in_doubt_nanousd += call.hold_nanousd
+    call.doubted, call.error = True, e.error
+    if e.output is not None:
+        _close(s, call.step, call.path, outcome=e.output)
+    else:
+        _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
+    _wake_deferred(s)  # whoever waited for this hold must be told that it will not come back
+
+
+def _model_call_reconciled(s: State, e: ev.ModelCallReconciled, at_ms: int) -> None:
+    _free(s, s.calls.pop(e.call))
+    s.budget.settled_nanousd += e.cost_nanousd
+    _wake_deferred(s)
+
+
+def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    op.tries += 1
+    op.call, op.key = e.call, e.key
+    s.calls[e.call] = OpenCall(
+        "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), key=e.key, named=e.named, policy=e.policy,
+        args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
+        compensates=e.compensates, request=e.request,
+    )  # fmt: skip
+    if e.named:
+        s.named[e.key] = NamedEffect(e.args_hash, e.call)
+
+
+def _effect_reused(s: State, e: ev.EffectReused, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    op.status, op.key, op.outcome = "done", e.key, s.named[e.key].response
+
+
+def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    op.status, op.key = "deferred", e.key
+    s.deferred[f"{e.step}:{e.path}"] = None
+
+
+def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    if call.named and call.key is not None:
+        s.named[call.key].response = e.response
+    if call.compensation is not None:
+        s.compensable.append(Compensable(e.call, call.name, call.compensation, call.request, e.response))
+    if call.compensates is not None:
+        s.compensable = [done for done in s.compensable if done.call != call.compensates]
+    _close(s, call.step, call.path, outcome=e.response)
+    _wake_deferred(s)
+
+
+def _effect_failed(s: State, e: ev.EffectFailed, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    if call.named and call.key is not None:
+        del s.named[call.key]
+    _set_open(s, call, e.call, "failed", e.error)
+    _wake_deferred(s)
+
+
+def _effect_released(s: State, e: ev.EffectReleased, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    if call.named and call.key is not None:
+        del s.named[call.key]
+    _set_open(s, call, e.call, "reopened")
+    _wake_deferred(s)
+
+
+def _effect_in_doubt(s: State, e: ev.EffectInDoubt, at_ms: int) -> None:
+    call = s.calls[e.call]
+    call.doubted, call.error = True, e.error
+    _set_open(s, call, e.call, "unverified" if call.policy == "verify" else "in_doubt", e.error)
+
+
+def _effect_reopened(s: State, e: ev.EffectReopened, at_ms: int) -> None:
+    call = s.calls.pop(e.call)
+    s.abandoned[e.call] = None
+    if call.named and call.key is not None:
+        del s.named[call.key]
+    _set_open(s, call, e.call, "reopened")
+    _wake_deferred(s)
+
+
+def _outcome_orphaned(s: State, e: ev.OutcomeOrphaned, at_ms: int) -> None:
+    s.abandoned.pop(e.call, None)
+
+
+def _tool_call_denied(s: State, e: ev.ToolCallDenied, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    op.status, op.error = "failed", e.error
+
+
+def _timer_started(s: State, e: ev.TimerStarted, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "sleep", "sleep", e.args_hash, at_ms)
+    op.due_at_ms = e.due_at_ms
+
+
+def _timer_fired(s: State, e: ev.TimerFired, at_ms: int) -> None:
+    _close(s, e.step, e.path, outcome=NULL)
+
+
+def _signal_awaited(s: State, e: ev.SignalAwaited, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "signal", e.name, e.args_hash, at_ms)
+    op.due_at_ms = e.due_at_ms
+
+
+def _signal_received(s: State, e: ev.SignalReceived, at_ms: int) -> None:
+    s.signals_received = e.number
+    s.signals.append(Signal(e.name, e.number, e.data))
+
+
+def _signal_delivered(s: State, e: ev.SignalDelivered, at_ms: int) -> None:
+    signal = next(kept for kept in s.signals if kept.number == e.number)
+    s.signals.remove(signal)
+    _close(s, e.step, e.path, outcome=signal.data)
+
+
+def _signal_timed_out(s: State, e: ev.SignalTimedOut, at_ms: int) -> None:
+    _close(s, e.step, e.path, error=e.error)
+
+
+def _wake_deferred(s: State) -> None:
+    """Let those go on that wait for money or for another's effect: what they wait for may have come.
+
+    They ask again, in the order in which they began to wait, and wait again if it has not.
+    """
+    for place in list(s.deferred):
+        step_, _, path = place.rpartition(":")
+        step = s.step(StepId(step_))
+        if step is None or (op := step.journal.get(Path(path))) is None or op.status != "deferred":
+            del s.deferred[place]
+            continue
+        if op.kind == "model":
+            may = s.budget.fits(op.needed_nanousd) or not s.budget.could_fit_later(op.needed_nanousd)
+        else:
+            known = s.named.get(op.key) if op.key is not None else None
+            may = known is None or known.response is not None
+        if may:
+            del s.deferred[place]
+            op.status = "reopened"
+            _wake(s, step)
+
+
+def _forget_deferred(s: State, step: StepId) -> None:
+    for place in [place for place in s.deferred if place.rpartition(":")[0] == step]:
+        del s.deferred[place]
+
+
+# --- People -----------------------------------------------------------------------------------------------------------
+
+
+def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
+    s.gates_opened += 1
+    s.gates[e.gate] = Gate(e, at_ms)
+    if e.step is not None and e.path is not None:
+        op = _operation(s, e.step, e.path, "gate", e.reason, e.args_hash, at_ms)
+        op.gate = e.gate
+
+
+def _gate_reminded(s: State, e: ev.GateReminded, at_ms: int) -> None:
+    s.gates[e.gate].reminders = e.number
+
+
+def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
+    s.gates[e.gate].escalated_at_ms = at_ms
+
+
+def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
+    gate = s.gates.pop(e.gate)
+    s.decided[e.gate] = Decided(e.decision, at_ms, e.by)
+    opened = gate.opened
+    if opened.step is not None and opened.path is not None and not opened.completes_step:
+        answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
+        _close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))
+
+
+def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
+    s.gates.pop(e.gate, None)
+
+
+_FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
+    ev.RunStarted: _run_started,
+    ev.RunPaused: _run_paused,
+    ev.RunResumed: _run_resumed,
+    ev.RunFailing: _run_failing,
+    ev.RunCancelling: _run_cancelling,
+    ev.RunCompleted: _run_completed,
+    ev.RunFailed: _run_failed,
+    ev.RunCancelled: _run_cancelled,
+    ev.RunMigrated: _run_migrated,
+    ev.LimitRaised: _limit_raised,
+    ev.LifespanPassed: _lifespan_passed,
+    ev.StepReady: _step_ready,
+    ev.StepStarted: _step_started,
+    ev.StepSuspended: _step_suspended,
+    ev.StepCompleted: _step_completed,
+    ev.AttemptFailed: _attempt_failed,
+    ev.AttemptLost: _attempt_lost,
+    ev.StepFailed: _step_failed,
+    ev.StepReplayed: _step_replayed,
+    ev.StepSkipped: _step_skipped,
+    ev.StepCancelled: _step_cancelled,
+    ev.LoopTaken: _loop_taken,
+    ev.GuardAsked: _guard_asked,
+    ev.GuardJudged: _guard_judged,
+    ev.JoinOpened: _join_opened,
+    ev.JoinTimedOut: _join_timed_out,
+    ev.ValueRecorded: _value_recorded,
+    ev.ModelCallHeld: _model_call_held,
+    ev.HoldDeferred: _hold_deferred,
+    ev.ModelCallSettled: _model_call_settled,
+    ev.ModelCallFailed: _model_call_failed,
+    ev.ModelCallInDoubt: _model_call_in_doubt,
+    ev.ModelCallReconciled: _model_call_reconciled,
+    ev.EffectIntended: _effect_intended,
+    ev.EffectReused: _effect_reused,
+    ev.EffectDeferred: _effect_deferred,
+    ev.EffectCompleted: _effect_completed,
+    ev.EffectFailed: _effect_failed,
+    ev.EffectReleased: _effect_released,
+    ev.EffectInDoubt: _effect_in_doubt,
+    ev.EffectReopened: _effect_reopened,
+    ev.OutcomeOrphaned: _outcome_orphaned,
+    ev.ToolCallDenied: _tool_call_denied,
+    ev.TimerStarted: _timer_started,
+    ev.TimerFired: _timer_fired,
+    ev.SignalAwaited: _signal_awaited,
+    ev.SignalReceived: _signal_received,
+    ev.SignalDelivered: _signal_delivered,
+    ev.SignalTimedOut: _signal_timed_out,
+    ev.GateOpened: _gate_opened,
+    ev.GateReminded: _gate_reminded,
+    ev.GateEscalated: _gate_escalated,
+    ev.GateDecided: _gate_decided,
+    ev.GateWithdrawn: _gate_withdrawn,
+}

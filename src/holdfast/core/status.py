@@ -1,0 +1,120 @@
+"""What a run's status is and what it waits for: derived from the state, never set.
+
+Never here: anything that changes the state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from holdfast.core import gates, limits
+from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
+from holdfast.core.state import State
+
+Status = Literal[
+    "running", "waiting", "requires_attention", "budget_blocked", "paused", "completed", "failed", "cancelled"
+]
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+
+_ATTENTION: Final = frozenset(
+    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, *(reason for limit, reason in LIMITS.items() if limit != "cost")}
+)
+"""Gates of these reasons are the engine's own questions: somebody should look. (Money has a status of its own.)"""
+
+_PICKUP_MS: Final = 1000
+"""How long a ready step may stay unstarted before anybody who sweeps should take it."""
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that a run waits for. `kind`: gate, signal, timer, retry, money or effect; `reason` is a stable code."""
+
+    kind: str
+    reason: str
+    id: str
+    since_ms: int
+    step: str | None = None
+    due_at_ms: int | None = None
+    about: str | None = None
+
+
+def status(state: State) -> Status:
+    """The run's status; the first that holds of: ended, paused, running, requires_attention, budget_blocked, waiting."""
+    if state.ended:
+        return state.ended
+    if state.paused:
+        return "paused"
+    stopped = any(gate.opened.reason in LIMITS.values() and gate.opened.reason != LIMITS["lifespan"]
+                  for gate in state.gates.values())  # fmt: skip
+    if state.active or (state.startable and not stopped) or (not state.unfinished and not state.gates):
+        return "running"
+    if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
+        return "requires_attention"
+    if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()):
+        return "budget_blocked"
+    return "waiting"
+
+
+def waiting_for(state: State) -> list[Wait]:
+    """Everything that the run waits for, whatever its status says."""
+    if state.ended:
+        return []
+    found = [
+        Wait("gate", gate.opened.reason, id_, gate.at_ms, gate.opened.step, gate.opened.due_at_ms, gate.opened.subject)
+        for id_, gate in state.gates.items()
+    ]
+    for name in state.unfinished:
+        step = state.steps[name]
+        if step.status == "retrying" and step.error is not None:
+            found.append(Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms))
+        for path, op in step.journal.items():
+            place = f"{step.id}:{path}"
+            if op.status == "open" and op.kind == "sleep":
+                found.append(Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms))
+            elif op.status == "open" and op.kind == "signal":
+                found.append(Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms))
+            elif op.status == "deferred" and op.kind == "model":
+                found.append(Wait("money", "holds_in_flight", place, op.since_ms, step.id, None, op.name))
+            elif op.status == "deferred":
+                found.append(Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name))
+    for id_, call in state.calls.items():
+        if call.kind == "effect" and state.step(call.step) is None:
+            found.append(Wait("effect", "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
+    return found
+
+
+def due_at_ms(state: State, *, executing: bool) -> int | None:
+    """The earliest moment at which somebody must look even if nobody calls; None while nothing can fall due.
+
+    `executing`: whether the last word came from a process that executes this run and has only run out of slots; it
+    gets a second to take its ready steps itself. What a person's decision made ready is due at once.
+    """
+    if state.ended:
+        return None
+    due: list[int] = []
+    if state.startable and not state.paused:
+        due.append(state.at_ms + (_PICKUP_MS if executing else 0))
+    if state.asked and not state.phase:
+        due.append(state.at_ms + (_PICKUP_MS if executing else 0))
+    for name in state.unfinished:
+        step = state.steps[name]
+        if step.status == "retrying" and step.retry_at_ms is not None:
+            due.append(step.retry_at_ms)
+        due.extend(op.due_at_ms for op in step.journal.values() if op.status == "open" and op.due_at_ms is not None)
+    for gate in state.gates.values():
+        if gate.escalated_at_ms is None and gate.opened.due_at_ms is not None:
+            due.append(gate.opened.due_at_ms)
+        due.extend(at for at in (gates.remind_at_ms(gate), gates.stale_at_ms(gate)) if at is not None)
+    due.extend(at for name, at in state.joins.items() if at is not None and name not in state.steps)
+    if state.max_active_s is not None and state.active and not state.phase:
+        due.append(state.at_ms + max(0, int(state.max_active_s * 1000) - limits.active_ms(state, state.at_ms)))
+    if state.max_lifespan_s is not None and not state.lifespan_passed:
+        due.append(state.started_at_ms + int(state.max_lifespan_s * 1000))
+    return min(due, default=None)
+
+
+def describe(wait: Wait) -> dict[str, Any]:
+    """A wait as plain data."""
+    found: dict[str, Any] = msgspec.to_builtins(wait)
+    return found

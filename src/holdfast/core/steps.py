@@ -1,0 +1,267 @@
+"""The rules of steps: how they start, complete, fail, are lost, suspended, skipped, sent back and called off.
+
+Never here: what a call costs or does (calls), who is asked (gates), how a run ends (endings).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from holdfast.core import commands, endings, limits, questions
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.graph import COMPENSATE, Edge
+from holdfast.core.ids import NodeName, Path, StepId, node_of
+from holdfast.core.payload import Payload
+from holdfast.core.policies import (
+    CHECK_FAILED,
+    DEFAULT_RETRY,
+    LOOP_EXHAUSTED,
+    REJECTED,
+    ROUTING,
+    ErrorRecord,
+    delay_ms,
+    retries,
+)
+from holdfast.core.readiness import absorbed, chosen, edge_state, guards_after, judge, loop_state, may_loop, next_step
+from holdfast.core.state import Step, verdict_key
+from holdfast.errors import Conflict
+
+
+def start_run(d: Decision, c: commands.StartRun) -> None:
+    if d.state.seq:
+        raise Conflict(f"Run {c.run} has already been started.")
+    definition = d.graph.definition
+    limits_ = definition.limits
+    d.emit(
+        ev.RunStarted(
+            run=c.run,
+            tenant=c.tenant,
+            workflow=definition.name,
+            version=definition.version,
+            graph_hash=d.graph.hash,
+            input=c.input,
+            limit_nanousd=c.limit_nanousd if c.limit_nanousd is not None else limits_.cost_nanousd,
+            max_steps=limits_.max_steps,
+            max_tokens=limits_.max_tokens,
+            max_active_s=limits_.max_active_s,
+            max_lifespan_s=limits_.max_lifespan_s,
+            key=c.key,
+            input_digest=c.input_digest,
+            by=c.by,
+            price_fingerprint=c.price_fingerprint,
+        )
+    )
+    for name in d.graph.entries:
+        d.touch(name)
+
+
+def complete_step(d: Decision, c: commands.CompleteStep) -> None:
+    step = d.current(c)
+    d.record(c.step, c.values)
+    finish_step(d, step, c.output, c.decisions)
+
+
+def finish_step(d: Decision, step: Step, output: Payload, decisions: tuple[str, ...] | None) -> None:
+    """Complete `step`, unless its decision leads nowhere."""
+    wrong = _misrouted(d, step, decisions)
+    if wrong is not None:
+        fail_step(d, step, wrong)
+        return
+    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions))
+    d.touch(node_of(step.id))
+
+
+def _misrouted(d: Decision, step: Step, decisions: tuple[str, ...] | None) -> ErrorRecord | None:
+    """Why no edge can follow `decisions`, if that is so: a decision that names nothing, or a loop that is used up."""
+    name = node_of(step.id)
+    node = d.graph.nodes.get(name)
+    if decisions is None or node is None or not node.decides:
+        return None
+    edges = [edge for edge in d.graph.outgoing[name] if edge.on == "success"]
+    loops = d.graph.loops_from.get(name, ())
+    for decision in decisions:
+        if any(chosen(d.graph, edge, (decision,)) for edge in edges):
+            continue
+        back = [loop for loop in loops if chosen(d.graph, loop, (decision,))]
+        if any(may_loop(d.state, loop) for loop in back):
+            continue
+        if back:
+            return d.error(
+                name,
+                CHECK_FAILED if node.kind == "check" else LOOP_EXHAUSTED,
+                f"{name!r} decided {decision!r}, but {back[0].target!r} has been visited {back[0].max_visits} times,"
+                " which is all that its loop allows.",
+            )
+        if node.kind == "branch":
+            known = sorted({edge.when or edge.target for edge in (*edges, *loops)})
+            return d.error(
+                name, ROUTING, f"{name!r} chose {decision!r}, which is none of its ways: {', '.join(known)}."
+            )
+        if decision in ("fail", "retry") and node.kind == "check":
+            return d.error(name, CHECK_FAILED, f"The check {name!r} did not pass ({decision}).")
+        if decision in ("reject", "retry") and node.kind == "human_gate":
+            return d.error(name, REJECTED, f"{name!r} was rejected, and no edge follows a rejection.")
+    return None
+
+
+def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
+    step = d.current(c)
+    d.record(c.step, c.values)
+    name = node_of(c.step)
+    node = d.graph.nodes.get(name)
+    policy = node.retry if node is not None else DEFAULT_RETRY
+    failures = step.failures + 1
+    if retries(policy, c.error, failures):
+        wait_ms = delay_ms(policy, c.error, failures, f"{d.state.run}/{c.step}")
+        d.emit(ev.AttemptFailed(c.step, c.attempt, c.error, d.now_ms + wait_ms, c.path))
+    else:
+        fail_step(d, step, c.error, c.path)
+
+
+def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = None) -> None:
+    """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure."""
+    name = node_of(step.id)
+    step.failed_path = path
+    if name == COMPENSATE:
+        d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=True))
+        questions.ask_about_compensation(d, step.id, error)
+        return
+    taken_up = absorbed(d.graph, d.state, name)
+    parks = not taken_up and d.graph.definition.on_exhausted == "dead_letter" and error.error_class != REJECTED
+    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up or parks))
+    if parks:
+        questions.ask_about_failure(d, step.id, error)
+    elif taken_up:
+        d.touch(name)
+    else:
+        endings.begin_failing(d, error)
+
+
+def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
+    step = d.current(c)
+    d.record(c.step, c.values)
+    d.emit(ev.StepSuspended(c.step, step.attempt))
+
+
+def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
+    for verdict in c.verdicts:
+        key = verdict_key(verdict.step, verdict.target)
+        source = d.state.step(verdict.step)
+        stale = (
+            source is None if verdict.target is not None else next_step(d.state, node_of(verdict.step)) != verdict.step
+        )
+        if stale or key in d.state.verdicts:
+            continue
+        d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, verdict.allowed, verdict.reason))
+        d.touch(node_of(verdict.step))
+        if verdict.error is not None and not d.state.phase:
+            endings.begin_failing(d, verdict.error)
+
+
+# --- Following: what happens by itself ---------------------------------------------------------------------------------
+
+
+def follow(d: Decision) -> None:
+    """Take the run as far as it goes without anybody: loops, skips, joins, starts."""
+    while d.touched and not d.state.phase:
+        name = next(iter(d.touched))
+        del d.touched[name]
+        _advance(d, name)
+    _start(d)
+
+
+def _advance(d: Decision, name: NodeName) -> None:
+    """See what the latest about the node `name` means for it and for those after it."""
+    for loop in d.graph.loops_from.get(name, ()):
+        if loop_state(d.graph, d.state, loop) == "taken":
+            _take(d, loop)
+            return
+    for edge, step in guards_after(d.graph, d.state, name):
+        _ask(d, step.id, edge.target, edge.guard)
+    todo: deque[NodeName] = deque([name] if name not in d.state.steps else [])
+    todo.extend(d.graph.successors[name])
+    while todo:
+        node = todo.popleft()
+        if node in d.state.steps:
+            continue
+        how = judge(d.graph, d.state, node)
+        if how.standing == "skipped":
+            d.emit(ev.StepSkipped(next_step(d.state, node), how.reason))
+            todo.extend(d.graph.successors[node])
+            _explain_unmet(d, node)
+        elif how.standing == "ready":
+            d.ready[node] = None
+            _call_losers_off(d, node)
+        elif how.standing == "guard":
+            _ask(d, next_step(d.state, node), None, d.graph.nodes[node].guard)
+        else:
+            _open_join(d, node)
+
+
+def _ask(d: Decision, step: StepId, target: NodeName | None, guard: str | None) -> None:
+    if guard is not None and verdict_key(step, target) not in d.state.asked:
+        d.emit(ev.GuardAsked(step, target, guard))
+
+
+def _explain_unmet(d: Decision, node: NodeName) -> None:
+    """A tolerant join that cannot be met because branches failed is a failure, not a way the run chose not to take."""
+    if d.graph.nodes[node].join.mode not in ("any", "quorum"):
+        return
+    for edge in d.graph.incoming[node]:
+        source = d.state.steps.get(edge.source)
+        if source is not None and source.status == "failed" and source.error is not None:
+            if not d.graph.errors_from[edge.source] and not d.graph.nodes[edge.source].continue_on_error:
+                endings.begin_failing(d, source.error)
+            return
+
+
+def _open_join(d: Decision, node: NodeName) -> None:
+    timeout_s = d.graph.nodes[node].join.timeout_s
+    if timeout_s is None or node in d.state.joins:
+        return
+    if any(edge_state(d.graph, d.state, edge) != "undecided" for edge in d.graph.incoming[node]):
+        d.emit(ev.JoinOpened(node, d.now_ms + int(timeout_s * 1000)))
+
+
+def _call_losers_off(d: Decision, join: NodeName) -> None:
+    """A join met early has no use for the branches that only lead to it."""
+    if d.graph.nodes[join].join.mode not in ("any", "quorum", "best_effort"):
+        return
+    for name in d.graph.order:
+        if name not in d.graph.losers(join):
+            continue
+        step = d.state.steps.get(name)
+        if step is None:
+            d.emit(ev.StepSkipped(next_step(d.state, name), f"{join!r} was met without it"))
+        elif name in d.state.unfinished:
+            endings.call_off(d, step, f"{join!r} was met without it")
+
+
+def _take(d: Decision, loop: Edge) -> None:
+    body = d.graph.loop_body[loop.target]
+    superseded: list[StepId] = []
+    for name in d.graph.order:
+        if name in body and (step := d.state.steps.get(name)) is not None:
+            if name in d.state.unfinished:
+                questions.withdraw_of_step(d, step.id, f"superseded by the loop back to {loop.target!r}")
+            superseded.append(step.id)
+    d.emit(ev.LoopTaken(d.state.steps[loop.source].id, loop.target, tuple(superseded)))
+    d.touch(loop.target)
+
+
+def _start(d: Decision) -> None:
+    """Start what may start, as far as the session's slots reach; what is new and stays behind becomes known as ready."""
+    state = d.state
+    for name in [*state.startable, *d.ready]:
+        step = state.steps.get(name)
+        if state.ended or (state.phase and name != COMPENSATE):
+            continue
+        may = not state.paused and limits.allow_start(d, new=step is None or step.attempt == 0)
+        id_ = step.id if step is not None else next_step(state, name)
+        if may and d.slots > 0 and d.session is not None:
+            d.slots -= 1
+            d.emit(ev.StepStarted(id_, (step.attempt if step is not None else 0) + 1, d.session))
+        elif name in d.ready:
+            d.emit(ev.StepReady(id_))
+    d.ready.clear()

@@ -1,0 +1,77 @@
+"""The rules of waiting inside a step: timers and signals.
+
+Never here: people (gates), money (calls, limits).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core import commands
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.fence import intends
+from holdfast.core.ids import node_of
+from holdfast.core.policies import TIMEOUT
+from holdfast.errors import InvalidInput
+
+MOST_SIGNALS_KEPT: Final = 1000
+"""Signals that nobody has asked for yet; a sender that only sends must hear of it."""
+
+
+def start_timer(d: Decision, c: commands.StartTimer) -> None:
+    step = intends(d, c, c.path, "sleep", "sleep", c.args_hash)
+    if c.path in step.journal:
+        return
+    d.record(c.step, c.values)
+    d.emit(ev.TimerStarted(c.step, c.attempt, c.path, c.args_hash, d.now_ms + c.wait_ms))
+
+
+def await_signal(d: Decision, c: commands.AwaitSignal) -> None:
+    step = intends(d, c, c.path, "signal", c.name, c.args_hash)
+    if (op := step.journal.get(c.path)) is not None and op.status != "reopened":
+        return
+    d.record(c.step, c.values)
+    due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
+    d.emit(ev.SignalAwaited(c.step, c.attempt, c.path, c.name, c.args_hash, due_at_ms))
+    _deliver(d)
+
+
+def send_signal(d: Decision, c: commands.SendSignal) -> None:
+    if len(d.state.signals) >= MOST_SIGNALS_KEPT:
+        raise InvalidInput(
+            f"Run {d.state.run} already keeps {MOST_SIGNALS_KEPT} signals that no step has asked for."
+            " This one was not recorded; let the run catch up first."
+        )
+    d.emit(ev.SignalReceived(c.name, d.state.signals_received + 1, c.data, c.by))
+    _deliver(d)
+
+
+def _deliver(d: Decision) -> None:
+    """Bring kept signals to the steps that wait for them: first come, first served, on both sides."""
+    state = d.state
+    for signal in list(state.signals):
+        waiting = [
+            (op.since_ms, step.id, path)
+            for name in state.unfinished
+            if (step := state.steps[name])
+            for path, op in step.journal.items()
+            if op.kind == "signal" and op.name == signal.name and op.status == "open"
+        ]
+        if waiting:
+            _, step_id, path = min(waiting)
+            d.emit(ev.SignalDelivered(step_id, path, signal.number))
+
+
+def fire_due(d: Decision) -> None:
+    """Wake the steps whose timers have run out and give up waits for signals whose time is over."""
+    for name in list(d.state.unfinished):
+        step = d.state.steps[name]
+        for path, op in list(step.journal.items()):
+            if op.status != "open" or op.due_at_ms is None or op.due_at_ms > d.now_ms:
+                continue
+            if op.kind == "sleep":
+                d.emit(ev.TimerFired(step.id, path))
+            elif op.kind == "signal":
+                error = d.error(node_of(step.id), TIMEOUT, f"No signal {op.name!r} arrived in time.")
+                d.emit(ev.SignalTimedOut(step.id, path, error))

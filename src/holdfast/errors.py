@@ -1,0 +1,231 @@
+"""Every error Holdfast raises, drawn once; an error says what happened, what it means and what to do.
+
+    HoldfastError
+    ├── UsageError                     the caller's mistake; nothing was done
+    │   ├── InvalidWorkflow            the graph cannot be run; lists every problem at once
+    │   ├── InvalidInput               data that does not fit its model, or cannot be stored
+    │   ├── InvalidDecision            an answer the gate does not take
+    │   ├── UnknownPrice               no price, so no limit can be kept
+    │   └── UnboundableRequest         no upper bound of its cost can be computed
+    ├── NotFound                       no such run, gate, call or workflow
+    ├── Conflict                       somebody else was first; nothing was written
+    │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
+    │   ├── StaleAttempt               the step has moved on to another attempt
+    │   ├── AlreadyDecided             the gate has its answer; names who gave it
+    │   ├── AlreadyClosed              the call has its outcome
+    │   ├── KeyReused                  the same start key or effect key with another request
+    │   └── RunEnded                   the run has ended; its history takes no such event
+    ├── Held                           not an error of the user's: the run stops here until somebody acts
+    │   ├── BudgetBlocked              the worst case of the next call does not fit the limit
+    │   └── Suspended                  the step waits; raised through a handler to leave it, never to be caught
+    ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
+    │   ├── NonDeterministicStep       the code no longer matches the journal
+    │   ├── OperationFailed            a journaled operation ended in an error
+    │   ├── SchemaMismatch             a model's answer or a tool's arguments do not fit their schema
+    │   ├── ToolFailed                 the tool says: it did not happen
+    │   ├── OutcomeUnknown             the tool cannot say whether it happened
+    │   ├── ToolDenied                 the node does not list this tool
+    │   ├── TransitionDenied           a guard says no
+    │   └── MissingSecret              a secret that is asked for by name is not there
+    ├── ModelError                     a model call that gave no usable reply
+    │   ├── ModelRefused               the provider refused it: certainly nothing was spent
+    │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
+    │   └── ModelUncertain             nobody can know whether it was spent
+    └── StoreError                     the store cannot do its work
+        ├── StoreTooNew, NotAStore, StoreFull, StoreBusy, StoreUnreadable
+        ├── UnknownCommit              the reply of a commit was lost
+        └── CorruptHistory             events that no version of Holdfast can have written
+
+Nothing else belongs here: no handling, no translation, no formatting for a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class HoldfastError(Exception):
+    """Something in Holdfast went wrong."""
+
+    def __init__(self, message: str | None = None, **facts: Any) -> None:
+        """`message` defaults to the class's docstring; `facts` become attributes of the error."""
+        super().__init__(message or (type(self).__doc__ or type(self).__name__).strip())
+        for name, value in facts.items():
+            setattr(self, name, value)
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+
+class UsageError(HoldfastError):
+    """The call is wrong; nothing was done."""
+
+
+class InvalidWorkflow(UsageError):
+    """The workflow cannot be run."""
+
+    def __init__(self, workflow: str, problems: Sequence[str]) -> None:
+        self.workflow = workflow
+        self.problems = tuple(problems)
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        super().__init__(f"Workflow {workflow!r} cannot be run; {len(self.problems)} thing(s) to mend:{lines}")
+
+
+class InvalidInput(UsageError):
+    """This data does not fit; nothing was stored."""
+
+
+class InvalidDecision(UsageError):
+    """The gate does not take this answer; it is still open."""
+
+
+class UnknownPrice(UsageError):
+    """The model has no known price, so no limit can be kept for it. Nothing was called."""
+
+
+class UnboundableRequest(UsageError):
+    """No upper bound of this request's cost can be computed. Nothing was called."""
+
+
+class NotFound(HoldfastError):
+    """There is no such thing in this store."""
+
+
+class Conflict(HoldfastError):
+    """Somebody else was first; nothing was written."""
+
+
+class SeqConflict(Conflict):
+    """The run is not where this append expected it. Nothing was written: reload and decide again."""
+
+
+class StaleAttempt(Conflict):
+    """The step has moved on to another attempt; this one's result no longer counts."""
+
+
+class AlreadyDecided(Conflict):
+    """The gate has been decided."""
+
+
+class AlreadyClosed(Conflict):
+    """The call already has its outcome."""
+
+
+class KeyReused(Conflict):
+    """The same key was used for another request."""
+
+
+class RunEnded(Conflict):
+    """The run has ended."""
+
+
+class Held(HoldfastError):
+    """The run stops here until somebody acts."""
+
+
+class BudgetBlocked(Held):
+    """The worst case of the next model call does not fit the run's limit. Nothing was called."""
+
+
+class Suspended(Held):
+    """The step waits. Holdfast raises this through a handler to leave it; let it pass."""
+
+
+class StepError(HoldfastError):
+    """A step could not do its work."""
+
+
+class NonDeterministicStep(StepError):
+    """The step's code no longer asks for what its journal holds."""
+
+
+class OperationFailed(StepError):
+    """An operation inside a step ended in an error; `error` is its record."""
+
+
+class SchemaMismatch(StepError):
+    """Data does not fit its schema."""
+
+
+class ToolFailed(StepError):
+    """The tool says that it failed and that nothing happened outside."""
+
+
+class OutcomeUnknown(StepError):
+    """The tool cannot say whether it happened; a person or its `verify` lookup must."""
+
+
+class ToolDenied(StepError):
+    """This node does not list the tool, so it was not called."""
+
+
+class TransitionDenied(StepError):
+    """A guard does not allow this transition."""
+
+
+class MissingSecret(StepError):
+    """A secret is not set."""
+
+
+class ModelError(HoldfastError):
+    """A model call gave no usable reply.
+
+    Attributes: `error_class` (see core.policies.ErrorClass), `retryable`, `status_code` (None without an HTTP reply).
+    """
+
+    error_class: str = "model"
+    retryable: bool = False
+    status_code: int | None = None
+
+
+class ModelRefused(ModelError):
+    """The provider refused the call, or was never reached: nothing was spent."""
+
+
+class ModelRateLimited(ModelRefused):
+    """The provider refuses calls for now."""
+
+    error_class = "rate_limit"
+    retryable = True
+    retry_after_s: float | None = None
+
+
+class ModelUncertain(ModelError):
+    """The call's reply was lost or is unreadable; what it cost is unknown and counts as spent."""
+
+    error_class = "model_transient"
+    retryable = True
+
+
+class StoreError(HoldfastError):
+    """The store cannot do its work."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer Holdfast."""
+
+
+class NotAStore(StoreError):
+    """The file is not a Holdfast store."""
+
+
+class StoreFull(StoreError):
+    """The disk is full; nothing was written."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store's write lock."""
+
+
+class StoreUnreadable(StoreError):
+    """The store cannot be opened or written."""
+
+
+class UnknownCommit(StoreError):
+    """The reply of a commit was lost: append again under the same append id."""
+
+
+class CorruptHistory(StoreError):
+    """This history cannot have been written by Holdfast."""

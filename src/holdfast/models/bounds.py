@@ -1,0 +1,143 @@
+"""How many input tokens a request can be billed for, at most.
+
+Why it is a bound. The tokenizers of both providers work on bytes: a token stands for at least one byte of what the
+tokenizer reads, so tokens ≤ UTF-8 bytes. A tokenizer may normalise first, and that can lengthen the text: U+FDFA is
+3 bytes, 33 under NFKC, and 15 tokens in a public tokenizer (Unicode Standard Annex #15). So every character counts
+with its largest form among raw, NFD and NFKD. NFC and NFKC only compose what these decompose, hence the sum over the
+characters is at least the length under any of the forms, for the whole text or for any part of it.
+
+What a provider adds to the text is counted by the margins below: the frames of messages (3 to 7 tokens at OpenAI), and
+the system prompt that Anthropic inserts when a request has tools (159 to 804 tokens, by model and tool choice; see its
+"Tool use" page). JSON counts as the longer of its plain and its \\u-escaped spelling, with a line break wherever there
+may be one, because how a provider spells it is unknown. Thinking is replayed by its signature and may be longer than the
+summary that was shown: a turn with thinking counts its billed output tokens on top.
+
+Limits. The argument is about text. Images, files, provider-side tools and ids of things that a provider keeps carry
+tokens that are not in the request: they are refused. A tokenizer that emits more than one token a byte would break the
+argument, none is known; the gateway compares every actual count with its bound and raises an alarm when it is above.
+
+Never here: a price, a provider's SDK, I/O.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from holdfast.errors import UnboundableRequest
+from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolSpec, ToolTurn, Turn, UserTurn
+
+REQUEST_TOKENS: Final = 64
+"""What frames a request as a whole: the start of the conversation, of the reply, and an effort or a date line."""
+
+MESSAGE_TOKENS: Final = 32
+"""What frames one message or one part of a message: its role, its delimiters, the tags around replayed thinking."""
+
+TOOL_TOKENS: Final = 64
+"""What frames one tool: the words around its name, description and schema."""
+
+ANY_TOOLS_TOKENS: Final = 1_024
+"""What a provider says about tools as such, once, when there are any."""
+
+SCHEMA_OBJECT_TOKENS: Final = 32
+"""What an adapter may add to each object of a schema (`additionalProperties`, `properties`, `required`)."""
+
+LINE_BREAK_TOKENS: Final = 2
+"""A line break in JSON with the indentation after it: runs of white space are one or two tokens."""
+
+
+def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | None = None) -> int:
+    """The most input tokens `request` can be billed for; never more than the model's context window, where known.
+
+    Raises UnboundableRequest for anything whose tokens are not text in the request.
+    """
+    total = REQUEST_TOKENS + MESSAGE_TOKENS + _text(request.system)
+    total += sum(_turn(turn) for turn in request.turns)
+    tools: tuple[ToolSpec | AnswerSpec, ...] = (*request.tools, *((request.answer,) if request.answer else ()))
+    if tools:
+        total += ANY_TOOLS_TOKENS + sum(_tool(tool) for tool in tools)
+    return total if context_window_tokens is None else min(total, context_window_tokens)
+
+
+def _turn(turn: Turn) -> int:
+    match turn:
+        case UserTurn(text=text):
+            return MESSAGE_TOKENS + _text(text)
+        case ToolTurn(replies=replies):
+            # Where a provider has no mark for an error, the adapter wraps it as JSON.
+            bodies = (_json({"error": reply.content}) if reply.is_error else _text(reply.content) for reply in replies)
+            return sum(bodies) + sum(MESSAGE_TOKENS + _text(reply.id) + _text(reply.name) for reply in replies)
+        case ModelTurn(replay=replay):
+            return MESSAGE_TOKENS + _replay(replay)
+
+
+def _tool(tool: ToolSpec | AnswerSpec) -> int:
+    schema = tool.parameters if isinstance(tool, ToolSpec) else tool.schema
+    objects = json.dumps(schema).count("{")
+    return TOOL_TOKENS + _text(tool.name) + _text(tool.description) + _json(schema) + objects * SCHEMA_OBJECT_TOKENS
+
+
+def _replay(replay: Any) -> int:
+    """The tokens of an earlier reply in the form that `holdfast.models.providers` gives it."""
+    if not isinstance(replay, Mapping) or not isinstance(replay.get("parts"), list):
+        raise _unboundable("an earlier reply in an unknown form")
+    if (replay.get("provider_details") or {}).get("container_id"):
+        raise _unboundable("an earlier reply that names a container at its provider")
+    parts = replay["parts"]
+    total = sum(MESSAGE_TOKENS + _part(part) for part in parts)
+    if any(part["part_kind"] == "thinking" for part in parts):
+        total += max(0, int((replay.get("usage") or {}).get("output_tokens") or 0))
+    return total
+
+
+_PARTS: Final[Mapping[str, Callable[[Mapping[str, Any]], int]]] = {
+    "text": lambda part: _text(part["content"]),
+    "thinking": lambda part: _text(part["content"]) + _text(part.get("signature") or ""),
+    "tool-call": lambda part: _text(part["tool_name"]) + _text(part["tool_call_id"]) + _arguments(part.get("args")),
+}
+
+
+def _part(part: Mapping[str, Any]) -> int:
+    kind = str(part.get("part_kind"))
+    if kind not in _PARTS:
+        raise _unboundable(f"an earlier reply with a part of kind {kind}")
+    details = part.get("provider_details")
+    return _PARTS[kind](part) + (_json(details) if details else 0)
+
+
+def _arguments(arguments: Any) -> int:
+    """Arguments of a tool call: a JSON text, or the value it stands for."""
+    return _text(arguments) if isinstance(arguments, str) else _json(arguments)
+
+
+def _json(value: Any) -> int:
+    plain, escaped = json.dumps(value, ensure_ascii=False), json.dumps(value)
+    return max(_text(plain), len(escaped)) + LINE_BREAK_TOKENS * sum(map(escaped.count, "{[,"))
+
+
+def _text(text: str) -> int:
+    """The bytes of `text`, each character in its longest form."""
+    if text.isascii():
+        return len(text)
+    return sum(count * _bytes_at_most(character) for character, count in Counter(text).items())
+
+
+@lru_cache(maxsize=8_192)
+def _bytes_at_most(character: str) -> int:
+    try:
+        return max(
+            len(form.encode()) for form in (character, *(unicodedata.normalize(f, character) for f in ("NFD", "NFKD")))
+        )
+    except UnicodeEncodeError:
+        raise _unboundable(f"the character U+{ord(character):04X}, which is half of one and cannot be sent") from None
+
+
+def _unboundable(what: str) -> UnboundableRequest:
+    return UnboundableRequest(
+        f"The request holds {what}: nobody can say how many tokens that is, so no limit can be kept for it."
+        " Nothing was called.\nLeave it out, or send it as text."
+    )

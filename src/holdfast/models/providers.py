@@ -1,0 +1,105 @@
+"""The Model port over pydantic-ai's `direct` API: Anthropic's Messages and OpenAI's Chat Completions.
+
+What speaks to the SDKs is `holdfast.models.sdk`, loaded by the first call (1 to 3 s) in a thread, so that nothing else
+waits for it; what a failed call means is `holdfast.models.exchange`.
+
+Never here: a price, a retry, an SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypeGuard
+
+from holdfast.core import policies
+from holdfast.errors import ModelRefused
+from holdfast.ports import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from holdfast.models.sdk import Line
+
+ProviderName = Literal["anthropic", "openai"]
+
+_FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
+    "anthropic": re.compile(r"claude-"),
+    "openai": re.compile(r"(ft:)?(gpt-|chatgpt-|o\d)"),
+}
+
+
+def provider_of(model: str, declared: Mapping[str, ProviderName]) -> tuple[ProviderName, str]:
+    """Who serves `model`, and its name there: by prefix (`openai:my-model`), by declaration, or by a known family.
+
+    Raises ModelRefused for a name that says none of these.
+    """
+    prefix, _, name = model.partition(":")
+    if _is_provider(prefix) and name:
+        return prefix, name
+    if model in declared:
+        return declared[model], model
+    for provider, family in _FAMILIES.items():
+        if family.match(model):
+            return provider, model
+    raise ModelRefused(
+        f"Nobody knows which provider serves {model}. Nothing was called.\n"
+        f'Write anthropic:{model} or openai:{model}, or declare its provider in holdfast.toml under [models."{model}"].',
+        error_class=policies.VALIDATION,
+    )
+
+
+def _is_provider(name: str) -> TypeGuard[ProviderName]:
+    return name in _FAMILIES
+
+
+class Providers:
+    """Keeps the Model port. One HTTP client per provider, made by the first call and closed by `aclose`."""
+
+    def __init__(
+        self, declared: Mapping[str, ProviderName] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`declared` says who serves models whose names do not tell.
+
+        `environment` (the process's own) holds ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL.
+        """
+        self._declared = dict(declared or {})
+        self._environment = os.environ if environment is None else environment
+        self._lines: dict[ProviderName, Line] = {}
+        self._connecting = asyncio.Lock()
+
+    async def prepare(self, model: str) -> None:
+        """Load what a call of `model` needs, so that the call itself need not wait for it. Raises ModelRefused."""
+        provider, _ = provider_of(model, self._declared)
+        await self._line(provider)
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        """Send `request` exactly once; see ports.Model. `timeout_s` counts from when the SDK is loaded."""
+        provider, name = provider_of(request.model, self._declared)
+        line = await self._line(provider)
+        exchange = line.exchange()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await line.ask(name, request, exchange)
+        except Exception as error:  # noqa: BLE001 - whatever an SDK raises, the money held for the call needs an answer
+            exchange.timed_out |= isinstance(error, TimeoutError)
+            failure = exchange.failure(request.model, error)
+        raise failure  # out of the handler: the SDK's traceback may hold what the provider echoed of a key
+
+    async def aclose(self) -> None:
+        """Close every connection. Calls in flight fail."""
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            await line.aclose()
+
+    async def _line(self, provider: ProviderName) -> Line:
+        async with self._connecting:
+            if provider not in self._lines:
+                self._lines[provider] = await asyncio.to_thread(_connect, provider, self._environment)
+            return self._lines[provider]
+
+
+def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
+    from holdfast.models import sdk
+
+    return sdk.connect(provider, environment)

@@ -1,0 +1,309 @@
+"""What the machine needs from outside, as short promises; each is kept by adapters that do not know one another.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.core.events import Recorded
+from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.errors import HoldfastError
+
+# --- Models -----------------------------------------------------------------------------------------------------------
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model sees it. `parameters` is the JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class AnswerSpec(msgspec.Struct, frozen=True):
+    """The shape an answer must have: the JSON Schema of an object. The reply's `answer` is such an object, unvalidated."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class ToolRequest(msgspec.Struct, frozen=True):
+    """A model's wish to call a tool. `arguments` is the parsed object, or the raw string where it is not JSON."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+class ToolReply(msgspec.Struct, frozen=True):
+    """What a tool answered, as the model reads it."""
+
+    id: str
+    name: str
+    content: str
+    is_error: bool = False
+
+
+class UserTurn(msgspec.Struct, frozen=True, tag="user"):
+    text: str
+
+
+class ModelTurn(msgspec.Struct, frozen=True, tag="model"):
+    """An earlier reply, in the form its adapter gave it (`ModelReply.turn`), to be replayed exactly."""
+
+    replay: Any
+
+
+class ToolTurn(msgspec.Struct, frozen=True, tag="tools"):
+    """The answers to all tool requests of the turn before."""
+
+    replies: tuple[ToolReply, ...]
+
+
+Turn = UserTurn | ModelTurn | ToolTurn
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """One request to a model, complete: equal requests are equal bytes on the wire.
+
+    `max_tokens` bounds the output and is always set. With `answer` the model must end with an object of that shape.
+    """
+
+    model: str
+    system: str
+    turns: tuple[Turn, ...]
+    max_tokens: int
+    tools: tuple[ToolSpec, ...] = ()
+    answer: AnswerSpec | None = None
+    temperature: float | None = None
+    timeout_s: float = 600.0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens as the provider counted them. `input_tokens` includes those read from and written to its cache."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class ModelReply(msgspec.Struct, frozen=True):
+    """A complete reply. `usage` is None where the provider's figures are missing or unreadable.
+
+    `answer` is the structured answer (its tool request, so that a repair can address it), None for plain text.
+    `turn` is the reply for later requests; it round-trips through JSON.
+    """
+
+    text: str
+    tool_requests: tuple[ToolRequest, ...]
+    answer: ToolRequest | None
+    usage: Usage | None
+    finish_reason: str | None
+    response_id: str | None
+    turn: Any
+
+
+class Model(Protocol):
+    """Something that answers requests: a provider reached over its SDK, or a double of one."""
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        """Send `request` exactly once, never retrying.
+
+        Raises ModelRefused (ModelRateLimited) when certainly nothing was spent, ModelUncertain when nobody can know.
+        """
+        ...
+
+
+# --- The store --------------------------------------------------------------------------------------------------------
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events to be the run's next after `expected`, with the rows that `project` derived from them.
+
+    `append_id` is stored with the events: an append that is sent again under the same id, because the reply of its
+    commit was lost, is recognised and acknowledged, never written twice.
+    """
+
+    run: RunId
+    expected: Seq
+    append_id: AppendId
+    events: tuple[Recorded, ...]
+    changes: Changes
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True):
+    """A folded state at `seq`, encoded; worthless to a Holdfast with another fold version."""
+
+    seq: Seq
+    fold_version: int
+    state: bytes
+
+
+class History(msgspec.Struct, frozen=True):
+    """What is needed to fold a run: its latest snapshot, if there is one, and the events after it."""
+
+    snapshot: SnapshotRecord | None
+    events: tuple[Recorded, ...]
+
+
+class Log(Protocol):
+    """Where runs live. Everything else may be lost and found again from here."""
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
+
+        The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), StoreError where this append
+        cannot be stored. An append whose fate is an error has written nothing. Raises StoreError when nothing at all
+        was written, UnknownCommit when nobody can know: append again under the same ids.
+        """
+        ...
+
+    async def load(self, run: RunId, fold_version: int) -> History:
+        """The run's latest snapshot of this fold version and the events after it. Raises NotFound."""
+        ...
+
+    async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        """The run's events after `after`, in order; empty for an unknown run."""
+        ...
+
+    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+        """Where each of these runs is now; unknown ones are missing."""
+        ...
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        """Keep a snapshot, instead of older ones of the run. Losing it loses nothing."""
+        ...
+
+    async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
+        """The run that was started under this key, and the digest of its input."""
+        ...
+
+
+class Blobs(Protocol):
+    """Large payloads by the sha256 of their content."""
+
+    async def put(self, tenant: str, month: str, content: bytes) -> str:
+        """Store `content` durably, before any event names it; the same content is stored once. Returns its hash."""
+        ...
+
+    async def get(self, sha256: str) -> bytes:
+        """Raises NotFound."""
+        ...
+
+
+class Sessions(Protocol):
+    """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
+
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until `close`."""
+        ...
+
+    async def close(self, session: SessionId) -> None:
+        """End it; whatever it still had in flight counts as lost."""
+        ...
+
+    def alive(self, session: SessionId) -> bool:
+        """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
+        ...
+
+    async def bury(self) -> frozenset[SessionId]:
+        """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
+        ...
+
+
+class DueRun(msgspec.Struct, frozen=True):
+    """A run that somebody must look at, and the dead sessions that it still waits for."""
+
+    run: RunId
+    graph_hash: str
+    due_at_ms: int | None
+    dead: frozenset[SessionId] = frozenset()
+
+
+class Views(Protocol):
+    """The rows beside the history, as lists and the sweep read them."""
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        """Runs of these workflows that are due, or have work in flight in dead sessions; longest due first."""
+        ...
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        """The earliest due time among runs of these workflows."""
+        ...
+
+    async def run(self, run: RunId) -> RunRow | None: ...
+
+    async def runs(
+        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
+        before: RunId | None = None, limit: int = 100,
+    ) -> Sequence[RunRow]:  # fmt: skip
+        """Runs, newest first, `before` one of them."""
+        ...
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        """How many runs of these workflows have not ended."""
+        ...
+
+    async def gates(
+        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        """Gates, oldest first, each with the latest that became of it."""
+        ...
+
+    async def effects(
+        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        """The ledger, oldest first, each line with the latest that became of it."""
+        ...
+
+
+class Watch(Protocol):
+    """Tells that somebody else may have written."""
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Wait until another process may have committed, at most `timeout_s`; True if one may have."""
+        ...
+
+
+class Store(Log, Blobs, Sessions, Views, Watch, Protocol):
+    """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
+
+    def now_ms(self) -> int:
+        """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+# --- Time and chance --------------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Time as the engine feels it."""
+
+    def monotonic_s(self) -> float:
+        """Seconds on a clock that counts sleep and never jumps."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    """New names."""
+
+    def run(self, now_ms: int) -> RunId:
+        """A UUIDv7 of that time."""
+        ...
+
+    def session(self) -> SessionId: ...
+
+    def append(self) -> AppendId: ...
