@@ -1,1 +1,45 @@
-"""Holdfast: durable execution for agents and workflows."""
+"""Holdfast runs agent workflows that never forget where they were, never do a completed thing twice, and never spend
+above their limit.
+
+The public face: what a user imports, nothing else. `Engine` and `Run` are loaded when first asked for, so that a file
+which only defines a workflow stays quick to import.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.authoring.node import branch, check, human_gate, llm_node, task, tool_node
+from holdfast.authoring.tool import Tool, tool
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.graph import Join
+from holdfast.core.policies import ErrorRecord, RetryPolicy
+from holdfast.errors import (
+    HoldfastError,
+    InvalidWorkflow,
+    NonDeterministicStep,
+    OperationFailed,
+    OutcomeUnknown,
+    RunFailed,
+    ToolFailed,
+    TransitionDenied,
+)
+
+if TYPE_CHECKING:
+    from holdfast.compose import Engine, Run
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
+    "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "branch", "check", "human_gate", "llm_node", "task", "tool", "tool_node",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Engine", "Run"):
+        from holdfast import compose  # noqa: PLC0415 - the whole point
+
+        return getattr(compose, name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

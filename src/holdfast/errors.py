@@ -17,7 +17,7 @@
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Held                           not an error of the user's: the run stops here until somebody acts
     │   ├── BudgetBlocked              the worst case of the next call does not fit the limit
-    │   └── Suspended                  the step waits; raised through a handler to leave it, never to be caught
+    │   └── Suspended                  nothing new may begin in this run for now
     ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
     │   ├── NonDeterministicStep       the code no longer matches the journal
     │   ├── OperationFailed            a journaled operation ended in an error
@@ -27,6 +27,7 @@
     │   ├── ToolDenied                 the node does not list this tool
     │   ├── TransitionDenied           a guard says no
     │   └── MissingSecret              a secret that is asked for by name is not there
+    ├── RunFailed                      a run that somebody waited for did not complete
     ├── ModelError                     a model call that gave no usable reply
     │   ├── ModelRefused               the provider refused it: certainly nothing was spent
     │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
@@ -130,7 +131,7 @@ class BudgetBlocked(Held):
 
 
 class Suspended(Held):
-    """The step waits. Holdfast raises this through a handler to leave it; let it pass."""
+    """The run is paused or ending; nothing new begins."""
 
 
 class StepError(HoldfastError):
@@ -167,6 +168,10 @@ class TransitionDenied(StepError):
 
 class MissingSecret(StepError):
     """A secret is not set."""
+
+
+class RunFailed(HoldfastError):
+    """The run did not complete."""
 
 
 class ModelError(HoldfastError):

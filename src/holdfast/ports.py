@@ -5,15 +5,20 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId
+from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.state import OpenCall
 from holdfast.errors import HoldfastError
+
+T = TypeVar("T")
 
 # --- Models -----------------------------------------------------------------------------------------------------------
 
@@ -114,6 +119,10 @@ class ModelReply(msgspec.Struct, frozen=True):
 class Model(Protocol):
     """Something that answers requests: a provider reached over its SDK, or a double of one."""
 
+    async def prepare(self, model: str) -> None:
+        """Load what calls of `model` need, before money is held for one. Raises ModelRefused for an unknown model."""
+        ...
+
     async def request(self, request: ModelRequest) -> ModelReply:
         """Send `request` exactly once, never retrying.
 
@@ -179,6 +188,10 @@ class Log(Protocol):
         """Where each of these runs is now; unknown ones are missing."""
         ...
 
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        """Inside, no other process commits to this store: what is loaded stays true until it is appended to."""
+        ...
+
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
         """Keep a snapshot, instead of older ones of the run. Losing it loses nothing."""
         ...
@@ -203,11 +216,11 @@ class Blobs(Protocol):
 class Sessions(Protocol):
     """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
 
-    async def open(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
-        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until `close`."""
+    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed."""
         ...
 
-    async def close(self, session: SessionId) -> None:
+    async def close_session(self, session: SessionId) -> None:
         """End it; whatever it still had in flight counts as lost."""
         ...
 
@@ -307,3 +320,86 @@ class Ids(Protocol):
     def session(self) -> SessionId: ...
 
     def append(self) -> AppendId: ...
+
+
+# --- The journal ------------------------------------------------------------------------------------------------------
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """What a journal holds at a place: an outcome, an error, or a call whose outcome the tool itself must be asked for."""
+
+    value: Any = None
+    error: ErrorRecord | None = None
+    unverified: OpenCall | None = None
+    call: CallId | None = None
+
+
+class Journal(Protocol):
+    """One step's journal, for those who make its calls: an intent before each call, its outcome after.
+
+    Whatever waits (for money, for a person, for another's call) leaves the step by an exception of the engine's own,
+    which is to be let through.
+    """
+
+    run: RunId
+    tenant: str
+
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
+        """What stands at `path`; None if the operation is to be made. Raises NonDeterministicStep for another one."""
+        ...
+
+    def error(
+        self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> ErrorRecord:  # fmt: skip
+        """An error of this step, at this moment, with secrets taken out of its message."""
+        ...
+
+    def may_send(self) -> bool:
+        """Whether this process still holds its lease: to be asked right before a call leaves."""
+        ...
+
+    async def outside(self, call: Coroutine[Any, Any, T]) -> T:
+        """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
+        ...
+
+    async def hold(self, path: Path, model: str, args_hash: str, hold_nanousd: int, tokens: int) -> CallId: ...
+
+    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
+        """Returns `output` as the journal keeps it: what a replay would return."""
+        ...
+
+    async def refuse(self, call: CallId, error: ErrorRecord) -> None: ...
+
+    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None) -> Any: ...
+
+    async def intend(
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
+        settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
+    ) -> CallId | Recall:  # fmt: skip
+        """The call that may now be made; a Recall where a named effect already has its outcome."""
+        ...
+
+    def key_of(self, call: CallId) -> EffectKey: ...
+
+    def sent_at_ms(self, call: CallId) -> int: ...
+
+    async def complete(self, call: CallId, response: Any) -> Any:
+        """Returns `response` as the journal keeps it."""
+        ...
+
+    async def fail(self, call: CallId, error: ErrorRecord) -> None: ...
+
+    async def release(self, call: CallId) -> None: ...
+
+    async def doubt_effect(self, call: CallId, error: ErrorRecord) -> None: ...
+
+    async def reopen(self, call: CallId) -> None: ...
+
+    async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
+
+    async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask a person about a call: `{"decision", "data", "by", "reason"}`."""
+        ...
+
+    async def wait_until(self, path: Path, due_at_ms: int) -> None: ...

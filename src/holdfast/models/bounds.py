@@ -12,6 +12,10 @@ the system prompt that Anthropic inserts when a request has tools (159 to 804 to
 may be one, because how a provider spells it is unknown. Thinking is replayed by its signature and may be longer than the
 summary that was shown: a turn with thinking counts its billed output tokens on top.
 
+Measured with the one public tokenizer of Anthropic's (Claude 2, which normalises to NFKC): not one character of Unicode
+takes more tokens than counted here, 252 take more than their raw bytes. The bound is 4.1 times the actual count for
+English prose, 2.7 for JSON, 1.4 for base64 and 1.0 for Ethiopic.
+
 Limits. The argument is about text. Images, files, provider-side tools and ids of things that a provider keeps carry
 tokens that are not in the request: they are refused. A tokenizer that emits more than one token a byte would break the
 argument, none is known; the gateway compares every actual count with its bound and raises an alarm when it is above.
@@ -29,7 +33,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.errors import UnboundableRequest
-from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolSpec, ToolTurn, Turn, UserTurn
+from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
 
 REQUEST_TOKENS: Final = 64
 """What frames a request as a whole: the start of the conversation, of the reply, and an effort or a date line."""
@@ -42,6 +46,9 @@ TOOL_TOKENS: Final = 64
 
 ANY_TOOLS_TOKENS: Final = 1_024
 """What a provider says about tools as such, once, when there are any."""
+
+ANSWER_HINT: Final = "This is how you give your final answer: call it once you have one, do not write it as text."
+"""What an adapter adds to the description of the tool that carries a structured answer."""
 
 SCHEMA_OBJECT_TOKENS: Final = 32
 """What an adapter may add to each object of a schema (`additionalProperties`, `properties`, `required`)."""
@@ -57,9 +64,11 @@ def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | Non
     """
     total = REQUEST_TOKENS + MESSAGE_TOKENS + _text(request.system)
     total += sum(_turn(turn) for turn in request.turns)
-    tools: tuple[ToolSpec | AnswerSpec, ...] = (*request.tools, *((request.answer,) if request.answer else ()))
-    if tools:
-        total += ANY_TOOLS_TOKENS + sum(_tool(tool) for tool in tools)
+    total += sum(_tool(tool.name, tool.description, tool.parameters) for tool in request.tools)
+    if answer := request.answer:
+        total += _tool(answer.name, answer.description, answer.schema) + _text(ANSWER_HINT)
+    if request.tools or request.answer:
+        total += ANY_TOOLS_TOKENS
     return total if context_window_tokens is None else min(total, context_window_tokens)
 
 
@@ -75,10 +84,9 @@ def _turn(turn: Turn) -> int:
             return MESSAGE_TOKENS + _replay(replay)
 
 
-def _tool(tool: ToolSpec | AnswerSpec) -> int:
-    schema = tool.parameters if isinstance(tool, ToolSpec) else tool.schema
+def _tool(name: str, description: str, schema: dict[str, Any]) -> int:
     objects = json.dumps(schema).count("{")
-    return TOOL_TOKENS + _text(tool.name) + _text(tool.description) + _json(schema) + objects * SCHEMA_OBJECT_TOKENS
+    return TOOL_TOKENS + _text(name) + _text(description) + _json(schema) + objects * SCHEMA_OBJECT_TOKENS
 
 
 def _replay(replay: Any) -> int:

@@ -25,6 +25,8 @@ _LOST_REPLIES: Final[Mapping[int, str]] = {408: policies.TIMEOUT, 504: policies.
 """Statuses by which somebody between here and the model gave up on it, as do all 5xx that are no refusal (502, 520 …)."""
 
 _QUOTED_CHARACTERS: Final = 500
+_SHORTEST_SECRET: Final = 8
+"""Shorter keys are placeholders for servers that need none."""
 
 
 class Exchange:
@@ -115,5 +117,5 @@ class Exchange:
         )
 
     def _quoted(self, words: str) -> str:
-        words = words.replace(self._key, "[key]") if self._key else words
+        words = words.replace(self._key, "[key]") if len(self._key) >= _SHORTEST_SECRET else words
         return words if len(words) <= _QUOTED_CHARACTERS else f"{words[:_QUOTED_CHARACTERS]} …"

@@ -146,7 +146,7 @@ def _worst(rates: Rates, input_tokens: int, output_tokens: int) -> Decimal:
 
 def _declared(model: str, price: DeclaredPrice) -> Price:
     def rate(usd_per_mtok: Decimal | float | None, otherwise: Decimal = Decimal(0)) -> Decimal:
-        amount = otherwise if usd_per_mtok is None else Decimal(str(usd_per_mtok))
+        amount = otherwise if usd_per_mtok is None else Decimal(str(usd_per_mtok)).normalize()
         if not amount.is_finite() or amount < 0:
             raise InvalidInput(
                 f'[models."{model}"] declares a price of {usd_per_mtok}; write dollars per million tokens.'

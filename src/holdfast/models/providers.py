@@ -29,16 +29,22 @@ _FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
 }
 
 
-def provider_of(model: str, declared: Mapping[str, ProviderName]) -> tuple[ProviderName, str]:
+def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, str]:
     """Who serves `model`, and its name there: by prefix (`openai:my-model`), by declaration, or by a known family.
 
-    Raises ModelRefused for a name that says none of these.
+    Raises ModelRefused for a name that says none of these, and for a declared provider that nobody here speaks to.
     """
     prefix, _, name = model.partition(":")
     if _is_provider(prefix) and name:
         return prefix, name
-    if model in declared:
-        return declared[model], model
+    if (served_by := declared.get(model)) is not None:
+        if _is_provider(served_by):
+            return served_by, model
+        raise ModelRefused(
+            f"{model} is declared to be served by {served_by}, which is neither anthropic nor openai. Nothing was called.\n"
+            "Declare openai, with OPENAI_BASE_URL, for anybody who speaks OpenAI's Chat Completions.",
+            error_class=policies.VALIDATION,
+        )
     for provider, family in _FAMILIES.items():
         if family.match(model):
             return provider, model
@@ -56,9 +62,7 @@ def _is_provider(name: str) -> TypeGuard[ProviderName]:
 class Providers:
     """Keeps the Model port. One HTTP client per provider, made by the first call and closed by `aclose`."""
 
-    def __init__(
-        self, declared: Mapping[str, ProviderName] | None = None, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, declared: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
         """`declared` says who serves models whose names do not tell.
 
         `environment` (the process's own) holds ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL.
@@ -102,4 +106,13 @@ class Providers:
 def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     from holdfast.models import sdk
 
-    return sdk.connect(provider, environment)
+    try:
+        return sdk.connect(provider, environment)
+    except ModelRefused:
+        raise
+    except Exception as error:  # noqa: BLE001 - a base URL, a proxy or a certificate file that is none
+        raise ModelRefused(
+            f"No client for {provider} can be made from the environment ({type(error).__name__}: {error})."
+            f" Nothing was called. Check {provider.upper()}_BASE_URL and the proxy variables.",
+            error_class=policies.VALIDATION,
+        ) from None

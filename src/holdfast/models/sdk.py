@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import httpx2
@@ -39,8 +40,9 @@ from pydantic_ai.tools import ToolDefinition
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
 from holdfast.models import usage
+from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.exchange import Exchange
-from holdfast.ports import ModelReply, ModelRequest, ModelTurn, ToolReply, ToolRequest, ToolTurn, UserTurn
+from holdfast.ports import AnswerSpec, ModelReply, ModelRequest, ModelTurn, ToolReply, ToolRequest, ToolTurn, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.models.providers import ProviderName
@@ -55,6 +57,7 @@ _OWN_MODELS: Final = re.compile(r"claude-|(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 """Models of the two providers themselves; any other is served by somebody who speaks OpenAI's format."""
 
 _EXCHANGE: Final[ContextVar[Exchange]] = ContextVar("exchange")
+_tls: Final = cache(httpx2.create_ssl_context)  # 25 ms to load what the process trusts
 
 
 class SentTwice(Exception):
@@ -67,7 +70,7 @@ class UnusableReply(Exception):
 
 def connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     """A line to `provider`. Raises ModelRefused if there is no key for its own service."""
-    key, url = (environment.get(f"{provider.upper()}_{name}", "") for name in ("API_KEY", "BASE_URL"))
+    key, url = (environment.get(f"{provider.upper()}_{name}", "").strip() for name in ("API_KEY", "BASE_URL"))
     if not key and not url:
         raise ModelRefused(
             f"{provider.upper()}_API_KEY is not set. Nothing was called.", error_class=policies.AUTHORIZATION
@@ -79,13 +82,15 @@ class Line:
     """One provider's client, and how it is asked."""
 
     def __init__(self, provider: ProviderName, url: str, key: str) -> None:
-        self._provider, self._url, self._key = provider, url, key
-        self._http = _OnceClient(limits=_CONNECTIONS, follow_redirects=False)
+        self._provider, self._key = provider, key
+        address = httpx2.URL(url)
+        self._shown_url = f"{address.scheme}://{address.netloc.decode()}{address.path}"  # without a user or password
+        self._http = _OnceClient(verify=_tls(), limits=_CONNECTIONS, follow_redirects=False)
         # A server of one's own may need no key, but the SDKs insist on one.
         self._adapter = _ADAPTERS[provider](url, key or "none", self._http)
 
     def exchange(self) -> Exchange:
-        return Exchange(self._provider, self._url, self._key)
+        return Exchange(self._provider, self._shown_url, self._key)
 
     async def aclose(self) -> None:
         await self._http.aclose()
@@ -184,7 +189,11 @@ _ADAPTERS: Final = {"anthropic": _anthropic, "openai": _openai}
 
 def _settings(name: str, request: ModelRequest) -> ModelSettings:
     """The settings of one request. Each adapter ignores those that are named after the other provider."""
-    settings: dict[str, Any] = {"max_tokens": request.max_tokens, "timeout": request.timeout_s}
+    settings: dict[str, Any] = {
+        "max_tokens": request.max_tokens,
+        "timeout": request.timeout_s,
+        "framing_announcement": "never",  # pydantic-ai would tell claude-sonnet-4-6 of tags that are never used here
+    }
     if _OWN_MODELS.match(name):
         settings["service_tier"] = "default"  # left out, a project's default applies, which may be a dearer one
     if request.temperature is not None:
@@ -203,7 +212,7 @@ async def _send(
     try:
         return await model_request(adapter, messages, model_settings=settings, model_request_parameters=parameters)
     except UserError:
-        # A few models cannot be made to call a tool; those are only asked to. pydantic-ai finds out before it sends.
+        # Models that cannot be made to call a tool are only asked to. pydantic-ai finds out before it sends.
         if exchange.begun or "tool_choice" not in settings:
             raise
     del settings["tool_choice"]
@@ -211,7 +220,10 @@ async def _send(
 
 
 def _parameters(request: ModelRequest) -> ModelRequestParameters:
-    """Tools, system and answer. The answer is a call of one more tool: that works at both, and beside other tools."""
+    """Tools, system and answer. The answer is a call of one more tool: that works at both, and beside other tools.
+
+    A forced call keeps newer Claude models from thinking, and the newest refuse it: the tool's description asks too.
+    """
     answer = request.answer
     return ModelRequestParameters(
         function_tools=[
@@ -219,15 +231,18 @@ def _parameters(request: ModelRequest) -> ModelRequestParameters:
             for tool in request.tools
         ],
         output_mode="tool" if answer else "text",
-        output_tools=[
-            ToolDefinition(
-                name=answer.name, description=answer.description, parameters_json_schema=answer.schema, kind="output"
-            )
-        ]
-        if answer
-        else [],
+        output_tools=[_answer_tool(answer)] if answer else [],
         allow_text_output=answer is None,
         instruction_parts=[InstructionPart(content=request.system)] if request.system else [],
+    )
+
+
+def _answer_tool(answer: AnswerSpec) -> ToolDefinition:
+    return ToolDefinition(
+        name=answer.name,
+        description=f"{answer.description}\n\n{ANSWER_HINT}".strip(),
+        parameters_json_schema=answer.schema,
+        kind="output",
     )
 
 
@@ -272,7 +287,7 @@ def _reply(response: ModelResponse, request: ModelRequest, exchange: Exchange) -
         usage=exchange.usage,
         finish_reason=response.finish_reason if reported else None,
         response_id=response.provider_response_id,
-        turn=ModelMessagesTypeAdapter.dump_python([response], mode="json")[0],
+        turn=ModelMessagesTypeAdapter.dump_python([replace(response, provider_url=None)], mode="json")[0],
     )
     msgspec.json.encode(reply)  # raises for half a character: what cannot be stored cannot be used
     return reply

@@ -18,7 +18,7 @@ def of_reply(provider: str, body: Any) -> Usage | None:
     """The usage that the JSON `body` of a complete reply reports; None for one that is missing or unreadable."""
     try:
         usage = _READERS[provider](body)
-    except (LookupError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return None
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     return usage if 0 < usage.input_tokens >= cached else None

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class JournalFile:
-    """The writing end. Several may append to one file: each line is a single write to a descriptor opened O_APPEND."""
+    """The writing end: each line is a single write to a descriptor opened O_APPEND."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,8 +24,6 @@ FaultKind = Literal[
     "invalid_arguments",  # a tool call whose arguments do not fit the tool's schema
     "malformed_arguments",  # a tool call whose arguments are not JSON; {} where the format carries an object
 ]
-SPEECHLESS: frozenset[FaultKind] = frozenset({"status", "hang", "cut_before_reply", "malformed_body"})
-"""Faults that leave no answer to read, whatever the model would have said."""
 
 OneOrMore = str | tuple[str, ...]
 
@@ -38,6 +36,12 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     retry_after_s: float | None = None
     code: str | None = None
     message: str = "A fault that was asked for."
+
+    def silences(self, call: Call) -> bool:
+        """Whether it leaves no answer to read, whatever the model would have said."""
+        if self.kind == "stream_error":
+            return not call.stream
+        return self.kind in ("status", "hang", "cut_before_reply", "malformed_body")
 
 
 class ToolCall(Struct, frozen=True, forbid_unknown_fields=True):

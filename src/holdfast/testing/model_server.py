@@ -112,7 +112,7 @@ class ModelServer(LoopbackServer):
         self.script = Script(rules)
         self.journal = JournalFile(journal)
         self._model = ScriptedModel(self.script, latency_s)
-        self._number = max((entry["number"] for entry in self.journal.entries()), default=0)
+        self._number = max((entry.get("number", 0) for entry in self.journal.entries()), default=0)
         self._listening: asyncio.Server | None = None
         self._connections = ServerState()
 
@@ -178,8 +178,11 @@ class ModelServer(LoopbackServer):
 
     def take(self, call: Call) -> tuple[int, Reply]:
         """Number the call, find its reply and write both down, before anything else can happen to it."""
+        try:
+            reply = self._model.reply(call, self._number + 1)
+        except ValueError as error:
+            raise _Refused(400, str(error)) from error
         self._number += 1
-        reply = self._model.reply(call, self._number)
         self._write(
             "received",
             number=self._number,
@@ -197,7 +200,7 @@ class ModelServer(LoopbackServer):
             called=[use.name for use in reply.answer.uses] if reply.answer else [],
             used=msgspec.to_builtins(reply.used),
             fault=reply.fault and reply.fault.kind,
-            status=_status(call, reply),
+            status=_status(reply),
         )
         return self._number, reply
 
@@ -241,6 +244,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             call = await self._read(Request(scope, receive))
+            number, reply = self._server.take(call)
         except ClientDisconnect:
             return
         except _Refused as refused:
@@ -248,7 +252,6 @@ class _Endpoint:
             body = self._wire.error(refused.status, None, str(refused))
             await JSONResponse(body, refused.status)(scope, receive, send)
             return
-        number, reply = self._server.take(call)
         fault = reply.fault.kind if reply.fault else None
         if await _client_left(receive, within_s=None if fault == "hang" else reply.latency_s):
             self._server.end(number, "cut" if self._server.stopping else "client_left")
@@ -288,10 +291,10 @@ class _Endpoint:
         """The body of the reply: event by event, or in two halves."""
         fault, answer = reply.fault, reply.answer
         error = self._wire.error(fault.status, fault.code, fault.message) if fault else {}
-        if _refusing(call, reply):
+        if _status(reply) != 200:
             return [_json(error)]
         if answer is None:
-            return [b'data: {"id": \n\n' if call.stream else b'{"id": ']
+            return [b'event: message\ndata: {"id": \n\n' if call.stream else b'{"id": ']
         if not call.stream:
             body = _json(self._wire.reply(call, answer))
             return [body[: len(body) // 2], body[len(body) // 2 :]]
@@ -301,15 +304,9 @@ class _Endpoint:
         return [event.encode(errors="replace") for event in events]
 
 
-def _refusing(call: Call, reply: Reply) -> bool:
-    """Whether the reply is an error from its first byte on."""
-    kind = reply.fault and reply.fault.kind
-    return kind == "status" or (kind == "stream_error" and not call.stream)
-
-
-def _status(call: Call, reply: Reply) -> int:
+def _status(reply: Reply) -> int:
     match reply.fault:
-        case Fault(status=status) if _refusing(call, reply):
+        case Fault("status" | "stream_error", status=status) if reply.answer is None:
             return status
         case Fault("hang" | "cut_before_reply"):
             return 0
@@ -319,7 +316,8 @@ def _status(call: Call, reply: Reply) -> int:
 
 def _start(number: int, call: Call, reply: Reply, chunks: list[bytes]) -> Message:
     headers = {"request-id": f"req_{number}", "x-request-id": f"req_{number}"}
-    if call.stream and not _refusing(call, reply):
+    status = _status(reply)
+    if call.stream and status == 200:
         headers["content-type"] = "text/event-stream; charset=utf-8"
     else:
         headers |= {"content-type": "application/json", "content-length": str(sum(map(len, chunks)))}
@@ -327,7 +325,7 @@ def _start(number: int, call: Call, reply: Reply, chunks: list[bytes]) -> Messag
         headers["retry-after"] = f"{reply.fault.retry_after_s:g}"
     return {
         "type": "http.response.start",
-        "status": _status(call, reply),
+        "status": status,
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
 

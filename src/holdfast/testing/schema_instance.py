@@ -32,7 +32,7 @@ def instance(schema: Schema, text: str) -> Any:
     """A value for `schema` that depends on nothing but the schema and `text`.
 
     An enum's value is the one that `text` mentions first, otherwise one chosen by a hash, as numbers and booleans are.
-    Raises ValueError for a schema that only an infinite value fits.
+    Raises ValueError for a schema that only an infinite value fits, or that refers to what is not there.
     """
     return _Instance(schema, text).of(schema, "", 0)
 
@@ -78,8 +78,10 @@ class _Instance:
         """What a pointer into the schema's own document shows, by RFC 6901."""
         found: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
-            found = found[step.replace("~1", "/").replace("~0", "~")]
-        return found if isinstance(found, dict) else {}
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            raise ValueError(f"The schema refers to {reference!r}, which it does not have.")
+        return found
 
     def _alternative(self, alternatives: list[Any], name: str, depth: int) -> Any:
         """The first that is not null; deep inside, null where it is allowed."""

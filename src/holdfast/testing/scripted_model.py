@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.testing.model_rule import SPEECHLESS, Fault, FaultKind, Rule, ToolCall
+from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
 from holdfast.testing.schema_instance import instance
 from holdfast.testing.script import Script
 from holdfast.testing.wire import (
@@ -60,7 +60,7 @@ class ScriptedModel:
         rule = self._rule(call)
         fault = rule.fault
         latency_s = self._latency_s if rule.latency_s is None else rule.latency_s
-        if fault and fault.kind in SPEECHLESS:
+        if fault and fault.silences(call):
             return Reply("nothing", None, None, fault, latency_s)
         whole = _said(rule, call)
         if fault:
@@ -85,7 +85,7 @@ class ScriptedModel:
                 usage=found.usage or rule.usage,
                 latency_s=rule.latency_s if found.latency_s is None else found.latency_s,
             )
-            if found.answers or (found.fault and found.fault.kind in SPEECHLESS):
+            if found.answers or (found.fault and found.fault.silences(call)):
                 break
         return found
 

@@ -1,0 +1,308 @@
+"""The kinds of nodes, as decorators: what a node's function returns, and what is declared about it.
+
+Never here: executing a node (engine.nodes), the graph around it (workflow).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.authoring.tool import Tool, describe, find
+from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
+from holdfast.core.payload import digest
+from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.errors import UsageError
+
+Handler = Callable[..., Any]
+Guard = Callable[[Any], bool | None]
+ToolRef = str | Tool
+
+DEFAULT_MAX_TOKENS: Final = 4096
+DEFAULT_MAX_TURNS: Final = 10
+MOST_TURNS: Final = 1000
+_JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
+
+
+class NodeDefinition:
+    """A node's function and everything declared about it; `@wf.node(name)` gives it its place in a workflow."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        kind: Kind,
+        *,
+        retry: RetryPolicy | int | None,
+        timeout_s: float | None,
+        join: Join | str | None,
+        guard: str | Guard | None,
+        continue_on_error: bool,
+        settings: dict[str, Any],
+    ) -> None:
+        self.handler = handler
+        self.kind = kind
+        self.retry = _retry(retry)
+        self.timeout_s = timeout_s
+        self.join = _join(join)
+        self.guard = guard
+        self.continue_on_error = continue_on_error
+        self.settings = settings
+        self.tools: dict[str, Tool] = {}
+        self.resolve()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, for tests of it."""
+        return self.handler(*args, **kwargs)
+
+    def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
+        """Find the tools that the node names, among `known` first; the names of those that are nowhere."""
+        missing = []
+        for ref in self.tool_refs:
+            name = ref.name if isinstance(ref, Tool) else ref
+            if name in self.tools:
+                continue
+            found = ref if isinstance(ref, Tool) else (known or {}).get(name) or find(name, self.handler)
+            if found is None:
+                missing.append(name)
+            else:
+                self.tools[name] = found
+        for holder in list(self.tools.values()):
+            other = holder.compensation
+            if other is None or holder.compensation_name in self.tools:
+                continue
+            undo = other if isinstance(other, Tool) else (known or {}).get(other) or find(other, holder.function)
+            if undo is None:
+                missing.append(str(other))
+            else:
+                self.compensations[undo.name] = undo
+        return missing
+
+    @property
+    def tool_refs(self) -> Sequence[ToolRef]:
+        refs: Sequence[ToolRef] = self.settings.get("tools", ())
+        return refs
+
+    @property
+    def compensations(self) -> dict[str, Tool]:
+        found: dict[str, Tool] = self.settings.setdefault("compensations", {})
+        return found
+
+    def options(self) -> dict[str, Any]:
+        """The settings as plain data, for the workflow's identity."""
+        return {
+            name: _plain(value)
+            for name, value in sorted(self.settings.items())
+            if value not in (None, (), [], {}) and name != "compensations"
+        }
+
+
+def _plain(value: Any) -> Any:
+    """A setting as plain data: a model's schema by its hash, a tool by its name and what matters about it."""
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return digest(value.model_json_schema())[:16]
+    if isinstance(value, Tool):
+        return value.name
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if callable(value):
+        return getattr(value, "__qualname__", "function")
+    return msgspec.to_builtins(value)
+
+
+def _retry(given: RetryPolicy | int | None) -> RetryPolicy:
+    if given is None:
+        return DEFAULT_RETRY
+    return RetryPolicy(max_attempts=given) if isinstance(given, int) else given
+
+
+def _join(given: Join | str | None) -> Join:
+    if given is None:
+        return Join()
+    if isinstance(given, Join):
+        return given
+    modes = {str(mode): Join(mode) for mode in _JOINS}
+    if given not in modes:
+        raise UsageError(
+            f"join={given!r} is none of 'all', 'all_required', 'any', 'best_effort'; for a quorum use"
+            " join=Join('quorum', 2), for a time-out join=Join('any', timeout_s=30)."
+        )
+    return modes[given]
+
+
+def _decorator(kind: Kind, function: Handler | None, common: dict[str, Any], **settings: Any) -> Any:
+    def make(handler: Any) -> NodeDefinition:
+        if not callable(handler) or isinstance(handler, NodeDefinition):
+            raise UsageError(f"@{kind} goes directly above a function, below @wf.node(...).")
+        return NodeDefinition(handler, kind, settings=settings, **common)
+
+    return make(function) if function is not None else make
+
+
+def task(
+    function: Handler | None = None,
+    /,
+    *,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+    tools: Sequence[ToolRef] = (),
+) -> Any:
+    """Plain Python: `async def f(state)` or `def f(state)` (run in a thread), optionally with `ctx` for operations.
+
+    What it returns is the node's output: JSON data, a Pydantic model, a dataclass or a msgspec Struct. `tools` are
+    those that `ctx.tool` may call. `retry` is a number of attempts or a RetryPolicy; undeclared, only what passes by
+    itself (time-outs, rate limits) is tried again. `timeout_s` bounds one attempt.
+    """
+    return _decorator("task", function, _common(locals()), tools=tuple(tools))
+
+
+def llm_node(
+    *,
+    model: str,
+    tools: Sequence[ToolRef] = (),
+    output: type[BaseModel] | None = None,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    max_turns: int = DEFAULT_MAX_TURNS,
+    temperature: float | None = None,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+) -> Any:
+    """A model call, or with `tools` a loop of them until the model stops or `max_turns` is reached.
+
+    The function returns the prompt: `{"system": ..., "user": ...}`. The output is the model's text, or with `output`
+    an object that fits that Pydantic model (a reply that does not gets one chance to be mended). `max_tokens` bounds
+    each reply, and with it what a call can cost.
+    """
+    if not 1 <= max_turns <= MOST_TURNS:
+        raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
+    if max_tokens < 1:
+        raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
+    return _decorator(
+        "llm_node", None, _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
+        max_turns=max_turns, temperature=temperature,
+    )  # fmt: skip
+
+
+def tool_node(
+    *,
+    name: ToolRef,
+    key: str | None = None,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+) -> Any:
+    """One call of the tool `name`; the function returns its arguments.
+
+    `key` names the effect by what it is, filled from the arguments: `key="invite:{supplier}:{round}"`; then a loop that
+    means the same thing gets the recorded outcome.
+    """
+    return _decorator("tool_node", None, _common(locals()), tools=(name,), key=key)
+
+
+def human_gate(
+    function: Handler | None = None,
+    /,
+    *,
+    form: type[BaseModel] | None = None,
+    reviewers: Sequence[str] = (),
+    timeout_days: float | None = None,
+    timeout_hours: float | None = None,
+    timeout_s: float | None = None,
+    remind_every_s: float | None = None,
+    cancel_after_s: float | None = None,
+    four_eyes: bool = False,
+    decisions: Sequence[str] = GATE_DECISIONS,
+    retry: RetryPolicy | int | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+) -> Any:
+    """A person decides. The function returns what is shown: any object; `reviewers` in it are whom it asks.
+
+    `form` is the shape of the decision's data, filled from fields of the same name in what is shown; without one there
+    is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
+    (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
+    later cancels the run. With `four_eyes` whoever started the run cannot decide.
+    """
+    for decision in decisions:
+        if decision not in GATE_DECISIONS:
+            raise UsageError(f"decisions={decision!r}: a gate takes {', '.join(GATE_DECISIONS)}.")
+    deadline_s = (timeout_days or 0) * 86_400 + (timeout_hours or 0) * 3_600 + (timeout_s or 0)
+    common = {
+        "retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False,
+    }  # fmt: skip
+    return _decorator(
+        "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
+        remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, four_eyes=four_eyes, decisions=tuple(decisions),
+    )  # fmt: skip
+
+
+def branch(
+    function: Handler | None = None,
+    /,
+    *,
+    model: str | None = None,
+    max_tokens: int = 1024,
+    temperature: float | None = None,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+) -> Any:
+    """Which way to go: the function returns the name of an edge (its `when`, or its target), or several.
+
+    With `model` the function returns a prompt, and the model chooses among exactly these names; guards are asked about
+    its choice as about any other.
+    """
+    return _decorator(
+        "branch", function, _common(locals()), model=model, max_tokens=max_tokens, temperature=temperature
+    )
+
+
+def check(
+    function: Handler | None = None,
+    /,
+    *,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+    tools: Sequence[ToolRef] = (),
+) -> Any:
+    """Validation. The function returns True or "pass", False or "fail", or "retry" to go back along a declared loop.
+
+    `(result, reason)` adds why. False goes back too, where a loop leads back and no edge is for failure; a check that
+    fails without an edge for it fails its step.
+    """
+    return _decorator("check", function, _common(locals()), tools=tuple(tools))
+
+
+def _common(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in ("retry", "timeout_s", "join", "guard", "continue_on_error")}
+
+
+def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a handler's parameters. Raises UsageError for one that cannot be called with state and ctx."""
+    names = tuple(inspect.signature(function).parameters)
+    wanted = [name for name in names if name != "ctx"]
+    if len(wanted) > 1:
+        raise UsageError(
+            f"{getattr(function, '__qualname__', function)}: a node's function takes `state` and, if it needs"
+            f" operations, `ctx`; it cannot be given {', '.join(wanted[1:])}."
+        )
+    return names
+
+
+__all__ = ["NodeDefinition", "branch", "check", "describe", "human_gate", "llm_node", "parameters", "task", "tool_node"]

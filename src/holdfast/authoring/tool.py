@@ -1,0 +1,202 @@
+"""`@tool`: a function that touches the world, with what must be known to call it safely.
+
+Never here: calling it (tools.executor), deciding who may (tools.access).
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, Literal, overload
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from holdfast.errors import SchemaMismatch, UsageError
+
+EffectPolicy = Literal["read", "idempotent", "verify", "once"]
+POLICIES: Final = ("read", "idempotent", "verify", "once")
+
+GIVEN: Final = frozenset({"key", "ctx"})
+"""Parameters that Holdfast fills in; no model and no caller sees them."""
+
+Verify = Callable[..., Any]
+Approval = bool | Callable[[dict[str, Any]], bool]
+
+_defined: weakref.WeakSet[Tool] = weakref.WeakSet()
+
+
+class Tool:
+    """A named function with its effect policy and the schema of its arguments. Calling it calls the function.
+
+    `policy` says what a lost outcome means: `read` and `idempotent` are called again under the same key, `verify` asks
+    the tool's own lookup, `once` asks a person.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        description: str,
+        policy: EffectPolicy,
+        approval: Approval = False,
+        verify: Verify | None = None,
+        settles_within_s: float | None = None,
+        compensation: str | Tool | None = None,
+        timeout_s: float | None = None,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.description = description
+        self.policy = policy
+        self.approval = approval
+        self.verify = verify
+        self.settles_within_s = settles_within_s
+        self.compensation = compensation
+        self.timeout_s = timeout_s
+        self.secrets = secrets
+        signature = inspect.signature(function, eval_str=True)
+        self.given = GIVEN & set(signature.parameters)
+        self._arguments = _model(name, signature)
+        _defined.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name!r} effect={self.policy!r}>"
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Where the function was defined: its module, then the functions around it."""
+        return scope_of(self.function)
+
+    @property
+    def compensation_name(self) -> str | None:
+        return self.compensation.name if isinstance(self.compensation, Tool) else self.compensation
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments, as a model sees it."""
+        schema = self._arguments.model_json_schema()
+        schema.pop("title", None)
+        return schema
+
+    def arguments(self, raw: Any) -> dict[str, Any]:
+        """`raw` as validated plain JSON data. Raises SchemaMismatch with everything that does not fit."""
+        try:
+            return self._arguments.model_validate(raw).model_dump(mode="json", exclude_unset=True)
+        except ValidationError as problem:
+            raise SchemaMismatch(
+                f"The arguments of {self.name!r} do not fit its schema: {describe(problem)}. It was not called."
+            ) from None
+
+    def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Validated arguments as the Python objects that the function's hints ask for."""
+        model = self._arguments.model_validate(arguments)
+        return {name: getattr(model, name) for name in model.model_fields_set}
+
+
+def describe(problem: ValidationError) -> str:
+    """Everything that a validation found, on one line."""
+    found = [f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in problem.errors(include_url=False)]
+    return "; ".join(found[:10]) + (f"; and {len(found) - 10} more" if len(found) > 10 else "")
+
+
+def scope_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    names = [part for part in getattr(function, "__qualname__", "").split(".") if part != "<locals>"]
+    return (getattr(function, "__module__", "") or "", *names[:-1])
+
+
+def _model(name: str, signature: inspect.Signature) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for parameter in signature.parameters.values():
+        if parameter.name in GIVEN:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise UsageError(
+                f"Tool {name!r}: parameter {parameter.name!r} cannot be named in a call; give every parameter a name."
+            )
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
+    return create_model(f"{name}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    effect: EffectPolicy = "once",
+    name: str | None = None,
+    description: str | None = None,
+    approval: Approval = False,
+    verify: Verify | None = None,
+    settles_within_s: float | None = None,
+    compensation: str | Tool | None = None,
+    timeout_s: float | None = None,
+    secrets: tuple[str, ...] | list[str] = (),
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: EffectPolicy = "once",
+    name: str | None = None,
+    description: str | None = None,
+    approval: Approval = False,
+    verify: Verify | None = None,
+    settles_within_s: float | None = None,
+    compensation: str | Tool | None = None,
+    timeout_s: float | None = None,
+    secrets: tuple[str, ...] | list[str] = (),
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a function, async or plain, a tool. Its argument schema comes from its type hints.
+
+    A parameter named `key` receives the effect's key (send it as an idempotency key), one named `ctx` a ToolContext.
+    `effect` is what a lost outcome means; undeclared means `once`. `verify(key, **arguments)` is the lookup of the
+    `verify` policy: it returns the response, or None for not found, which counts only `settles_within_s` after the
+    call. `compensation` undoes the effect: a tool that is called with those of the original arguments that it names,
+    and `response`. `approval` suspends each call, or those that the function picks, for a person.
+    `secrets` names what `ctx.secret` may be asked for; undeclared means any.
+
+    Raises UsageError for a policy without what it needs.
+    """
+
+    def make(inner: Callable[..., Any]) -> Tool:
+        label = name or inner.__name__
+        if effect not in POLICIES:
+            raise UsageError(f"Tool {label!r}: effect={effect!r} is none of {', '.join(POLICIES)}.")
+        if (effect == "verify") != (verify is not None):
+            raise UsageError(f"Tool {label!r}: effect='verify' and verify=<lookup> belong together.")
+        return Tool(
+            inner,
+            name=label,
+            description=description or inspect.getdoc(inner) or "",
+            policy=effect,
+            approval=approval,
+            verify=verify,
+            settles_within_s=settles_within_s,
+            compensation=compensation,
+            timeout_s=timeout_s,
+            secrets=tuple(secrets),
+        )
+
+    return make(function) if function is not None else make
+
+
+def find(name: str, near: Callable[..., Any]) -> Tool | None:
+    """The tool called `name` as somebody reading the function `near` would understand it.
+
+    That is the one defined in the closest scope around it, or imported into its module, or else anywhere in its module.
+    None if there is none; a tool of another module that `near` does not import is not meant.
+    """
+    here = scope_of(near)
+    imported = getattr(near, "__globals__", {}).values()
+    named = [known for known in _defined if known.name == name]
+    around = [known for known in named if known.scope[1:] and known.scope == here[: len(known.scope)]]
+    reachable = [known for known in imported if isinstance(known, Tool) and known.name == name]
+    beside = [known for known in named if known.scope[0] == here[0]]
+    return max(around or reachable or beside, key=lambda known: len(known.scope), default=None)

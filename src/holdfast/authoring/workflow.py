@@ -1,0 +1,241 @@
+"""`Workflow`: nodes, edges and limits, collected by decorators and compiled into a core Graph.
+
+Never here: a run, a store, an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+
+from holdfast.authoring.node import Guard, NodeDefinition, parameters, task
+from holdfast.authoring.tool import Tool, describe
+from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
+from holdfast.core.ids import NodeName
+from holdfast.core.money import nanousd
+from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
+
+
+class Workflow:
+    """A named, versioned graph of nodes. It can be added to until it is first run; from then on it is what it is.
+
+    `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_active_s` and
+    `max_lifespan_s` bound a run too; at a limit it stops and asks (`on_limit="fail"`: it fails). `on_exhausted`
+    says what becomes of a step that has failed for good: the run fails, or it parks as a dead letter until somebody
+    decides. `input` is the Pydantic model that a start must fit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: int = 1,
+        cost_limit_usd: float | str | Decimal | None = None,
+        input: type[BaseModel] | None = None,  # noqa: A002 - the word of the public surface
+        state: type[BaseModel] | None = None,
+        max_steps: int = 1000,
+        max_tokens: int | None = None,
+        max_active_s: float | None = None,
+        max_lifespan_s: float | None = None,
+        on_limit: Literal["ask", "fail"] = "ask",
+        on_exhausted: Literal["fail", "dead_letter"] = "fail",
+        snapshot_every: int = 25,
+        tools: Sequence[Tool] = (),
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.input_model = input
+        self.state_model = state
+        try:
+            cost_nanousd = None if cost_limit_usd is None else nanousd(cost_limit_usd)
+        except ValueError as problem:
+            raise UsageError(f"Workflow {name!r}: cost_limit_usd: {problem}") from None
+        self.limits = Limits(cost_nanousd, max_steps, max_tokens, max_active_s, max_lifespan_s)
+        self.on_limit = on_limit
+        self.on_exhausted = on_exhausted
+        self.snapshot_every = snapshot_every
+        self.tools = {known.name: known for known in tools}
+        self.nodes: dict[str, NodeDefinition] = {}
+        self.guards: dict[str, Guard] = {}
+        self._edges: list[dict[str, Any]] = []
+        self._problems: list[str] = []
+        self._graph: Graph | None = None
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name!r} version {self.version}>"
+
+    def node(self, name: str) -> Callable[[Any], NodeDefinition]:
+        """Give the node below a name and a place in this workflow. A bare function is a `task`."""
+
+        def place(definition: Any) -> NodeDefinition:
+            self._change()
+            made: NodeDefinition = definition if isinstance(definition, NodeDefinition) else task(definition)
+            if name in self.nodes:
+                self._problems.append(f"node {name!r} is defined twice; give one of the two another name")
+            parameters(made.handler)
+            self.nodes[name] = made
+            return made
+
+        return place
+
+    def guard(self, name: str | Guard) -> Any:
+        """Register a pure function of the state under a name: it returns whether a transition is allowed, or raises
+        TransitionDenied with the reason."""
+        if callable(name):
+            return self._register_guard(name.__name__, name)
+        return lambda function: self._register_guard(name, function)
+
+    def _register_guard(self, name: str, function: Guard) -> Guard:
+        self._change()
+        if name in (*GATE_DECISIONS, *CHECK_DECISIONS):
+            raise UsageError(f"A guard cannot be called {name!r}: that is a decision. Give it another name.")
+        known = self.guards.setdefault(name, function)
+        if known is not function:
+            raise UsageError(f"There are two guards called {name!r}; give one of them another name.")
+        return function
+
+    def edge(
+        self,
+        source: str,
+        target: str,
+        *,
+        when: str | Guard | None = None,
+        guard: str | Guard | None = None,
+        on: Literal["success", "error"] = "success",
+        optional: bool = False,
+    ) -> None:
+        """A way from `source` to `target`. `when` is a decision of the source, or a guard (by name or itself).
+
+        `on="error"` is taken when the source has failed for good; `optional` edges are not waited for by a join.
+        """
+        self._add(source, target, when, guard, on=on, optional=optional)
+
+    def loop(
+        self,
+        source: str,
+        target: str,
+        *,
+        max_visits: int,
+        when: str | Guard | None = None,
+        guard: str | Guard | None = None,
+    ) -> None:
+        """A way back: `target` starts at most `max_visits` times in a run, its first time included.
+
+        Taking it supersedes what came after `target`; later nodes see only what is new.
+        """
+        self._add(source, target, when, guard, max_visits=max_visits)
+
+    def _add(self, source: str, target: str, when: Any, guard: Any, **more: Any) -> None:
+        self._change()
+        for found in (when, guard):
+            if callable(found):
+                self._register_guard(found.__name__, found)
+        self._edges.append({
+            "source": source, "target": target, **more,
+            "when": when.__name__ if callable(when) else when,
+            "guard": guard.__name__ if callable(guard) else guard,
+        })  # fmt: skip
+
+    def _change(self) -> None:
+        if self._graph is not None:
+            raise UsageError(f"{self!r} is already in use, so it cannot change; add everything before the first run.")
+
+    @property
+    def graph(self) -> Graph:
+        """The compiled graph; from now on the workflow cannot change. Raises InvalidWorkflow with every problem."""
+        if self._graph is None:
+            self._graph = self._compile()
+        return self._graph
+
+    @property
+    def hash(self) -> str:
+        return self.graph.hash
+
+    def _compile(self) -> Graph:
+        problems = list(self._problems)
+        for name, made in self.nodes.items():
+            problems.extend(
+                f"node {name!r}: there is no tool {missing!r}; define it with @tool in the same module, or give it to"
+                " Workflow(tools=[...])"
+                for missing in made.resolve(self.tools)
+            )
+            if callable(made.guard):
+                self._register_guard(made.guard.__name__, made.guard)
+            elif made.guard is not None and made.guard not in self.guards:
+                problems.append(f"node {name!r}: there is no guard {made.guard!r}; register it with @wf.guard")
+        edges = [self._edge(problems, **given) for given in self._edges]
+        nodes = tuple(self._node(name, made) for name, made in self.nodes.items())
+        definition = Definition(
+            name=self.name,
+            version=self.version,
+            nodes=nodes,
+            edges=tuple(edges),
+            limits=self.limits,
+            on_limit=self.on_limit,
+            on_exhausted=self.on_exhausted,
+            snapshot_every=self.snapshot_every,
+        )
+        try:
+            graph = Graph(definition)
+        except InvalidWorkflow as invalid:
+            raise InvalidWorkflow(self.name, list(dict.fromkeys([*problems, *invalid.problems]))) from None
+        if problems:
+            raise InvalidWorkflow(self.name, problems)
+        return graph
+
+    def _node(self, name: str, made: NodeDefinition) -> Node:
+        return Node(
+            name=NodeName(name),
+            kind=made.kind,
+            join=made.join,
+            guard=made.guard.__name__ if callable(made.guard) else made.guard,
+            retry=made.retry,
+            timeout_s=made.timeout_s,
+            continue_on_error=made.continue_on_error,
+            options=made.options(),
+        )
+
+    def _edge(self, problems: list[str], *, source: str, target: str, when: Any, guard: Any, **more: Any) -> Edge:
+        if when in self.guards:
+            if guard is not None:
+                problems.append(f"edge {source!r} → {target!r}: when={when!r} is a guard, and guard= names another")
+            when, guard = None, when
+        if guard is not None and guard not in self.guards:
+            problems.append(f"edge {source!r} → {target!r}: there is no guard {guard!r}; register it with @wf.guard")
+        return Edge(NodeName(source), NodeName(target), when=when, guard=guard, **more)
+
+    def warnings(self) -> list[str]:
+        """What can be run but should be thought about: tools that can neither be undone nor are approved first."""
+        graph = self.graph
+        gated: set[str] = set()
+        for name in graph.order:
+            before = {edge.source for edge in graph.incoming[name]}
+            if any(source in gated or graph.nodes[source].kind == "human_gate" for source in before):
+                gated.add(name)
+        return [
+            f"node {name!r}: tool {known.name!r} (effect={known.policy!r}) can neither be compensated nor does it need"
+            " approval; what it does cannot be taken back"
+            for name, made in self.nodes.items()
+            for known in made.tools.values()
+            if known.policy in ("once", "verify")
+            and known.compensation is None
+            and not known.approval
+            and name not in gated
+        ]
+
+    def validated_input(self, raw: Any) -> Any:
+        """`raw` as the plain JSON data that a run starts with. Raises InvalidInput if it does not fit."""
+        if isinstance(raw, BaseModel):
+            raw = raw.model_dump(mode="json")
+        if self.input_model is None:
+            return {} if raw is None else raw
+        try:
+            return self.input_model.model_validate(raw if raw is not None else {}).model_dump(mode="json")
+        except ValidationError as problem:
+            raise InvalidInput(
+                f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
+                " No run was started."
+            ) from None

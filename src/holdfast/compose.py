@@ -1,0 +1,369 @@
+"""The composition root: the only file that names every adapter; and `Engine`, which users hold.
+
+Never here: a rule, SQL, anything that a user's test would want to replace without being able to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast import settings as settings_
+from holdfast.authoring.workflow import Workflow
+from holdfast.core import commands as cmd
+from holdfast.core.events import Recorded
+from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.money import nanousd
+from holdfast.core.payload import digest
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.state import State
+from holdfast.core.status import status
+from holdfast.engine.driver import Driver
+from holdfast.engine.payloads import encode
+from holdfast.engine.sweep import Sweep
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
+from holdfast.machine import MachineClock, RandomIds
+from holdfast.models.gateway import Gateway
+from holdfast.models.prices import DeclaredPrice, Prices
+from holdfast.models.providers import Providers
+from holdfast.ports import Model, Store
+from holdfast.settings import Secrets, Settings
+from holdfast.tools.executor import ToolExecutor
+
+DEFAULT_SLOTS: Final = 100
+DEFAULT_TENANT: Final = "default"
+MOST_THREADS: Final = 64
+_SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
+_LOOK_AGAIN_S: Final = 1.0
+_SOON_MS: Final = 30_000
+"""What falls due later than this does not keep a process waiting that was asked to stop when idle."""
+_IDLE_LOOK_S: Final = 0.02
+
+
+async def open_store(where: str | Path) -> Store:
+    """The store at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used."""
+    from holdfast.stores.sqlite import SqliteStore
+
+    text = str(where)
+    matched = _SQLITE.match(text)
+    if matched is None and "://" in text:
+        raise UsageError(f"{text!r} is no store that this Holdfast knows; use sqlite:///PATH.")
+    return await SqliteStore.open(Path(matched["path"] if matched is not None else text))
+
+
+class Run:
+    """A handle on a run: it can be asked and waited for, from any process."""
+
+    def __init__(self, engine: Engine, run: RunId) -> None:
+        self._engine = engine
+        self.id: str = run
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    async def state(self) -> State:
+        """The folded state, with everything committed by now."""
+        return await self._engine.driver.state(self._run)
+
+    async def status(self) -> str:
+        return status(await self.state())
+
+    async def result(self) -> Any:
+        """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
+        state = await self.until(lambda state: bool(state.ended))
+        if state.ended == "completed":
+            return await self._engine.output(state)
+        error = state.error
+        why = error.message if error is not None else state.reason
+        raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
+
+    async def until(self, met: Any) -> State:
+        """Wait until `met(state)` holds; the state in which it does."""
+        driver = self._engine.driver
+        async with driver.watch(self._run) as changed:
+            while True:
+                changed.clear()
+                state = await driver.state(self._run)
+                if met(state):
+                    return state
+                if driver.broken is not None:
+                    raise driver.broken
+                try:
+                    await asyncio.wait_for(changed.wait(), _LOOK_AGAIN_S)
+                except TimeoutError:
+                    continue  # a commit elsewhere may not have been told
+
+    async def settled(self) -> State:
+        """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""
+        return await self.until(needs_somebody)
+
+    async def events(self, after: int = 0) -> Sequence[Recorded]:
+        return await self._engine.driver.store.events(self._run, after)
+
+
+def needs_somebody(state: State) -> bool:
+    """Whether the run goes no further by itself: it has ended, is paused, or waits for more than time."""
+    now = status(state)
+    if now in ("running", "waiting"):
+        timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(
+            (op.status == "open" and op.kind == "sleep") or op.status == "deferred"
+            for name in state.unfinished
+            for op in state.steps[name].journal.values()
+        )
+        return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
+    return True
+
+
+class Engine:
+    """Starts, drives and decides runs in one process, on one store."""
+
+    def __init__(self, driver: Driver, sweep: Sweep, providers: Model) -> None:
+        self.driver = driver
+        self._sweep = sweep
+        self._providers = providers
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        store: str | Path | Store,
+        *,
+        workflows: Sequence[Workflow] = (),
+        slots: int = DEFAULT_SLOTS,
+        execute: bool = True,
+        model: Model | None = None,
+        settings: Settings | None = None,
+        grace_s: float = 0.0,
+    ) -> AsyncIterator[Engine]:
+        """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
+
+        At most `slots` steps run at once. With `execute=False` it only starts, asks and decides; other processes work.
+        `model` stands in for the providers. At the end, steps that still run get `grace_s` to finish; the rest is
+        handed over. Raises InvalidWorkflow, and StoreError when the store cannot be used.
+        """
+        if slots < 1:
+            raise UsageError(f"slots={slots}: an engine needs at least one.")
+        known = settings if settings is not None else settings_.load()
+        for workflow in workflows:
+            workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
+        opened = await open_store(store) if isinstance(store, str | Path) else store
+        secrets = Secrets(known.secrets_file)
+        declared = known.models
+        providers: Any = model or Providers(
+            {name: each.provider for name, each in declared.items() if each.provider is not None}
+        )
+        prices = Prices({name: _price(each) for name, each in declared.items()})
+        threads = ThreadPoolExecutor(min(slots, MOST_THREADS), thread_name_prefix="holdfast-step")
+        ids = RandomIds()
+        session = ids.session() if execute else None
+        driver = Driver(
+            opened, clock=MachineClock(), ids=ids, secrets=secrets, gateway=Gateway(providers, prices),
+            executor=ToolExecutor(secrets, threads), threads=threads, session=session, slots=slots,
+        )  # fmt: skip
+        sweep = Sweep(driver)
+        engine = cls(driver, sweep, providers)
+        try:
+            for workflow in workflows:
+                await driver.add(workflow)
+            if session is not None:
+                await opened.open_session(session, f"{socket.gethostname()}:{os.getpid()}", list(driver.workflows))
+            sweep.start()
+            yield engine
+        finally:
+            await sweep.aclose()
+            await driver.aclose(grace_s)
+            if session is not None:
+                await opened.close_session(session)
+            if model is None:
+                await providers.aclose()
+            threads.shutdown(wait=False, cancel_futures=True)
+            if isinstance(store, str | Path):
+                await opened.aclose()
+
+    # --- Starting and finding ----------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        workflow: Workflow,
+        input: Any = None,  # noqa: A002 - the word of the public surface
+        *,
+        tenant: str = DEFAULT_TENANT,
+        cost_limit_usd: float | str | Decimal | None = None,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> Run:
+        """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
+
+        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput.
+        """
+        driver = self.driver
+        valid = workflow.validated_input(input)
+        encode(valid)  # refuse what cannot be stored before anything is
+        try:
+            limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
+        await driver.add(workflow)
+        input_digest = digest([workflow.name, encode(valid).decode()])
+        if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
+            return self._same(key, known, input_digest)
+        mailbox = driver.new_run(workflow)
+        payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
+        start = cmd.StartRun(
+            mailbox.run, tenant, payload, input_digest, limit, key, by, driver.gateway.price_fingerprint
+        )  # fmt: skip
+        try:
+            await mailbox.send(start)
+        except KeyReused as taken:
+            known = await driver.store.run_of_key(tenant, key or "")
+            if known is None:
+                raise taken from None
+            return self._same(key or "", known, input_digest)
+        return Run(self, mailbox.run)
+
+    def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
+        run, digest_then = known
+        if digest_then != input_digest:
+            raise KeyReused(
+                f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.",
+                run=run,
+            )
+        return Run(self, run)
+
+    def run(self, run_id: str) -> Run:
+        return Run(self, RunId(run_id))
+
+    async def find(self, run_id: str) -> RunRow:
+        """The run's row. Raises NotFound."""
+        row = await self.driver.store.run(RunId(run_id))
+        if row is None:
+            raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
+        return row
+
+    async def runs(self, **filters: Any) -> Sequence[RunRow]:
+        return await self.driver.store.runs(**filters)
+
+    async def gates(
+        self, run_id: str | None = None, *, open_only: bool = True
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        return await self.driver.store.gates(run=RunId(run_id) if run_id else None, open_only=open_only)
+
+    async def effects(
+        self, run_id: str | None = None, *, state: str | None = None
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        return await self.driver.store.effects(run=RunId(run_id) if run_id else None, state=state)
+
+    async def output(self, state: State) -> Any:
+        """What a completed run returned."""
+        payloads = self.driver.payloads
+        if state.parts:
+            return {name: await payloads.value(part) for name, part in state.parts.items()}
+        return await payloads.value(state.output)
+
+    # --- Deciding ----------------------------------------------------------------------------------------------------
+
+    async def decide(
+        self,
+        gate_id: str,
+        decision: str = "approve",
+        data: Any = None,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        shown_hash: str | None = None,
+    ) -> None:
+        """Answer a gate: `approve`, `edit`, `reject`, `answer` or `retry`. `shown_hash` binds it to what was seen.
+
+        Raises AlreadyDecided (who was first), InvalidDecision, NotFound, Conflict when something else is shown.
+        """
+        driver = self.driver
+        if data is not None:
+            payload = await driver.payloads.keep(data, "", driver.store.now_ms())
+            data = await driver.payloads.value(payload)
+        gate = GateId(gate_id)
+        await driver.send(run_of(gate), cmd.DecideGate(gate, decision, data, by, reason, shown_hash))
+
+    async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | None = None) -> None:
+        """Send a run a signal; it is kept until a step asks for it."""
+        driver = self.driver
+        run = await self.find(run_id)
+        payload = await driver.payloads.keep(data, run.tenant, driver.store.now_ms())
+        await driver.send(run.run, cmd.SendSignal(name, payload, by))
+
+    async def pause(self, run_id: str, *, by: str | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.PauseRun(by))
+
+    async def resume(self, run_id: str, *, by: str | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.ResumeRun(by))
+
+    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.CancelRun(reason, by))
+
+    async def extend(self, run_id: str, limit: str, value: int, *, by: str | None = None) -> None:
+        """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
+        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, by))
+
+    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | None = None) -> None:
+        try:
+            value = nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}.") from None
+        await self.extend(run_id, "cost", value, by=by)
+
+    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
+        """Say what a model call in doubt really cost, as the provider's bill shows it."""
+        id_ = CallId(call)
+        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, nanousd(cost_usd), by))
+
+    async def resolve_effect(
+        self, call: str, decision: str, response: Any = None, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
+        id_ = CallId(call)
+        state = await self.driver.state(run_of(id_))
+        for gate_id, gate in state.gates.items():
+            if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
+                await self.decide(gate_id, decision, response, by=by, reason=reason)
+                return
+        raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
+
+    async def migrate(self, run_id: str, workflow: Workflow, *, by: str | None = None) -> None:
+        """Have a run go on with another definition of its workflow."""
+        await self.driver.add(workflow)
+        await self.driver.send(RunId(run_id), cmd.MigrateRun(by), workflow.graph)
+
+    # --- Working -----------------------------------------------------------------------------------------------------
+
+    async def idle(self) -> None:
+        """Wait until this process has nothing to do and nothing will fall due soon: all runs have ended or wait."""
+        driver = self.driver
+        hashes = list(driver.workflows)
+        while True:
+            if driver.broken is not None:
+                raise driver.broken
+            now_ms = driver.store.now_ms()
+            due_ms = await driver.store.next_due_ms(hashes)
+            lost = await driver.store.due(now_ms, hashes, 1)
+            if not driver.working and not lost and (due_ms is None or due_ms > now_ms + _SOON_MS):
+                return
+            await driver.clock.sleep(_IDLE_LOOK_S)
+
+
+def _price(model: settings_.DeclaredModel) -> DeclaredPrice:
+    return DeclaredPrice(
+        input_usd_per_mtok=model.input_usd_per_mtok,
+        output_usd_per_mtok=model.output_usd_per_mtok,
+        cache_read_usd_per_mtok=model.cache_read_usd_per_mtok,
+        cache_write_usd_per_mtok=model.cache_write_usd_per_mtok,
+        context_window_tokens=model.context_tokens,
+    )

@@ -1,0 +1,199 @@
+"""One attempt of one step in this process: runs the node, and brings its result, its error or its suspension home.
+
+Never here: what a kind of node does (nodes), what an operation does (journal).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Coroutine
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from holdfast.authoring.node import NodeDefinition, parameters
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import StateView, payloads_of
+from holdfast.core import commands as cmd
+from holdfast.core.events import Event
+from holdfast.core.graph import Graph
+from holdfast.core.ids import NodeName, RunId, StepId, node_of
+from holdfast.core.state import State, Step
+from holdfast.engine import conversation, failure, journal, nodes
+from holdfast.engine.journal import StepContext, Suspension
+from holdfast.engine.mailbox import Mailbox
+from holdfast.engine.payloads import read
+from holdfast.errors import Conflict, NotFound, StoreError
+
+if TYPE_CHECKING:
+    from holdfast.engine.driver import Driver
+
+
+T = TypeVar("T")
+
+_STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0, 10.0)
+"""How long an attempt waits, again and again, for a store that cannot take its end."""
+
+
+class Attempt:
+    """A step being worked on. Whoever holds it may cancel its task: what it has committed stands."""
+
+    def __init__(
+        self,
+        house: Driver,
+        mailbox: Mailbox,
+        graph: Graph,
+        step: StepId,
+        number: int,
+        definition: NodeDefinition | None,
+        tenant: str,
+    ) -> None:
+        self.house = house
+        self.mailbox = mailbox
+        self.graph = graph
+        self.run: RunId = mailbox.run
+        self.step = step
+        self.number = number
+        self.definition = definition
+        self.tenant = tenant
+        self.posts_outcomes = False
+        """Set by runners whose code between two operations is the engine's own."""
+        self._posted: list[asyncio.Future[list[Event]]] = []
+        self._called_off = False
+
+    def __repr__(self) -> str:
+        return f"<attempt {self.number} of {self.run} {self.step}>"
+
+    @property
+    def name(self) -> NodeName:
+        return node_of(self.step)
+
+    @property
+    def state(self) -> State:
+        state = self.mailbox.state
+        if state is None:
+            raise Conflict(f"Run {self.run} is being loaded again.")
+        return state
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        return self.definition.tools if self.definition is not None else {}
+
+    def step_state(self) -> Step | None:
+        return self.state.step(self.step)
+
+    async def send(self, command: cmd.Command) -> list[Event]:
+        return await self.mailbox.send(command)
+
+    def post(self, command: cmd.Command) -> None:
+        self._posted.append(self.mailbox.post(command))
+
+    def call_off(self) -> None:
+        """The step has moved on without this attempt: its calls in flight may finish, nothing else."""
+        self._called_off = True
+
+    async def outside(self, call: Coroutine[Any, Any, T]) -> T:
+        """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left
+        brings its outcome home, because an outcome that is known is worth more than a question to a person."""
+        task = self.house.outlives(call)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not self._called_off and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+            raise
+
+    async def view(self) -> StateView:
+        """The run as this attempt sees it."""
+        state = await self.mailbox.stable()
+        blobs = await self.house.payloads.fetch(payloads_of(state))
+        return StateView(state, lambda payload: read(payload, blobs))
+
+    async def handle(self, context: StepContext, view: StateView) -> Any:
+        """Call the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
+        assert self.definition is not None
+        handler = self.definition.handler
+        given = {name: context if name == "ctx" else view for name in parameters(handler)}
+        if inspect.iscoroutinefunction(handler):
+            return await handler(**given)
+        around = copy_context()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self.house.threads, lambda: around.run(handler, **given))
+        return await result if inspect.isawaitable(result) else result
+
+    async def talk(
+        self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None,
+        output: type[BaseModel] | None, temperature: float | None,
+    ) -> Any:  # fmt: skip
+        """One exchange with a model inside a step of the user's own."""
+        return await conversation.talk(
+            context, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
+        )
+
+    async def work(self) -> None:
+        """Run the attempt to its end and have the end committed. Raises nothing but cancellation."""
+        context = StepContext(self)
+        journal.begin()
+        try:
+            command = await self._end(context)
+            if command is not None:
+                await self._report(command)
+            await self._drain()
+        except (Conflict, NotFound):
+            return  # the step has moved on; whoever moved it knows better
+        except asyncio.CancelledError:
+            if self.house.closing:
+                # Handed over, not lost: whoever takes it up goes on where the journal ends.
+                handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, context.take_values(), yields=True))
+                await asyncio.wait([handed])
+                handed.exception()
+            raise
+
+    async def _end(self, context: StepContext) -> cmd.Command | None:
+        """How the attempt ended, as a command; None if its last operation said it all."""
+        node = self.graph.nodes.get(self.name)
+        limit_s = node.timeout_s if node is not None else None
+        timer = asyncio.timeout(limit_s)
+        try:
+            async with timer:
+                result = await nodes.run(self, context)
+            if result is nodes.LEFT:
+                return None
+            output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
+            return cmd.CompleteStep(self.step, self.number, output, result.decisions, context.take_values())
+        except Suspension:
+            return cmd.SuspendStep(self.step, self.number, context.take_values())
+        except (Conflict, StoreError):
+            raise  # not the step's own errors
+        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
+            if isinstance(problem, TimeoutError) and timer.expired():
+                problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
+            error, path = failure.record(problem, self.name, self.house.store.now_ms())
+            clean = context.error(
+                error.error_class, error.message, retryable=error.retryable, tool=error.tool,
+                retry_after_s=error.retry_after_s,
+            )  # fmt: skip
+            return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
+
+    async def _report(self, command: cmd.Command) -> None:
+        """Have the end committed. A store that is away for a while is waited for: nobody else would bring this end."""
+        for wait_s in (*_STORE_AWAY_S, None):
+            try:
+                await self.send(command)
+            except StoreError:
+                if wait_s is None:
+                    raise
+                await self.house.clock.sleep(wait_s)
+            else:
+                return
+
+    async def _drain(self) -> None:
+        """Hear what became of the outcomes that were only posted."""
+        for told in self._posted:
+            if not told.done():
+                await asyncio.wait([told])
+            if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, Conflict):
+                raise problem

@@ -1,0 +1,170 @@
+"""Talking with models inside a step: one exchange, or the agent loop — model, tools, model — until the model stops.
+
+Everything that leaves goes through the journal, so that a killed loop goes on with the turn that comes next. Never
+here: money, providers, what a tool's failure means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from holdfast.authoring.node import DEFAULT_MAX_TOKENS
+from holdfast.authoring.tool import Tool, describe
+from holdfast.core.policies import LIMIT, REJECTED, SCHEMA, TOOL, UNKNOWN_OUTCOME
+from holdfast.engine.payloads import encode
+from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
+from holdfast.ports import (
+    AnswerSpec,
+    ModelReply,
+    ModelRequest,
+    ModelTurn,
+    ToolReply,
+    ToolRequest,
+    ToolSpec,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
+if TYPE_CHECKING:
+    from holdfast.engine.journal import StepContext
+
+ANSWER: Final = "final_result"
+_PROMPT_FIELDS: Final = frozenset({"system", "user"})
+_TOLD_TO_THE_MODEL: Final = frozenset(
+    {TOOL, SCHEMA, "denied", REJECTED, "validation", "authorization", UNKNOWN_OUTCOME}
+)
+"""Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
+
+
+async def talk(
+    context: StepContext,
+    prompt: Any,
+    *,
+    model: str,
+    max_tokens: int | None = None,
+    output: type[BaseModel] | None = None,
+    answer: AnswerSpec | None = None,
+    temperature: float | None = None,
+    tools: Mapping[str, Tool] | None = None,
+    max_turns: int = 1,
+) -> Any:
+    """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
+
+    Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
+    than `max_turns` turns, OperationFailed when a call fails.
+    """
+    system, user = _prompt(prompt)
+    specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in (tools or {}).values())
+    if output is not None:
+        answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
+    turns: list[Turn] = [UserTurn(user)]
+    mended = False
+    used = 0
+    while used < max_turns + mended:
+        used += 1
+        reply = await context.call_model(
+            ModelRequest(
+                model=model,
+                system=system,
+                turns=tuple(turns),
+                max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
+                tools=specs,
+                answer=answer,
+                temperature=temperature,
+            )
+        )
+        turns.append(ModelTurn(reply.turn))
+        if reply.tool_requests and tools:
+            if used >= max_turns + mended:
+                break
+            turns.append(ToolTurn(await _tool_replies(context, reply, answer)))
+            continue
+        if answer is None:
+            return reply.text
+        problem, value = _fit(reply, output, answer)
+        if problem is None:
+            return value
+        if mended:
+            raise SchemaMismatch(
+                f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}."
+            )
+        mended = True
+        turns.append(_complaint(reply, problem))
+    raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+def _prompt(prompt: Any) -> tuple[str, str]:
+    if isinstance(prompt, str):
+        return "", prompt
+    if not isinstance(prompt, dict) or not set(prompt) <= _PROMPT_FIELDS or "user" not in prompt:
+        got = ", ".join(map(str, prompt)) if isinstance(prompt, dict) else type(prompt).__name__
+        raise InvalidInput(f'A prompt is {{"system": ..., "user": ...}} or a text, not: {got}. Nothing was called.')
+    return _text(prompt.get("system") or ""), _text(prompt["user"])
+
+
+def _text(part: Any) -> str:
+    """A part of a prompt as text; what is not text goes as JSON."""
+    return part if isinstance(part, str) else encode(part).decode()
+
+
+async def _tool_replies(context: StepContext, reply: ModelReply, answer: AnswerSpec | None) -> tuple[ToolReply, ...]:
+    """What the tools answered to one turn's requests, which run at the same time."""
+    wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
+    answers = [
+        request
+        for request in (*reply.tool_requests, *([reply.answer] if reply.answer else []))
+        if request not in wanted
+    ]
+    done = await context.gather(*(_tool_reply(context, request) for request in wanted))
+    early = [
+        ToolReply(request.id, request.name, "Not taken: first read the tools' answers.", True) for request in answers
+    ]
+    return (*done, *early)
+
+
+async def _tool_reply(context: StepContext, request: ToolRequest) -> ToolReply:
+    try:
+        value = await context.call_tool(request.name, request.arguments)
+    except OperationFailed as failed:
+        error = getattr(failed, "error", None)
+        if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
+            raise
+        return ToolReply(request.id, request.name, error.message, is_error=True)
+    return ToolReply(request.id, request.name, _text(value))
+
+
+def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec) -> tuple[str | None, Any]:
+    """What is wrong with the structured answer (None if nothing is), and its value."""
+    if reply.answer is None:
+        return f"it is text, not a call of {answer.name}", None
+    given = reply.answer.arguments
+    if not isinstance(given, dict):
+        return "its arguments are not a JSON object", None
+    if output is None:
+        return _fits_schema(given, answer), given
+    try:
+        return None, output.model_validate(given).model_dump(mode="json")
+    except ValidationError as problem:
+        return describe(problem), None
+
+
+def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
+    """For the engine's own answers, which are an enum and a text."""
+    for name, shape in answer.schema["properties"].items():
+        if name in answer.schema["required"] and name not in given:
+            return f"{name} is missing"
+        if "enum" in shape and given.get(name) not in shape["enum"]:
+            return f"{name} is {given.get(name)!r}, which is none of {', '.join(shape['enum'])}"
+    return None
+
+
+def _complaint(reply: ModelReply, problem: str) -> Turn:
+    """The one chance to mend: the model is told what does not fit."""
+    words = f"This does not fit: {problem}. Call {ANSWER} again with an answer that does."
+    if reply.answer is None:
+        return UserTurn(words)
+    return ToolTurn((ToolReply(reply.answer.id, reply.answer.name, words, is_error=True),))

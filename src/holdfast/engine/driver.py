@@ -1,0 +1,345 @@
+"""Drives runs in this process: mailboxes for those in memory, attempts for the steps that run here, slots for both.
+
+After each commit it does what follows: starts attempts, asks guards, tells whoever waits. Nothing in it is load-bearing:
+what is lost with the process is found again by the sweep. Never here: a rule, an adapter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import StateView, payloads_of
+from holdfast.authoring.workflow import Workflow
+from holdfast.core import commands as cmd
+from holdfast.core.commands import Verdict, Worker
+from holdfast.core.events import Event
+from holdfast.core.graph import COMPENSATE, Definition, Graph
+from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
+from holdfast.core.policies import GUARD, ErrorRecord
+from holdfast.core.state import Question, State
+from holdfast.engine.attempt import Attempt
+from holdfast.engine.flush import Flush
+from holdfast.engine.mailbox import Mailbox
+from holdfast.engine.payloads import Payloads, read
+from holdfast.errors import Conflict, HoldfastError, NotFound, TransitionDenied
+from holdfast.models.gateway import Gateway
+from holdfast.ports import Clock, Ids, Store
+from holdfast.settings import Secrets
+from holdfast.tools.executor import ToolExecutor
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
+
+
+class Key(NamedTuple):
+    """An attempt's name in this process."""
+
+    run: RunId
+    step: StepId
+    number: int
+
+
+class Running(NamedTuple):
+    """An attempt at work."""
+
+    attempt: Attempt
+    task: asyncio.Task[None]
+
+
+class Driver:
+    """The runs of one process. `session` is None in a process that only asks and decides, and executes nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ids: Ids,
+        secrets: Secrets,
+        gateway: Gateway,
+        executor: ToolExecutor,
+        threads: Executor,
+        session: SessionId | None,
+        slots: int,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.secrets = secrets
+        self.gateway = gateway
+        self.executor = executor
+        self.threads = threads
+        self.payloads = Payloads(store, secrets)
+        self.flush = Flush(store, clock)
+        self.session = session
+        self.workflows: dict[str, Workflow] = {}
+        self._ids = ids
+        self._free = slots
+        self._graphs: dict[str, Graph] = {}
+        self._mailboxes: dict[RunId, Mailbox] = {}
+        self._attempts: dict[RunId, dict[Key, Running]] = {}
+        self._calls: set[asyncio.Task[Any]] = set()
+        """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
+        self._judging: dict[RunId, asyncio.Task[None]] = {}
+        self._hungry: deque[RunId] = deque()
+        """Runs with ready steps that wait for a slot here, first come, first served."""
+        self._hungry_set: set[RunId] = set()
+        self._watchers: dict[RunId, set[asyncio.Event]] = {}
+        self._closing = False
+        self.broken: BaseException | None = None
+        """Why this process can no longer work, if so."""
+
+    # --- What mailboxes ask of the process ---------------------------------------------------------------------------
+
+    def worker(self, state: State) -> Worker | None:
+        if self.session is None or self._closing or not self.alive():
+            return None
+        if state.seq and state.graph_hash not in self.workflows:
+            return None
+        return Worker(self.session, max(0, self._free))
+
+    def append_id(self) -> AppendId:
+        return self._ids.append()
+
+    def take_slots(self, count: int) -> None:
+        self._free -= count
+        if count < 0:
+            self._feed()
+
+    async def graph_of(self, graph_hash: str) -> Graph:
+        """The graph of that hash: loaded here, or as a process that had it loaded stored it."""
+        if graph_hash in self.workflows:
+            return self.workflows[graph_hash].graph
+        if graph_hash not in self._graphs:
+            encoded = await self.store.get(graph_hash)
+            self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition))
+        return self._graphs[graph_hash]
+
+    def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
+        run = mailbox.run
+        for watcher in self._watchers.get(run, ()):
+            watcher.set()
+        self._match_attempts(mailbox, state)
+        if self.session is None or state.graph_hash not in self.workflows:
+            return
+        if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
+            self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
+        if state.startable and not state.paused and not state.ended and run not in self._hungry_set:
+            self._hungry.append(run)
+            self._hungry_set.add(run)
+            self._feed()
+
+    def rested(self, mailbox: Mailbox) -> None:
+        """Let go of a run that nobody here works on: waiting costs no memory."""
+        run = mailbox.run
+        if run in self._judging or run in self._attempts:
+            return
+        if self._mailboxes.get(run) is mailbox and not mailbox.busy:
+            del self._mailboxes[run]
+
+    # --- Runs --------------------------------------------------------------------------------------------------------
+
+    def mailbox(self, run: RunId) -> Mailbox:
+        found = self._mailboxes.get(run)
+        if found is None:
+            found = self._mailboxes[run] = Mailbox(run, self)
+        return found
+
+    def new_run(self, workflow: Workflow) -> Mailbox:
+        run = self._ids.run(self.store.now_ms())
+        found = self._mailboxes[run] = Mailbox(run, self, workflow.graph)
+        return found
+
+    async def send(self, run: RunId, command: cmd.Command, graph: Graph | None = None) -> list[Event]:
+        return await self.mailbox(run).send(command, graph)
+
+    async def state(self, run: RunId) -> State:
+        """The run as of now. Raises NotFound."""
+        mailbox = self.mailbox(run)
+        await mailbox.send(cmd.Look())
+        return await mailbox.stable()
+
+    async def add(self, workflow: Workflow) -> None:
+        """Be able to run `workflow`. Its graph is stored, so that other processes can decide about its runs."""
+        graph = workflow.graph
+        if graph.hash not in self.workflows:
+            await self.store.put("", "", graph.encoded)
+            self.workflows[graph.hash] = workflow
+
+    def tools_of(self, graph_hash: str) -> dict[str, Tool]:
+        """Every tool of a workflow, those that only compensate included."""
+        found: dict[str, Tool] = {}
+        for node in self.workflows[graph_hash].nodes.values():
+            found |= node.tools
+            found |= node.compensations
+        return found
+
+    @property
+    def working(self) -> int:
+        """How many attempts run here."""
+        return sum(len(running) for running in self._attempts.values())
+
+    @property
+    def resident(self) -> list[tuple[RunId, int]]:
+        """The runs in memory, and where each is."""
+        return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
+
+    def alive(self) -> bool:
+        return self.session is not None and self.broken is None and self.store.alive(self.session)
+
+    @asynccontextmanager
+    async def watch(self, run: RunId) -> AsyncIterator[asyncio.Event]:
+        """An event that is set whenever the run may have changed."""
+        event = asyncio.Event()
+        self._watchers.setdefault(run, set()).add(event)
+        try:
+            yield event
+        finally:
+            watchers = self._watchers[run]
+            watchers.discard(event)
+            if not watchers:
+                del self._watchers[run]
+
+    def stir(self, runs: Iterable[RunId] | None = None) -> None:
+        """Somebody else may have committed: have those look who watch."""
+        for run in list(self._watchers) if runs is None else runs:
+            for watcher in self._watchers.get(run, ()):
+                watcher.set()
+
+    def wants(self, run: RunId) -> bool:
+        """Whether a ready step of this run already waits for a slot here."""
+        return run in self._hungry_set
+
+    # --- Attempts ----------------------------------------------------------------------------------------------------
+
+    def _match_attempts(self, mailbox: Mailbox, state: State) -> None:
+        """Have exactly those attempts running here that the state names this session for."""
+        if self.session is None or self._closing:
+            return
+        running = self._attempts.get(mailbox.run, {})
+        wanted: set[Key] = set()
+        for name in state.active:
+            step = state.steps[name]
+            if step.session == self.session:
+                key = Key(mailbox.run, step.id, step.attempt)
+                wanted.add(key)
+                if key not in running:
+                    self._begin(mailbox, key, state)
+        for key, (attempt, task) in list(running.items()):
+            if key not in wanted and not task.done():
+                attempt.call_off()
+                task.cancel()
+
+    def _begin(self, mailbox: Mailbox, key: Key, state: State) -> None:
+        workflow = self.workflows.get(state.graph_hash)
+        if workflow is None:
+            return
+        name = node_of(key.step)
+        definition = None if name == COMPENSATE else workflow.nodes[name]
+        attempt = Attempt(self, mailbox, workflow.graph, key.step, key.number, definition, state.tenant)
+        task = asyncio.create_task(attempt.work(), name=f"holdfast-{key.step}-{key.number}")
+        self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task)
+        task.add_done_callback(lambda done: self._finished(mailbox, key, done))
+
+    def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
+        running = self._attempts[key.run]
+        del running[key]
+        if not running:
+            del self._attempts[key.run]
+        self._free += 1
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
+            log.error("holdfast cannot go on: %s", problem, exc_info=problem)
+            self.broken = problem
+            self.stir()
+        self._feed()
+        if not mailbox.busy:
+            self.rested(mailbox)
+
+    def _feed(self) -> None:
+        """Give free slots to the runs that have waited longest."""
+        while self._free > 0 and self._hungry and not self._closing:
+            run = self._hungry.popleft()
+            self._hungry_set.discard(run)
+            mailbox = self.mailbox(run)
+            told = mailbox.post(cmd.Look())
+            told.add_done_callback(_heard)
+            return  # one at a time: its commit feeds the next, when the slots are known again
+
+    # --- Guards ------------------------------------------------------------------------------------------------------
+
+    async def _judge(self, mailbox: Mailbox) -> None:
+        """Ask the guards that must speak, outside of any decision, and send what they say."""
+        try:
+            state = await mailbox.stable()
+            while state.asked and not state.phase and not state.ended:
+                workflow = self.workflows[state.graph_hash]
+                blobs = await self.payloads.fetch(payloads_of(state))
+                view = StateView(state, lambda payload: read(payload, blobs))  # noqa: B023 - used before the next turn
+                verdicts = [await self._ask(workflow, question, view) for question in list(state.asked.values())]
+                await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
+                state = await mailbox.stable()
+        except (Conflict, NotFound):
+            pass  # somebody else judged, or the run has ended
+        finally:
+            del self._judging[mailbox.run]
+
+    async def _ask(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
+        guard = question.guard
+        try:
+            said: Any = workflow.guards[guard](view)
+            if inspect.isawaitable(said):
+                said = await said
+            if said is not None and not isinstance(said, bool):
+                raise TypeError(f"a guard returns True or False, not {said!r}")
+            return Verdict(question.step, question.target, guard, said is not False)
+        except TransitionDenied as denied:
+            return Verdict(question.step, question.target, guard, False, self.payloads.redact(denied.message))
+        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
+            message = self.payloads.redact(f"The guard {guard!r} broke: {type(problem).__name__}: {problem}")
+            node = question.target or node_of(question.step)
+            error = ErrorRecord(node, GUARD, message, False, self.store.now_ms())
+            return Verdict(question.step, question.target, guard, False, message, error)
+
+    # --- The end -----------------------------------------------------------------------------------------------------
+
+    def outlives(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run an outside call in a task of its own, which its attempt's end does not take with it."""
+        task = asyncio.create_task(call)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return task
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    async def aclose(self, grace_s: float = 0.0) -> None:
+        """Take nothing new, give what runs `grace_s` to finish, hand the rest over, and leave."""
+        self._closing = True
+        tasks = [task for running in self._attempts.values() for _, task in running.values()]
+        if tasks and grace_s > 0:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for group in (tasks, [*self._judging.values()], [*self._calls]):
+            for task in group:
+                task.cancel()
+            await asyncio.gather(*group, return_exceptions=True)
+        # What was just handed over, or became doubtful, is still on its way to the store.
+        while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
+            await asyncio.wait(busy)
+
+
+def _heard(told: asyncio.Future[list[Event]]) -> None:
+    """A look that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
+    if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
+        log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

@@ -1,0 +1,85 @@
+"""An exception that left a handler, as an error record: what kind it is, and whether trying again may help.
+
+Never here: deciding whether it is tried again (core.policies).
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+from typing import Final
+
+from pydantic import ValidationError
+
+from holdfast.authoring.tool import describe
+from holdfast.core.ids import Path
+from holdfast.core.policies import (
+    AUTHORIZATION,
+    DENIED,
+    ERROR,
+    NETWORK,
+    NON_DETERMINISTIC,
+    SCHEMA,
+    TIMEOUT,
+    TRANSIENT,
+    VALIDATION,
+    ErrorRecord,
+)
+from holdfast.errors import (
+    HoldfastError,
+    InvalidInput,
+    MissingSecret,
+    NonDeterministicStep,
+    OperationFailed,
+    SchemaMismatch,
+    StepError,
+    ToolDenied,
+    TransitionDenied,
+)
+
+MOST_MESSAGE: Final = 4000
+
+_CLASSES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...]] = (
+    (NonDeterministicStep, NON_DETERMINISTIC, False),
+    (SchemaMismatch, SCHEMA, False),
+    ((ToolDenied, TransitionDenied), DENIED, False),
+    ((InvalidInput, ValidationError), VALIDATION, False),
+    ((PermissionError, MissingSecret), AUTHORIZATION, False),
+    (TimeoutError, TIMEOUT, True),
+    (ConnectionError, NETWORK, True),
+)
+
+
+def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, Path | None]:
+    """The error as data, and the place of the journaled operation it came from, which a retry reopens."""
+    if isinstance(problem, OperationFailed):
+        error: ErrorRecord = getattr(problem, "error")  # noqa: B009 - a fact of the error, not of its class
+        path: Path | None = getattr(problem, "path", None)
+        return error, path
+    for kinds, klass, retryable in _CLASSES:
+        if isinstance(problem, kinds):
+            return ErrorRecord(node, klass, _message(problem), retryable, at_ms), None
+    if isinstance(problem, StepError) and (said := getattr(problem, "error_class", None)) is not None:
+        return ErrorRecord(node, str(said), _message(problem), said in TRANSIENT, at_ms), None
+    return ErrorRecord(node, ERROR, _message(problem), True, at_ms), None
+
+
+def _message(problem: BaseException) -> str:
+    """What happened and, for an error of the user's own code, where."""
+    if isinstance(problem, HoldfastError):
+        return problem.message[:MOST_MESSAGE]
+    if isinstance(problem, ValidationError):
+        return describe(problem)[:MOST_MESSAGE]
+    text = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+    where = _innermost(problem.__traceback__)
+    return (text[: MOST_MESSAGE - 200] + (f" ({where})" if where else ""))[:MOST_MESSAGE]
+
+
+def _innermost(trace: TracebackType | None) -> str | None:
+    """The last place in the user's own code, which is what one looks for."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "holdfast" not in frame.filename.split("/")]
+    ours = [frame for frame in frames if "site-packages" not in frame.filename and "/lib/python" not in frame.filename]
+    if not ours:
+        return None
+    frame = ours[-1]
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"

@@ -1,0 +1,449 @@
+"""The journal of one attempt: `ctx`, with which a step's code does things that must not be done twice.
+
+A handler that runs again gets the recorded outcomes back and carries on at the first operation that has none. Paths are
+positions; only `gather` gives concurrent branches paths of their own. Never here: rules (core), calling anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import uuid
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import fields
+from holdfast.core import commands as cmd
+from holdfast.core import events as ev
+from holdfast.core.events import Event
+from holdfast.core.fence import match_operation
+from holdfast.core.ids import CallId, EffectKey, Path, RunId, StepId, named_effect_key, node_of
+from holdfast.core.payload import NULL, Payload, digest
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import Step
+from holdfast.engine.payloads import encode
+from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
+from holdfast.ports import ModelReply, ModelRequest, Recall, UserTurn
+
+if TYPE_CHECKING:
+    from holdfast.engine.attempt import Attempt
+
+T = TypeVar("T")
+
+MOST_OPERATIONS: Final = 100_000
+"""In one step; beyond that it should be a loop in the graph."""
+_LONGEST_WAIT_S: Final = 10 * 366 * 86_400
+
+
+class Suspension(BaseException):
+    """Leaves a handler whose step waits. Not an Exception, so that a handler's `except Exception` lets it through."""
+
+
+class Cursor:
+    """Where a step, or a branch of a gather in it, is in its journal."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._next = 0
+        self._busy = False
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[Path]:
+        """The next place, for one operation at a time."""
+        if self._busy:
+            raise NonDeterministicStep(
+                "Two operations of one step overlap, so their places in the journal would depend on chance."
+                " Use ctx.gather(...) for operations that are to run at the same time."
+            )
+        if self._next >= MOST_OPERATIONS:
+            raise NonDeterministicStep(f"A step may have {MOST_OPERATIONS} operations; make it a loop in the graph.")
+        self._busy = True
+        path = Path(f"{self._prefix}{self._next}")
+        self._next += 1
+        try:
+            yield path
+        finally:
+            self._busy = False
+
+
+_cursor: ContextVar[Cursor] = ContextVar("holdfast_cursor")
+
+
+class StepContext:
+    """What a handler gets as `ctx`. Keeps the Journal port for the gateway and the tool executor."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._values: list[cmd.Value] = []
+        self.run: RunId = attempt.run
+        self.tenant: str = attempt.tenant
+        self.step: StepId = attempt.step
+        self._keys: dict[CallId, EffectKey] = {}
+
+    # --- What handlers call ------------------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        return self.run
+
+    def secret(self, name: str) -> str:
+        """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
+        return self._attempt.house.secrets.get(name)
+
+    def now(self) -> datetime.datetime:
+        """The time, in UTC; a replay sees the same. Recorded with the next commit."""
+        with self._place() as path:
+            op = match_operation(self._current(), path, "now", "now", "")
+            if op is None or op.outcome is None:
+                at_ms = self._attempt.house.store.now_ms()
+                self._values.append(cmd.Value(path, "now", at_ms))
+            else:
+                at_ms = op.outcome.value()
+        return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+
+    def uuid(self) -> uuid.UUID:
+        """A UUID that belongs to this place in this step: a replay gets the same."""
+        with self._place() as path:
+            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run}/{self.step}/{path}")
+
+    async def model(
+        self,
+        model: str,
+        user: Any = None,
+        *,
+        system: str = "",
+        max_tokens: int | None = None,
+        output: type[BaseModel] | None = None,
+        temperature: float | None = None,
+    ) -> Any:
+        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
+        prompt = {"system": system, "user": user}
+        return await self._attempt.talk(
+            self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
+        )
+
+    async def tool(
+        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None, **named: Any
+    ) -> Any:
+        """Call a tool that this node lists, its arguments as an object or by name.
+
+        `key` names the effect by what it is, unique in the run: whoever means the same thing gets the same outcome.
+        """
+        label = name.name if isinstance(name, Tool) else name
+        return await self.call_tool(label, {**(arguments or {}), **named}, key=key)
+
+    async def sleep(
+        self,
+        seconds: float = 0,
+        *,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        """Wait, for seconds or months; nothing is held meanwhile."""
+        wait_s = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        if not 0 <= wait_s <= _LONGEST_WAIT_S:
+            raise ValueError(f"a step can sleep for 0 to {_LONGEST_WAIT_S} seconds, not for {wait_s}")
+        with self._place() as path:
+            await self._timer(path, digest(["sleep", wait_s]), int(wait_s * 1000))
+
+    async def ask(
+        self,
+        question: Any,
+        *,
+        form: type[BaseModel] | None = None,
+        reviewers: Sequence[str] = (),
+        timeout_s: float | None = None,
+        remind_every_s: float | None = None,
+        cancel_after_s: float | None = None,
+        decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
+    ) -> Any:
+        """Ask a person; returns `decision`, `data`, `by` and `reason`. Nothing is held while nobody answers."""
+        with self._place() as path:
+            args_hash = digest(["question", msgspec.json.decode(encode(question))])
+            shape = form.model_json_schema() if form is not None else None
+            answer = await self._gate(
+                path, "question", args_hash, shown=question, allowed=tuple(decisions), form=shape, filled={},
+                reviewers=tuple(reviewers), timeout_s=timeout_s, remind_every_s=remind_every_s,
+                cancel_after_s=cancel_after_s,
+            )  # fmt: skip
+        return fields(answer)
+
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
+        """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
+        with self._place() as path:
+            args_hash = digest(["signal", name, timeout_s])
+            known = await self.recall(path, "signal", name, args_hash)
+            if known is None:
+                timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+                await self._send(
+                    cmd.AwaitSignal(self.step, self._number, path, name, args_hash, timeout_ms, values=self._take())
+                )
+                known = await self._settled(path, "signal", name, args_hash)
+        return fields(_value(known, path))
+
+    async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
+        """Run operations at the same time, each branch with a place of its own; their results in order.
+
+        Every branch gets as far as it can before the step waits or the first error (by position) is raised.
+        """
+        with self._place() as path:
+            tasks = [asyncio.create_task(_branch(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
+            try:
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+            except asyncio.CancelledError:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
+        errors = [result for result in results if isinstance(result, BaseException)]
+        if not errors:
+            return list(results)
+        raise next((error for error in errors if not isinstance(error, Suspension)), errors[0])
+
+    # --- What the engine's own steps call ----------------------------------------------------------------------------
+
+    async def call_model(self, request: ModelRequest) -> ModelReply:
+        with self._place() as path:
+            return await self._attempt.house.gateway.call(self, path, request)
+
+    async def call_tool(
+        self, name: str, arguments: Any, *, key: str | None = None, compensates: CallId | None = None,
+        allowed: Mapping[str, Tool] | None = None,
+    ) -> Any:  # fmt: skip
+        with self._place() as path:
+            return fields(
+                await self._attempt.house.executor.call(
+                    self, path, name, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
+                    compensates=compensates,
+                )
+            )  # fmt: skip
+
+    async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
+        """The gate that is the whole step; the person's decision completes it."""
+        args_hash = digest(["gate", shown])
+        await self._open(Path("0"), "approval", args_hash, shown=shown, completes_step=True, **options)
+
+    def take_values(self) -> tuple[cmd.Value, ...]:
+        """What the step looked at since its last commit, for the command that carries it."""
+        return self._take()
+
+    # --- The Journal port --------------------------------------------------------------------------------------------
+
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
+        await self._attempt.mailbox.stable()
+        op = match_operation(self._current(), path, kind, name, args_hash)
+        if op is None or op.status in ("reopened", "deferred"):
+            return None
+        if op.status == "done":
+            return Recall(await self._value(op.outcome or NULL))
+        if op.status == "failed":
+            return Recall(error=op.error)
+        if op.status == "unverified" and op.call is not None:
+            state = self._attempt.state
+            return Recall(unverified=state.calls[op.call], call=op.call)
+        raise Suspension
+
+    def error(
+        self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> ErrorRecord:  # fmt: skip
+        house = self._attempt.house
+        text = house.payloads.redact(message)
+        return ErrorRecord(node_of(self.step), error_class, text, retryable, house.store.now_ms(), tool, retry_after_s)
+
+    def may_send(self) -> bool:
+        return self._attempt.house.alive()
+
+    async def outside(self, call: Coroutine[Any, Any, T]) -> T:
+        return await self._attempt.outside(call)
+
+    async def hold(self, path: Path, model: str, args_hash: str, hold_nanousd: int, tokens: int) -> CallId:
+        command = cmd.HoldModelCall(
+            self.step, self._number, path, model, args_hash, hold_nanousd, tokens, values=self._take()
+        )
+        for event in await self._send(command):
+            if isinstance(event, ev.ModelCallHeld):
+                return event.call
+        raise Suspension  # the money is not there, or another call of this operation is in flight
+
+    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
+        kept = await self._keep(output)
+        await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept))
+        return await self._value(kept)
+
+    async def refuse(self, call: CallId, error: ErrorRecord) -> None:
+        await self._outcome(cmd.FailModelCall(call, error))
+
+    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None) -> Any:
+        kept = None if output is None else await self._keep(output)
+        await self._outcome(cmd.DoubtModelCall(call, error, kept))
+        return None if kept is None else await self._value(kept)
+
+    async def intend(
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
+        settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
+    ) -> CallId | Recall:  # fmt: skip
+        key = None if key_name is None else named_effect_key(self.tenant, self.run, key_name, tool)
+        command = cmd.IntendEffect(
+            self.step, self._number, path, tool, policy, args_hash, await self._keep(request), key, settles_within_s,
+            compensation, compensates, values=self._take(),
+        )  # fmt: skip
+        for event in await self._send(command):
+            if isinstance(event, ev.EffectIntended):
+                self._keys[event.call] = event.key
+                return event.call
+        known = await self.recall(path, "tool", tool, args_hash)
+        if known is None:
+            raise Suspension  # another call means the same effect and is in flight
+        return known
+
+    def key_of(self, call: CallId) -> EffectKey:
+        return self._keys.get(call) or self._attempt.state.calls[call].key or EffectKey("")
+
+    def sent_at_ms(self, call: CallId) -> int:
+        return self._attempt.state.calls[call].at_ms
+
+    async def complete(self, call: CallId, response: Any) -> Any:
+        kept = await self._keep(response)
+        await self._outcome(cmd.CompleteEffect(call, kept))
+        return await self._value(kept)
+
+    async def fail(self, call: CallId, error: ErrorRecord) -> None:
+        await self._outcome(cmd.FailEffect(call, error))
+
+    async def release(self, call: CallId) -> None:
+        await self._outcome(cmd.ReleaseEffect(call))
+
+    async def doubt_effect(self, call: CallId, error: ErrorRecord) -> None:
+        for event in await self._attempt.send(cmd.DoubtEffect(call, error)):
+            if isinstance(event, ev.EffectInDoubt):
+                raise Suspension  # its lookup or a person will say
+
+    async def reopen(self, call: CallId) -> None:
+        await self._outcome(cmd.ReopenEffect(call))
+
+    async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None:
+        await self._send(cmd.DenyToolCall(self.step, self._number, path, tool, args_hash, error, values=self._take()))
+
+    async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask a person about one call of a tool, with the tool's schema as the form."""
+        answer: dict[str, Any] = await self._gate(
+            Path(f"{path}.approval"), "tool_approval", args_hash,
+            shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),
+            form=self._attempt.tools[tool].schema, filled=arguments,
+        )  # fmt: skip
+        return answer
+
+    async def wait_until(self, path: Path, due_at_ms: int) -> None:
+        await self._timer(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._attempt.house.store.now_ms()))
+
+    # --- How it is done ----------------------------------------------------------------------------------------------
+
+    @property
+    def _number(self) -> int:
+        return self._attempt.number
+
+    def _place(self) -> contextlib.AbstractContextManager[Path]:
+        return _cursor.get().place()
+
+    def _take(self) -> tuple[cmd.Value, ...]:
+        taken, self._values = tuple(self._values), []
+        return taken
+
+    async def _keep(self, value: Any) -> Payload:
+        house = self._attempt.house
+        return await house.payloads.keep(value, self.tenant, house.store.now_ms())
+
+    async def _value(self, payload: Payload) -> Any:
+        return await self._attempt.house.payloads.value(payload)
+
+    async def _send(self, command: cmd.AttemptCommand) -> list[Event]:
+        """Have an intent committed; leave the step when nothing new may begin."""
+        try:
+            return await self._attempt.send(command)
+        except Suspended:
+            raise Suspension from None
+
+    async def _outcome(self, command: cmd.CallCommand) -> None:
+        """Have an outcome committed: it is accepted whatever became of this attempt.
+
+        In the engine's own steps it is only posted, and leaves with the command that follows from it in the same turn.
+        No user's code runs in between, and nothing more leaves the process before it is durable.
+        """
+        if self._attempt.posts_outcomes:
+            self._attempt.post(command)
+        else:
+            await self._attempt.send(command)
+
+    def _current(self) -> Step:
+        step = self._attempt.step_state()
+        if step is None or step.attempt != self._number or step.status != "active":
+            raise StaleAttempt(f"Attempt {self._number} of step {self.step} is over; what follows is another's work.")
+        return step
+
+    async def _settled(self, path: Path, kind: str, name: str, args_hash: str) -> Recall:
+        """The outcome at `path`, if its commit brought one at once; leaves the step if not."""
+        known = await self.recall(path, kind, name, args_hash)
+        if known is None:
+            raise Suspension
+        return known
+
+    async def _timer(self, path: Path, args_hash: str, wait_ms: int) -> None:
+        known = await self.recall(path, "sleep", "sleep", args_hash)
+        if known is None:
+            await self._send(cmd.StartTimer(self.step, self._number, path, args_hash, wait_ms, values=self._take()))
+            raise Suspension
+
+    async def _gate(self, path: Path, reason: str, args_hash: str, **options: Any) -> Any:
+        known = await self.recall(path, "gate", reason, args_hash)
+        if known is None:
+            await self._open(path, reason, args_hash, **options)
+            known = await self._settled(path, "gate", reason, args_hash)
+        return _value(known, path)
+
+    async def _open(
+        self, path: Path, reason: str, args_hash: str, *, shown: Any, allowed: tuple[str, ...],
+        form: dict[str, Any] | None, filled: Any, reviewers: tuple[str, ...] = (), four_eyes: bool = False,
+        timeout_s: float | None = None, remind_every_s: float | None = None, cancel_after_s: float | None = None,
+        completes_step: bool = False,
+    ) -> None:  # fmt: skip
+        kept = await self._keep(shown)
+        await self._send(
+            cmd.OpenGate(
+                self.step, self._number, path, reason, args_hash, kept, digest(await self._value(kept)), allowed,
+                form, await self._keep(filled), reviewers, four_eyes, _ms(timeout_s), _ms(remind_every_s),
+                _ms(cancel_after_s), completes_step, values=self._take(),
+            )
+        )  # fmt: skip
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
+
+
+def _value(known: Recall, path: Path) -> Any:
+    if known.error is not None:
+        raise OperationFailed(known.error.message, error=known.error, path=path)
+    return known.value
+
+
+async def _branch(branch: Awaitable[Any], prefix: str) -> Any:
+    _cursor.set(Cursor(prefix))
+    return await branch
+
+
+def begin() -> None:
+    """Put the journal's position at the start of the step, in this task's context."""
+    _cursor.set(Cursor(""))
+
+
+def prompt_turns(user: Any) -> tuple[UserTurn, ...]:
+    """A prompt's user part as turns; what is not text goes as JSON."""
+    return (UserTurn(user if isinstance(user, str) else encode(user).decode()),)

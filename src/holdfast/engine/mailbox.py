@@ -1,0 +1,268 @@
+"""One run in this process: its folded state, and the commands that wait to be decided on it.
+
+Commands that arrive while an append is in flight are decided together and leave as one append. Losing a conflict
+means reloading and deciding again. Never here: executing a step, finding due runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.core.commands import Command, Look, StartRun, Worker
+from holdfast.core.decide import decide
+from holdfast.core.events import Event, Recorded, StepStarted
+from holdfast.core.graph import Graph
+from holdfast.core.ids import AppendId, RunId, Seq
+from holdfast.core.projection import project
+from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.engine.flush import Flush
+from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict
+from holdfast.ports import Append, SnapshotRecord, Store
+
+MOST_WAITING: Final = 10_000
+"""Commands that wait in one mailbox; a sender beyond that hears of it instead of filling the memory."""
+MOST_TOGETHER: Final = 100
+_MOST_CONFLICTS: Final = 3
+"""Then the command is decided under the store's lock: a hot run cannot starve a person's decision."""
+_EVENT_BYTES: Final = 120
+"""What an event costs beside its payloads, roughly, for the decision when a snapshot pays."""
+
+_encode_state = msgspec.json.Encoder().encode
+_decode_state = msgspec.json.Decoder(State).decode
+
+
+class Letter(NamedTuple):
+    """A command on its way, and where its events, or its refusal, are to be told."""
+
+    command: Command
+    graph: Graph | None
+    told: asyncio.Future[list[Event]]
+
+
+class House(Protocol):
+    """What a mailbox needs of the process around it."""
+
+    store: Store
+    flush: Flush
+
+    def worker(self, state: State) -> Worker | None:
+        """Who may start steps of this run here, and how many, just now."""
+        ...
+
+    async def graph_of(self, graph_hash: str) -> Graph: ...
+
+    def append_id(self) -> AppendId: ...
+
+    def take_slots(self, count: int) -> None:
+        """Reserve slots for steps that are being started; a negative count gives them back."""
+        ...
+
+    def rested(self, mailbox: Mailbox) -> None:
+        """Called when a mailbox has nothing more to do."""
+        ...
+
+    def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
+        """Called after every commit, before its senders are told, and when a reload brought news (of which `events`
+        may be empty)."""
+        ...
+
+
+class Mailbox:
+    """Owns the state of one run as long as it is of use to somebody here."""
+
+    def __init__(self, run: RunId, house: House, graph: Graph | None = None) -> None:
+        self.run = run
+        self.state: State | None = None
+        self.graph = graph
+        self._house = house
+        self._letters: deque[Letter] = deque()
+        self._working: asyncio.Task[None] | None = None
+        self._appending: asyncio.Future[None] | None = None
+        self._snapshot_seq = 0
+        self._snapshot_bytes = 0
+        self._tail_bytes = 0
+
+    @property
+    def working(self) -> asyncio.Task[None] | None:
+        """The task that decides and commits, while there is something to do."""
+        return self._working
+
+    @property
+    def busy(self) -> bool:
+        return self._working is not None
+
+    async def send(self, command: Command, graph: Graph | None = None) -> list[Event]:
+        """Have `command` decided and committed; returns its events. Raises its refusal, or a StoreError.
+
+        `graph` is one to decide by instead of the run's own: a migration's.
+        """
+        return await self.post(command, graph)
+
+    def post(self, command: Command, graph: Graph | None = None) -> asyncio.Future[list[Event]]:
+        """The same without waiting: what is posted in one turn of the loop leaves as one append."""
+        if len(self._letters) >= MOST_WAITING:
+            raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
+        letter = Letter(command, graph, asyncio.get_running_loop().create_future())
+        self._letters.append(letter)
+        if self._working is None:
+            self._working = asyncio.create_task(self._work(), name=f"holdfast-mailbox-{self.run}")
+        return letter.told
+
+    async def stable(self) -> State:
+        """The state with nothing in it that is still on its way to the disk."""
+        while self._appending is not None or self.state is None:
+            if self._appending is not None:
+                await asyncio.wait([self._appending])
+            else:
+                await self.send(Look())
+        return self.state
+
+    async def current(self) -> State:
+        """The state as of now: with everything that others have committed."""
+        await self.send(Look())
+        assert self.state is not None
+        return self.state
+
+    async def _work(self) -> None:
+        try:
+            while self._letters:
+                count = min(len(self._letters), MOST_TOGETHER)
+                await self._deliver([self._letters.popleft() for _ in range(count)])
+        finally:
+            self._working = None
+            self._house.rested(self)
+            for letter in self._letters:  # only when cancelled
+                letter.told.cancel()
+
+    async def _deliver(self, letters: list[Letter]) -> None:
+        """Decide `letters` together until they are committed, refused, or known to be impossible."""
+        for conflicts in range(_MOST_CONFLICTS + 1):
+            try:
+                if conflicts < _MOST_CONFLICTS:
+                    letters = await self._try(letters)
+                else:
+                    async with self._house.store.exclusive():
+                        letters = await self._try(letters)
+            except SeqConflict:
+                continue
+            except asyncio.CancelledError:
+                self.state = None
+                for letter in letters:
+                    letter.told.cancel()
+                raise
+            except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+                self.state = None
+                for letter in letters:
+                    if not letter.told.done():
+                        letter.told.set_exception(problem)
+            return
+        for letter in letters:
+            if not letter.told.done():
+                letter.told.set_exception(SeqConflict(f"Run {self.run} changed again and again; nothing was written."))
+
+    async def _try(self, letters: list[Letter]) -> list[Letter]:
+        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first."""
+        state = await self._fresh(letters)
+        graph = self.graph
+        assert graph is not None
+        before = state.seq
+        now_ms = max(self._house.store.now_ms(), state.at_ms)
+        events: list[Event] = []
+        told: list[tuple[Letter, list[Event]]] = []
+        taken = 0
+        worker = self._house.worker(state)
+        for letter in letters:
+            if letter.told.done():
+                continue
+            try:
+                caused = decide(letter.graph or graph, state, letter.command, now_ms, worker)
+            except HoldfastError as refusal:
+                letter.told.set_exception(refusal)
+                continue
+            started = sum(isinstance(event, StepStarted) for event in caused)
+            if worker is not None and started:
+                worker = Worker(worker.session, worker.slots - started)
+                taken += started
+            told.append((letter, caused))
+            events.extend(caused)
+        if events:
+            recorded = tuple(Recorded(Seq(before + 1 + i), now_ms, event) for i, event in enumerate(events))
+            changes = project(state, events, executing=worker is not None)
+            self._house.take_slots(taken)
+            append = Append(self.run, before, self._house.append_id(), recorded, changes)
+            self._appending = asyncio.ensure_future(self._house.flush.append(append))
+            try:
+                await self._appending
+            except BaseException:
+                self.state = None
+                self._house.take_slots(-taken)
+                raise
+            finally:
+                self._appending = None
+            self._weigh(events)
+            self._house.committed(self, events, state)
+        for letter, caused in told:
+            if not letter.told.done():
+                letter.told.set_result(caused)
+        if events:
+            await self._snapshot(state, graph)
+        return letters
+
+    async def _fresh(self, letters: list[Letter]) -> State:
+        """The state to decide on; with the latest that others have committed where a Look is among `letters`."""
+        if self.state is None:
+            if any(isinstance(letter.command, StartRun) for letter in letters):
+                self.state = State()
+                return self.state
+            self._house.committed(self, [], await self._load())
+        elif self.state.seq and any(isinstance(letter.command, Look) for letter in letters):
+            news = await self._house.store.events(self.run, self.state.seq)
+            if news:
+                self._fold(self.state, news)
+                self._house.committed(self, [recorded.event for recorded in news], self.state)
+        assert self.state is not None
+        if self.graph is None or self.graph.hash != self.state.graph_hash:
+            self.graph = await self._house.graph_of(self.state.graph_hash)
+        return self.state
+
+    async def _load(self) -> State:
+        history = await self._house.store.load(self.run, FOLD_VERSION)
+        state = State()
+        self._snapshot_seq = self._snapshot_bytes = self._tail_bytes = 0
+        if history.snapshot is not None:
+            try:
+                state = _decode_state(history.snapshot.state)
+            except msgspec.DecodeError as problem:
+                raise CorruptHistory(f"The snapshot of run {self.run} cannot be read: {problem}.") from problem
+            self._snapshot_seq, self._snapshot_bytes = history.snapshot.seq, len(history.snapshot.state)
+        self._fold(state, history.events)
+        if not state.seq:
+            raise NotFound(f"There is no run {self.run} in this store.")
+        self.state = state
+        return state
+
+    def _fold(self, state: State, recorded: Sequence[Recorded]) -> None:
+        for each in recorded:
+            if each.seq != state.seq + 1:
+                raise CorruptHistory(f"Run {self.run}: event {each.seq} follows event {state.seq}.")
+            evolve(state, each.event, each.at_ms)
+        self._weigh([each.event for each in recorded])
+
+    def _weigh(self, events: list[Event]) -> None:
+        for event in events:
+            output = getattr(event, "output", None) or getattr(event, "response", None)
+            self._tail_bytes += _EVENT_BYTES + (len(output.json) if output is not None and output.json else 0)
+
+    async def _snapshot(self, state: State, graph: Graph) -> None:
+        """Keep the folded state when the tail outweighs the last one, so that a resume costs the same however long."""
+        tail = state.seq - self._snapshot_seq
+        if tail < graph.definition.snapshot_every or self._tail_bytes < self._snapshot_bytes or state.ended:
+            return
+        encoded = _encode_state(state)
+        await self._house.store.snapshot(self.run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
+        self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0

@@ -1,0 +1,195 @@
+"""What each kind of node does with an attempt. One short runner a kind.
+
+Never here: the order of nodes (core), recording (journal), the world (gateway, executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic import BaseModel
+
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.policies import CHECK_FAILED, ROUTING
+from holdfast.engine import conversation
+from holdfast.errors import InvalidInput, StepError
+from holdfast.ports import AnswerSpec
+
+if TYPE_CHECKING:
+    from holdfast.engine.attempt import Attempt
+    from holdfast.engine.journal import StepContext
+
+EDITED_BODY: Final = "edited_body"
+"""The one field of a gate without a form of its own."""
+
+
+class Result(NamedTuple):
+    """A node's output and, for a node that decides, what it decided."""
+
+    output: Any
+    decisions: tuple[str, ...] | None = None
+
+
+LEFT: Final = Result(None)
+"""The step was left with its last operation: nothing is to be reported."""
+
+
+async def run(attempt: Attempt, context: StepContext) -> Result:
+    if attempt.name == COMPENSATE:
+        return await _compensate(attempt, context)
+    assert attempt.definition is not None
+    return await _RUNNERS[attempt.definition.kind](attempt, context, attempt.definition.settings)
+
+
+async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    return Result(await attempt.handle(context, await attempt.view()))
+
+
+async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    prompt = await attempt.handle(context, await attempt.view())
+    attempt.posts_outcomes = True
+    return Result(
+        await conversation.talk(
+            context,
+            prompt,
+            model=settings["model"],
+            max_tokens=settings["max_tokens"],
+            output=settings["output"],
+            temperature=settings["temperature"],
+            tools=attempt.tools,
+            max_turns=settings["max_turns"] if attempt.tools else 1,
+        )
+    )
+
+
+async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    arguments = await attempt.handle(context, await attempt.view())
+    if isinstance(arguments, BaseModel):
+        arguments = arguments.model_dump(mode="json")
+    if not isinstance(arguments, dict):
+        raise InvalidInput(
+            f"A tool_node's function returns the tool's arguments as an object, not {type(arguments).__name__}."
+        )
+    attempt.posts_outcomes = True
+    (ref,) = settings["tools"]
+    name = ref if isinstance(ref, str) else ref.name
+    key = settings["key"].format_map(arguments) if settings["key"] is not None else None
+    return Result(await context.call_tool(name, arguments, key=key))
+
+
+async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    shown = await attempt.handle(context, await attempt.view())
+    if isinstance(shown, BaseModel):
+        shown = shown.model_dump(mode="json")
+    if not isinstance(shown, dict):
+        shown = {"diff": shown}
+    form: type[BaseModel] | None = settings["form"]
+    if form is None:
+        schema: dict[str, Any] = {"type": "object", "properties": {EDITED_BODY: {}}, "required": [EDITED_BODY]}
+        filled = {EDITED_BODY: shown.get("diff", {k: v for k, v in shown.items() if k != "reviewers"})}
+    else:
+        schema = form.model_json_schema()
+        defaults = {
+            name: shape["default"] for name, shape in schema.get("properties", {}).items() if "default" in shape
+        }
+        filled = {**defaults, **{name: shown[name] for name in schema.get("properties", {}) if name in shown}}
+    reviewers = shown.get("reviewers", settings["reviewers"])
+    await context.open_gate(
+        shown,
+        allowed=settings["decisions"],
+        form=schema,
+        filled=filled,
+        reviewers=tuple([reviewers] if isinstance(reviewers, str) else map(str, reviewers)),
+        four_eyes=settings["four_eyes"],
+        timeout_s=settings["deadline_s"],
+        remind_every_s=settings["remind_every_s"],
+        cancel_after_s=settings["cancel_after_s"],
+    )
+    return LEFT
+
+
+async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    chosen = await attempt.handle(context, await attempt.view())
+    if settings["model"] is not None:
+        attempt.posts_outcomes = True
+        ways = _ways(attempt)
+        answer = AnswerSpec(
+            conversation.ANSWER,
+            "Where the workflow goes next.",
+            {
+                "type": "object",
+                "properties": {"next": {"type": "string", "enum": ways}, "rationale": {"type": "string"}},
+                "required": ["next"],
+            },
+        )
+        said = await conversation.talk(
+            context, chosen, model=settings["model"], max_tokens=settings["max_tokens"], answer=answer,
+            temperature=settings["temperature"],
+        )  # fmt: skip
+        return Result(said, (said["next"],))
+    names = (chosen,) if isinstance(chosen, str) else chosen
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
+        raise StepError(f"{attempt.name!r} must name its ways, not return {chosen!r}.", error_class=ROUTING)
+    return Result(chosen if isinstance(chosen, str) else list(names), tuple(names))
+
+
+def _ways(attempt: Attempt) -> list[str]:
+    """The names that a branch may choose among: of its edges, and of its loops that have visits left."""
+    graph, name = attempt.graph, attempt.name
+    loops = [
+        loop
+        for loop in graph.loops_from.get(name, ())
+        if attempt.state.visits.get(loop.target, 0) < (loop.max_visits or 0)
+    ]
+    edges = [edge for edge in graph.outgoing[name] if edge.on == "success"]
+    return list(dict.fromkeys(edge.when or edge.target for edge in (*edges, *loops)))
+
+
+async def _check(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    said = await attempt.handle(context, await attempt.view())
+    result, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
+    if result is None or isinstance(result, bool):
+        decision = "pass" if result in (None, True) else _negative(attempt)
+    elif result in ("pass", "fail", "retry"):
+        decision = result
+    else:
+        raise StepError(
+            f"The check {attempt.name!r} returned {result!r}; it returns True, False, 'pass', 'fail' or 'retry'.",
+            error_class=CHECK_FAILED,
+        )
+    return Result({"decision": decision, "reason": reason}, (decision,))
+
+
+def _negative(attempt: Attempt) -> str:
+    """What False means here: back along a loop where there is one, unless an edge is there for failure."""
+    graph, name = attempt.graph, attempt.name
+    if any(edge.when == "fail" for edge in (*graph.outgoing[name], *graph.loops_from.get(name, ()))):
+        return "fail"
+    return "retry" if name in graph.loops_from else "fail"
+
+
+async def _compensate(attempt: Attempt, context: StepContext) -> Result:
+    """Undo the run's effects, the latest first; each undoing is an effect itself."""
+    effects = (await attempt.mailbox.stable()).compensable
+    known = attempt.house.tools_of(attempt.state.graph_hash)
+    attempt.posts_outcomes = True
+    for done in reversed(effects):
+        tool = known.get(done.compensation)
+        if tool is None:
+            raise InvalidInput(f"{done.tool!r} is undone by {done.compensation!r}, which this workflow no longer has.")
+        given = dict(await attempt.house.payloads.value(done.request) or {})
+        given["response"] = await attempt.house.payloads.value(done.response)
+        arguments = {name: given[name] for name in tool.schema.get("properties", {}) if name in given}
+        await context.call_tool(tool.name, arguments, compensates=done.call, allowed={tool.name: tool})
+    return Result({"undone": [done.call for done in reversed(effects)]})
+
+
+_RUNNERS: Final[dict[str, Callable[[Attempt, StepContext, dict[str, Any]], Awaitable[Result]]]] = {
+    "task": _task,
+    "llm_node": _llm_node,
+    "tool_node": _tool_node,
+    "human_gate": _human_gate,
+    "branch": _branch,
+    "check": _check,
+}

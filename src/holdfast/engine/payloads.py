@@ -1,0 +1,149 @@
+"""Turns what users' code returns into payloads and back: encode, refuse what JSON cannot hold, redact, offload.
+
+What a handler gets is always what the store keeps, so that a replay sees exactly what the first run saw.
+Never here: events, runs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.core.payload import INLINE_BYTES, Payload
+from holdfast.errors import InvalidInput
+from holdfast.ports import Blobs
+from holdfast.settings import Secrets
+
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""No single value may be larger; anything of this size belongs into a file whose name is passed on."""
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+_MOST_DEPTH: Final = 200
+
+
+class Payloads:
+    """The users' values of one process's runs, with a bounded cache of blobs."""
+
+    def __init__(self, blobs: Blobs, secrets: Secrets) -> None:
+        self._blobs = blobs
+        self._secrets = secrets
+        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cached_bytes = 0
+
+    async def keep(self, value: Any, tenant: str, now_ms: int) -> Payload:
+        """`value` as a payload that an event may hold; a large one is durably in the blob store afterwards.
+
+        Raises InvalidInput for what is not JSON data: nothing was stored.
+        """
+        encoded = self._secrets.redact_bytes(encode(value))
+        if len(encoded) <= INLINE_BYTES:
+            return Payload(json=msgspec.Raw(encoded))
+        if len(encoded) > MOST_BYTES:
+            raise InvalidInput(
+                f"This value is {len(encoded)} bytes as JSON; at most {MOST_BYTES} can be stored. Put it into a file and"
+                " pass its name."
+            )
+        month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
+        sha256 = await self._blobs.put(tenant, month, encoded)
+        self._remember(sha256, encoded)
+        return Payload(blob=sha256, size_bytes=len(encoded))
+
+    async def fetch(self, payloads: Iterable[Payload]) -> dict[str, bytes]:
+        """The contents of those payloads that live in blobs, by hash."""
+        found: dict[str, bytes] = {}
+        for payload in payloads:
+            if payload.blob is None or payload.blob in found:
+                continue
+            content = self._cache.get(payload.blob)
+            if content is None:
+                content = await self._blobs.get(payload.blob)
+                if hashlib.sha256(content).hexdigest() != payload.blob:
+                    raise InvalidInput(
+                        f"The blob {payload.blob} does not hold what its name says; the store is damaged."
+                    )
+                self._remember(payload.blob, content)
+            found[payload.blob] = content
+        return found
+
+    async def value(self, payload: Payload) -> Any:
+        return read(payload, await self.fetch([payload]))
+
+    def redact(self, text: str) -> str:
+        return self._secrets.redact(text)
+
+    def _remember(self, sha256: str, content: bytes) -> None:
+        if len(content) > _CACHE_BYTES // 4 or sha256 in self._cache:
+            return
+        self._cache[sha256] = content
+        self._cached_bytes += len(content)
+        while self._cached_bytes > _CACHE_BYTES:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached_bytes -= len(dropped)
+
+
+def read(payload: Payload, blobs: dict[str, bytes]) -> Any:
+    """The value of `payload`, whose blob, if it has one, is among `blobs`."""
+    return payload.value() if payload.blob is None else msgspec.json.decode(blobs[payload.blob])
+
+
+def encode(value: Any) -> bytes:
+    """`value` as JSON. Pydantic models, dataclasses, dates and the like become what they are in JSON.
+
+    Raises InvalidInput for what JSON cannot hold, saying where: functions and other objects, NaN and infinity, lone
+    surrogates, cycles.
+    """
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_plain)
+    except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
+        where = _culprit(value)
+        raise InvalidInput(f"This value cannot be stored: {where or problem}. Return plain JSON data.") from None
+    # msgspec writes NaN and infinity as null; a null that was none must not pass.
+    if b"null" in encoded and (where := _culprit(value)) is not None:
+        raise InvalidInput(f"This value cannot be stored: {where}. Return plain JSON data.")
+    return encoded
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+
+
+def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
+    """What in `value` JSON cannot hold, and where it is."""
+    if depth > _MOST_DEPTH:
+        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{where} is {value}, which is not a number in JSON"
+    if isinstance(value, str):
+        return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+    if isinstance(value, dict):
+        inner = ((f"{where}[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        inner = ((f"{where}[{index}]", item) for index, item in enumerate(value))
+    elif isinstance(value, BaseModel):
+        return _culprit(value.model_dump(), where, depth + 1)
+    else:
+        try:
+            msgspec.json.encode(value, enc_hook=_plain)
+        except (TypeError, NotImplementedError, ValueError, RecursionError):
+            return f"{where} is a {type(value).__name__}, which is not JSON data"
+        return None
+    for place, item in inner:
+        if (found := _culprit(item, place, depth + 1)) is not None:
+            return found
+    return None
+
+
+def _utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

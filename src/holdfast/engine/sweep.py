@@ -1,0 +1,96 @@
+"""Finds the runs that somebody must look at even though nobody called: what is due, lost, ready, or changed elsewhere.
+
+It sends each the same command, Look; two sweeps meet in the append. It makes every queue a hint. Never here: deciding
+what a look finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from holdfast.core.commands import Look
+from holdfast.core.ids import RunId
+from holdfast.engine.driver import Driver
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
+
+log = logging.getLogger("holdfast")
+
+LONGEST_PAUSE_S: Final = 0.2
+"""The store tells of other processes' commits, but only when it is asked."""
+SHORTEST_PAUSE_S: Final = 0.01
+MOST_RUNS: Final = 500
+"""One turn; the rest is found by the next."""
+_AWAY_S: Final = 1.0
+
+
+class Sweep:
+    """The watch of one process over the store."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._task: asyncio.Task[None] | None = None
+        self._hint = asyncio.Event()
+        self._damaged: set[RunId] = set()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep_looking(), name="holdfast-sweep")
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def turn(self) -> int:
+        """Look once at everything that is due now; how many runs that were."""
+        driver = self._driver
+        store = driver.store
+        if driver.session is None:
+            return 0
+        await store.bury()
+        hashes = list(driver.workflows)
+        due = [each for each in await store.due(store.now_ms(), hashes, MOST_RUNS) if each.run not in self._damaged]
+        due = [each for each in due if each.dead or not driver.wants(each.run)]
+        looks = [self._look(each.run, Look(each.dead)) for each in due]
+        await asyncio.gather(*looks)
+        return len(due)
+
+    async def _look(self, run: RunId, look: Look) -> None:
+        try:
+            await self._driver.send(run, look)
+        except (Conflict, NotFound):
+            pass  # somebody else was there first
+        except CorruptHistory as problem:
+            # Its own run is lost to us; the others are not.
+            self._damaged.add(run)
+            log.error("holdfast leaves run %s alone: %s", run, problem)
+
+    async def _keep_looking(self) -> None:
+        driver = self._driver
+        while driver.broken is None:
+            try:
+                found = await self.turn()
+                pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                if await driver.store.changed(pause_s):
+                    await self._refresh()
+            except StoreError as problem:
+                log.warning("holdfast cannot look into the store and tries again: %s", problem)
+                await driver.clock.sleep(_AWAY_S)
+
+    async def _pause_s(self) -> float:
+        driver = self._driver
+        due_ms = await driver.store.next_due_ms(list(driver.workflows)) if driver.session is not None else None
+        if due_ms is None:
+            return LONGEST_PAUSE_S
+        until_s = (due_ms - driver.store.now_ms()) / 1000
+        return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
+
+    async def _refresh(self) -> None:
+        """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
+        driver = self._driver
+        resident = dict(driver.resident)
+        now = await driver.store.seqs(list(resident)) if resident else {}
+        behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
+        await asyncio.gather(*(self._look(run, Look()) for run in behind))
+        driver.stir()

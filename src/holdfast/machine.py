@@ -1,0 +1,38 @@
+"""The real clock and the real source of names, as ports. The only place that asks the machine for either.
+
+Never here: store time, which the store tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+import uuid
+
+from holdfast.core.ids import AppendId, RunId, SessionId
+
+
+class MachineClock:
+    """Keeps the Clock port. CLOCK_BOOTTIME counts the time that the machine was asleep; a lease does too."""
+
+    def monotonic_s(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RandomIds:
+    """Keeps the Ids port."""
+
+    def run(self, now_ms: int) -> RunId:
+        """A UUIDv7 (RFC 9562 §5.7): 48 bits of time, 74 of chance."""
+        bits = (now_ms & (1 << 48) - 1) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+        return RunId(str(uuid.UUID(int=bits)))
+
+    def session(self) -> SessionId:
+        return SessionId(secrets.token_hex(8))
+
+    def append(self) -> AppendId:
+        return AppendId(secrets.token_hex(12))

@@ -1,0 +1,117 @@
+"""The one way to a model: bound, hold, send once, settle. What a call may cost is set aside before it leaves.
+
+Refuse, never clamp: an unknown price, a request without a bound or unreadable usage fails closed. Never here: a
+provider's SDK, a retry (each attempt is a call of its own), the run's books.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.ids import CallId, Path
+from holdfast.core.payload import digest
+from holdfast.core.policies import LOST, MODEL, TIMEOUT, VALIDATION
+from holdfast.errors import ModelError, ModelRefused, OperationFailed, UnboundableRequest, UnknownPrice
+from holdfast.models.bounds import input_tokens_at_most
+from holdfast.models.prices import Price, Prices
+from holdfast.ports import Journal, Model, ModelReply, ModelRequest
+
+_GRACE_S: Final = 5.0
+"""How much longer than its own time-out a request may take before it is given up from outside."""
+
+
+class Gateway:
+    """Sends requests of steps to models, each journaled and paid for."""
+
+    def __init__(self, model: Model, prices: Prices) -> None:
+        self._model = model
+        self._prices = prices
+
+    @property
+    def price_fingerprint(self) -> str:
+        """What a run keeps of the prices that it was held to."""
+        return self._prices.fingerprint
+
+    async def call(self, journal: Journal, path: Path, request: ModelRequest) -> ModelReply:
+        """The model's reply, or the recorded one. Raises OperationFailed with the recorded error; lets the engine's
+        suspensions (money) through. A request that has no price or no bound was never called."""
+        args_hash = digest(msgspec.to_builtins(request))
+        known = await journal.recall(path, "model", request.model, args_hash)
+        if known is None:
+            known_value = await self._send(journal, path, request, args_hash)
+            return msgspec.convert(known_value, ModelReply)
+        if known.error is not None:
+            raise OperationFailed(known.error.message, error=known.error, path=path)
+        return msgspec.convert(known.value, ModelReply)
+
+    async def _send(self, journal: Journal, path: Path, request: ModelRequest, args_hash: str) -> Any:
+        try:
+            price = self._prices.of(request.model)
+            input_tokens = input_tokens_at_most(request, price.context_window_tokens)
+            await self._model.prepare(request.model)
+        except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
+            error = journal.error(VALIDATION, problem.message)
+            raise OperationFailed(error.message, error=error, path=None) from None
+        hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
+        call = await journal.hold(path, request.model, args_hash, hold_nanousd, input_tokens + request.max_tokens)
+        if not journal.may_send():
+            # Frozen past its lease between hold and send: somebody else may already be at it.
+            error = journal.error(LOST, "This process lost its lease before the model was called.", retryable=True)
+            await journal.refuse(call, error)
+            raise OperationFailed(error.message, error=error, path=path)
+        return await journal.outside(self._conclude(journal, path, request, call, price))
+
+    async def _conclude(self, journal: Journal, path: Path, request: ModelRequest, call: CallId, price: Price) -> Any:
+        """Send the request and record what became of it."""
+        try:
+            async with asyncio.timeout(request.timeout_s + _GRACE_S):
+                reply = await self._model.request(request)
+        except asyncio.CancelledError:
+            error = journal.error(
+                TIMEOUT, f"The call to {request.model} was given up before its reply came.", retryable=True
+            )
+            await journal.doubt(call, error)
+            raise
+        except ModelError as problem:
+            raise await self._failed(journal, path, call, problem) from problem
+        except TimeoutError:
+            error = journal.error(
+                TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
+            )
+            await journal.doubt(call, error)
+            raise OperationFailed(error.message, error=error, path=path) from None
+        except Exception as problem:
+            # An adapter's fault is not a reply: nobody can know whether the request left.
+            await journal.doubt(call, journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}"))
+            raise
+        return await self._settle(journal, call, price, reply)
+
+    async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
+        """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
+        error = journal.error(
+            problem.error_class,
+            problem.message,
+            retryable=problem.retryable,
+            retry_after_s=getattr(problem, "retry_after_s", None),
+        )
+        if isinstance(problem, ModelRefused):
+            await journal.refuse(call, error)
+        else:
+            await journal.doubt(call, error)
+        return OperationFailed(error.message, error=error, path=path)
+
+    async def _settle(self, journal: Journal, call: CallId, price: Price, reply: ModelReply) -> Any:
+        output = msgspec.to_builtins(reply)
+        try:
+            if reply.usage is None:
+                raise ValueError("the reply does not say what it used")
+            cost_nanousd = price.cost_nanousd(reply.usage)
+        except ValueError as problem:
+            error = journal.error(
+                MODEL, f"No price can be put on the reply: {problem}. Its whole hold counts as spent."
+            )
+            return await journal.doubt(call, error, output)
+        return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)

@@ -1,0 +1,136 @@
+"""Settings: the environment and `holdfast.toml`, read once into one frozen value; and secrets, by name.
+
+Never here: a default that only one adapter knows, a secret's value in a repr, a message or a file of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from holdfast.errors import MissingSecret, UsageError
+
+REDACTED: Final = "[secret]"
+_SHORTEST_SECRET: Final = 4
+_PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class DeclaredModel(BaseModel):
+    """`[models."NAME"]` in holdfast.toml: a model that no catalogue prices, or that costs something else here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input_usd_per_mtok: Decimal = Field(ge=0)
+    output_usd_per_mtok: Decimal = Field(ge=0)
+    cache_read_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
+    cache_write_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
+    context_tokens: int | None = Field(default=None, gt=0)
+    provider: str | None = None
+
+
+class Settings(BaseSettings):
+    """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
+
+    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", frozen=True, extra="ignore")
+
+    store: str = "sqlite:///holdfast.db"
+    secrets_file: Path | None = None
+    models: dict[str, DeclaredModel] = {}
+
+
+def load(directory: Path | None = None) -> Settings:
+    """The settings of a process that runs in `directory`. Raises UsageError for a holdfast.toml that cannot be used."""
+    path = (directory or Path.cwd()) / "holdfast.toml"
+    given: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
+            raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
+        unknown = set(given) - {"models", "secrets_file"}
+        if unknown:
+            raise UsageError(
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold [models.NAME]."
+            )
+    try:
+        return Settings(**given)
+    except ValidationError as problem:
+        found = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in problem.errors(include_url=False))
+        raise UsageError(f"The settings cannot be used: {found}. Nothing was started.") from None
+
+
+class Secrets:
+    """Secrets by name, from the environment or a file of `NAME=value` lines; and the removal of their values from
+    whatever is stored, logged or shown."""
+
+    def __init__(self, file: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._file = _read(file) if file is not None else {}
+        self._values: set[str] = set()
+        self._pattern: re.Pattern[bytes] | None = None
+        self._lock = threading.Lock()
+        for value in self._file.values():
+            self._know(value)
+        for name in _PROVIDER_KEYS:
+            self._know(self._environment.get(name, ""))
+
+    def __repr__(self) -> str:
+        return f"<{len(self._values)} secrets>"
+
+    def get(self, name: str) -> str:
+        """The secret's value. From now on it is replaced wherever it would be stored. Raises MissingSecret."""
+        value = self._file.get(name) or self._environment.get(name)
+        if not value:
+            raise MissingSecret(
+                f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE."
+            )
+        if len(value) < _SHORTEST_SECRET:
+            raise MissingSecret(
+                f"The secret {name!r} is shorter than {_SHORTEST_SECRET} characters, so it cannot be told apart from"
+                " ordinary text when it is to be removed. Use a longer one."
+            )
+        self._know(value)
+        return value
+
+    def _know(self, value: str) -> None:
+        if len(value) < _SHORTEST_SECRET or value in self._values:
+            return
+        with self._lock:
+            self._values.add(value)
+            forms = {form for known in self._values for form in _forms(known)}
+            longest_first = sorted(forms, key=len, reverse=True)
+            self._pattern = re.compile(b"|".join(re.escape(form.encode()) for form in longest_first))
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        """`data` (text or JSON, encoded) without the value of any known secret. The same object if there was none."""
+        if self._pattern is None or self._pattern.search(data) is None:
+            return data
+        return self._pattern.sub(REDACTED.encode(), data)
+
+    def redact(self, text: str) -> str:
+        return self.redact_bytes(text.encode("utf-8", "replace")).decode()
+
+
+def _forms(value: str) -> set[str]:
+    """A secret as it is, as JSON writes it with and without escapes, and as a URL does."""
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")}
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UsageError(f"The secrets file cannot be read: {problem}.") from None
+    pairs = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,202 @@
+"""Calls tools: access, arguments, approval, intent, the call itself, its outcome — in this order, each journaled.
+
+No call begins from a state that shows its completion. Never here: a model, the store, the meaning of a lost outcome
+for the run (core.calls decides that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from contextvars import copy_context
+from typing import Any, Final
+
+from holdfast.authoring.tool import Tool
+from holdfast.core.ids import CallId, Path
+from holdfast.core.payload import digest
+from holdfast.core.policies import DENIED, LOST, REJECTED, SCHEMA, ErrorRecord
+from holdfast.errors import OperationFailed, SchemaMismatch
+from holdfast.ports import Journal, Recall
+from holdfast.settings import Secrets
+from holdfast.tools.outcome import describe, error_class, knowledge
+
+DEFAULT_TIMEOUT_S: Final = 300.0
+"""A tool that says nothing else is given this long: a call without an end would hold its slot for ever."""
+
+
+class ToolContext:
+    """What a tool gets as `ctx`: the run it works for, its key, and secrets by name."""
+
+    def __init__(self, tool: Tool, journal: Journal, key: str, secrets: Secrets) -> None:
+        self.run_id: str = journal.run
+        self.tenant = journal.tenant
+        self.key = key
+        self._tool = tool
+        self._secrets = secrets
+
+    def secret(self, name: str) -> str:
+        """The secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
+        if self._tool.secrets and name not in self._tool.secrets:
+            from_ = ", ".join(self._tool.secrets)
+            raise PermissionError(f"tool {self._tool.name!r} may ask for {from_}, not for {name!r}")
+        return self._secrets.get(name)
+
+
+class ToolExecutor:
+    """Calls tools for steps. Plain functions run in `threads`."""
+
+    def __init__(self, secrets: Secrets, threads: Executor) -> None:
+        self._secrets = secrets
+        self._threads = threads
+
+    async def call(
+        self,
+        journal: Journal,
+        path: Path,
+        name: str,
+        arguments: Any,
+        *,
+        allowed: Mapping[str, Tool],
+        key: str | None = None,
+        compensates: CallId | None = None,
+    ) -> Any:
+        """The tool's response. Raises OperationFailed with the recorded error; lets the engine's suspensions through.
+
+        A tool that `allowed` does not list and arguments that do not validate are recorded as denied, never called.
+        """
+        tool = allowed.get(name)
+        if tool is None:
+            listed = ", ".join(allowed) or "none"
+            message = f"This node may not call {name!r}; it lists: {listed}. It was not called."
+            raise await self._denied(journal, path, name, arguments, journal.error(DENIED, message, tool=name))
+        try:
+            valid = tool.arguments(arguments)
+        except SchemaMismatch as problem:
+            error = journal.error(SCHEMA, problem.message, tool=name)
+            raise await self._denied(journal, path, name, arguments, error) from None
+        if compensates is None and _asks(tool, valid):
+            valid = await self._approved(journal, path, tool, valid)
+        args_hash = digest([name, valid, key])
+        known = await journal.recall(path, "tool", name, args_hash)
+        if known is not None and known.unverified is not None and known.call is not None:
+            known = await self._verified(journal, path, tool, valid, known.call)
+        if known is None:
+            started = await journal.intend(
+                path,
+                name,
+                tool.policy,
+                args_hash,
+                valid,
+                key_name=key,
+                settles_within_s=tool.settles_within_s,
+                compensation=tool.compensation_name if compensates is None else None,
+                compensates=compensates,
+            )
+            known = started if isinstance(started, Recall) else await self._send(journal, tool, valid, started)
+        if known.error is not None:
+            raise OperationFailed(known.error.message, error=known.error, path=path)
+        return known.value
+
+    async def _denied(
+        self, journal: Journal, path: Path, name: str, arguments: Any, error: ErrorRecord
+    ) -> OperationFailed:
+        """The refusal of a call, recorded once."""
+        args_hash = digest([name, arguments, None])
+        if await journal.recall(path, "tool", name, args_hash) is None:
+            await journal.deny(path, name, args_hash, error)
+        return OperationFailed(error.message, error=error, path=path)
+
+    async def _approved(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that a person let through: those shown, or edited ones that validate."""
+        answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments)
+        decision, data = answer["decision"], answer["data"]
+        if decision == "reject":
+            why = f": {answer['reason']}" if answer.get("reason") else ""
+            message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."
+            error = journal.error(REJECTED, message, tool=tool.name)
+            raise await self._denied(journal, path, tool.name, arguments, error)
+        try:
+            return tool.arguments(data)
+        except SchemaMismatch as problem:
+            error = journal.error(SCHEMA, problem.message, tool=tool.name)
+            raise await self._denied(journal, path, tool.name, arguments, error) from None
+
+    async def _send(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
+        """Make the call and record what became of it."""
+        if not journal.may_send():
+            # Frozen past its lease between intent and send: somebody else may already be at it.
+            await journal.release(call)
+            error = journal.error(LOST, f"This process lost its lease before {tool.name!r} was called.", retryable=True)
+            return Recall(error=error)
+        return await journal.outside(self._conclude(journal, tool, arguments, call))
+
+    async def _conclude(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
+        given: dict[str, Any] = {}
+        if "key" in tool.given:
+            given["key"] = journal.key_of(call)
+        if "ctx" in tool.given:
+            given["ctx"] = ToolContext(tool, journal, journal.key_of(call), self._secrets)
+        try:
+            async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
+                response = await self._invoke(tool.function, {**tool.typed(arguments), **given})
+        except asyncio.CancelledError as problem:
+            await self._lost(journal, tool, call, problem)
+            raise
+        except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
+            return await self._lost(journal, tool, call, problem)
+        return Recall(await journal.complete(call, response))
+
+    async def _lost(self, journal: Journal, tool: Tool, call: CallId, problem: BaseException) -> Recall:
+        """Record an exception of the tool as what it says about the world."""
+        said = knowledge(problem)
+        repeatable = tool.policy in ("read", "idempotent") or said == "not_sent"
+        klass = error_class(problem)
+        error = journal.error(klass, f"{tool.name!r}: {describe(problem)}", retryable=repeatable, tool=tool.name)
+        if said == "unknown":
+            await journal.doubt_effect(call, error)
+        else:
+            await journal.fail(call, error)
+        return Recall(error=error)
+
+    async def _verified(
+        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], call: CallId
+    ) -> Recall | None:
+        """Ask the tool's own lookup about a call of unknown outcome; None when it is to be made again.
+
+        "Not found" counts only after the time that the tool declares it takes to settle.
+        """
+        assert tool.verify is not None
+        lookup = {"key": journal.key_of(call), **tool.typed(arguments)}
+        wanted = inspect.signature(tool.verify).parameters
+        for number in range(2):
+            try:
+                async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
+                    found = await self._invoke(tool.verify, {name: lookup[name] for name in wanted if name in lookup})
+            except Exception as problem:
+                message = f"the lookup of {tool.name!r}: {describe(problem)}"
+                error = journal.error(error_class(problem), message, retryable=True, tool=tool.name)
+                raise OperationFailed(error.message, error=error, path=None) from problem
+            if found is not None:
+                return Recall(await journal.complete(call, found))
+            if number == 0 and tool.settles_within_s:
+                since_ms = journal.sent_at_ms(call)
+                place = Path(f"{path}.settle{call.rpartition(':')[2]}")
+                await journal.wait_until(place, since_ms + int(tool.settles_within_s * 1000))
+            else:
+                break
+        await journal.reopen(call)
+        return None
+
+    async def _invoke(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(**arguments)
+        context = copy_context()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._threads, lambda: context.run(function, **arguments))
+        return await result if inspect.isawaitable(result) else result
+
+
+def _asks(tool: Tool, arguments: dict[str, Any]) -> bool:
+    return tool.approval(arguments) if callable(tool.approval) else tool.approval
