@@ -57,7 +57,7 @@ async def open_store(where: str | Path) -> Store:
     matched = _SQLITE.match(text)
     if matched is None and "://" in text:
         raise UsageError(f"{text!r} is no store that this Holdfast knows; use sqlite:///PATH.")
-    return await SqliteStore.open(Path(matched["path"] if matched is not None else text))
+    return await SqliteStore.connect(Path(matched["path"] if matched is not None else text))
 
 
 class Run:

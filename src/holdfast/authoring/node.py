@@ -170,6 +170,8 @@ def llm_node(
     max_tokens: int = DEFAULT_MAX_TOKENS,
     max_turns: int = DEFAULT_MAX_TURNS,
     temperature: float | None = None,
+    cheaper_models: Sequence[str] = (),
+    min_tokens: int | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -180,7 +182,8 @@ def llm_node(
 
     The function returns the prompt: `{"system": ..., "user": ...}`. The output is the model's text, or with `output`
     an object that fits that Pydantic model (a reply that does not gets one chance to be mended). `max_tokens` bounds
-    each reply, and with it what a call can cost.
+    each reply, and with it what a call can cost; where the worst case does not fit the money that is left, a reply
+    of `min_tokens` or one of `cheaper_models` may do instead.
     """
     if not 1 <= max_turns <= MOST_TURNS:
         raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
@@ -188,7 +191,7 @@ def llm_node(
         raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
     return _decorator(
         "llm_node", None, _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
-        max_turns=max_turns, temperature=temperature,
+        max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
     )  # fmt: skip
 
 
@@ -294,8 +297,12 @@ def _common(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of a handler's parameters. Raises UsageError for one that cannot be called with state and ctx."""
-    names = tuple(inspect.signature(function).parameters)
+    """The names of the parameters that a handler is to be given; those with defaults of their own keep them.
+
+    Raises UsageError for one that cannot be called with state and ctx.
+    """
+    known = inspect.signature(function).parameters.values()
+    names = tuple(each.name for each in known if each.name == "ctx" or each.default is each.empty)
     wanted = [name for name in names if name != "ctx"]
     if len(wanted) > 1:
         raise UsageError(

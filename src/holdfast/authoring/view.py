@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
+from holdfast.authoring.tool import describe
 from holdfast.core.ids import NodeName
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
+from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]
 """Turns a payload into its value; blobs have been fetched before."""
@@ -73,6 +77,11 @@ class NodeView:
         return self._step.error
 
     @property
+    def ended_seq(self) -> int:
+        """Where in the history the step completed."""
+        return self._step.ended_seq
+
+    @property
     def visit(self) -> int:
         return int(self._step.id.rpartition("#")[2])
 
@@ -107,7 +116,8 @@ class NodeViews(Mapping[str, NodeView]):
 class StateView:
     """A run as its handlers, guards and builders see it."""
 
-    def __init__(self, state: State, read: Read) -> None:
+    def __init__(self, state: State, read: Read, model: type[BaseModel] | None = None) -> None:
+        self._model = model
         self.run_id: str = state.run
         self.tenant: str = state.tenant
         self.workflow: str = state.workflow
@@ -133,14 +143,48 @@ class StateView:
             self._input_value = fields(self._read(self._input))
         return self._input_value
 
+    @property
+    def data(self) -> Any:
+        """The workflow's typed state: an instance of its `state` model.
+
+        It starts from the model's defaults and the fields that the input shares with it; each node that has completed
+        updates the fields that its output names, in the order of completion. A field without a default that nobody has
+        set yet is missing. Raises UsageError in a workflow without a `state` model.
+        """
+        if self._model is None:
+            raise UsageError(f"Workflow {self.workflow!r} declares no state model; use Workflow(state=...).")
+        found = _shared(self._model, self.input)
+        for view in sorted(self.events.values(), key=lambda view: view.ended_seq):
+            if view.status == "completed":
+                found |= _shared(self._model, view.output)
+        return typed_state(self._model, found)
+
     def visits(self, node: str) -> int:
         """How often `node` has been started."""
         return self._visits.get(NodeName(node), 0)
 
 
+def typed_state(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
+    """An instance of `model` with `values` validated one by one. Raises SchemaMismatch for those that do not fit."""
+    instance = model.model_construct()
+    for name, value in _shared(model, values).items():
+        try:
+            model.__pydantic_validator__.validate_assignment(instance, name, value)
+        except ValidationError as problem:
+            raise SchemaMismatch(
+                f"The workflow's state ({model.__name__}) does not take this: {describe(problem)}."
+            ) from None
+    return instance
+
+
+def _shared(model: type[BaseModel], value: Any) -> dict[str, Any]:
+    """The fields of an object that `model` knows."""
+    return {name: value[name] for name in model.model_fields if name in value} if isinstance(value, dict) else {}
+
+
 def _copy(step: Step) -> Step:
     """The facts about a step that a view shows, as they are now; the fold goes on changing the original."""
-    return Step(step.id, step.status, decisions=step.decisions, error=step.error, reason=step.reason)
+    return Step(step.id, step.status, decisions=step.decisions, error=step.error, ended_seq=step.ended_seq)
 
 
 def payloads_of(state: State) -> Iterator[Payload]:

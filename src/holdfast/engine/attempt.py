@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.node import NodeDefinition, parameters
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView, payloads_of
+from holdfast.authoring.view import StateView, payloads_of, typed_state
 from holdfast.core import commands as cmd
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -58,6 +58,7 @@ class Attempt:
         self.number = number
         self.definition = definition
         self.tenant = tenant
+        self.state_model = house.workflows[graph.hash].state_model
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
         self._posted: list[asyncio.Future[list[Event]]] = []
@@ -110,7 +111,7 @@ class Attempt:
         """The run as this attempt sees it."""
         state = await self.mailbox.stable()
         blobs = await self.house.payloads.fetch(payloads_of(state))
-        return StateView(state, lambda payload: read(payload, blobs))
+        return StateView(state, lambda payload: read(payload, blobs), self.state_model)
 
     async def handle(self, context: StepContext, view: StateView) -> Any:
         """Call the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
@@ -163,6 +164,8 @@ class Attempt:
             if result is nodes.LEFT:
                 return None
             output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
+            if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
+                typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             return cmd.CompleteStep(self.step, self.number, output, result.decisions, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())

@@ -6,9 +6,10 @@ here: money, providers, what a tool's failure means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
@@ -51,6 +52,8 @@ async def talk(
     temperature: float | None = None,
     tools: Mapping[str, Tool] | None = None,
     max_turns: int = 1,
+    cheaper_models: Sequence[str] = (),
+    min_tokens: int | None = None,
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
@@ -66,17 +69,16 @@ async def talk(
     used = 0
     while used < max_turns + mended:
         used += 1
-        reply = await context.call_model(
-            ModelRequest(
-                model=model,
-                system=system,
-                turns=tuple(turns),
-                max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
-                tools=specs,
-                answer=answer,
-                temperature=temperature,
-            )
+        request = ModelRequest(
+            model=model,
+            system=system,
+            turns=tuple(turns),
+            max_tokens=max_tokens or DEFAULT_MAX_TOKENS,
+            tools=specs,
+            answer=answer,
+            temperature=temperature,
         )
+        reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens))
         turns.append(ModelTurn(reply.turn))
         if reply.tool_requests and tools:
             if used >= max_turns + mended:
@@ -95,6 +97,13 @@ async def talk(
         mended = True
         turns.append(_complaint(reply, problem))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | None) -> list[ModelRequest]:
+    """What may go out instead where money is short: a shorter reply, then cheaper models, each long and short."""
+    sizes = [request.max_tokens, *([min_tokens] if min_tokens is not None and min_tokens < request.max_tokens else [])]
+    ways = [(name, size) for name in (request.model, *models) for size in sizes]
+    return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
 
 
 def _prompt(prompt: Any) -> tuple[str, str]:

@@ -260,8 +260,7 @@ class Driver:
         if not task.cancelled() and (problem := task.exception()) is not None:
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
             log.error("holdfast cannot go on: %s", problem, exc_info=problem)
-            self.broken = problem
-            self.stir()
+            self.give_up(problem)
         self._feed()
         if not mailbox.busy:
             self.rested(mailbox)
@@ -276,6 +275,11 @@ class Driver:
             told.add_done_callback(_heard)
             return  # one at a time: its commit feeds the next, when the slots are known again
 
+    def give_up(self, problem: BaseException) -> None:
+        """Stop beginning anything: whoever waits here is told, and another process can take over."""
+        self.broken = problem
+        self.stir()
+
     # --- Guards ------------------------------------------------------------------------------------------------------
 
     async def _judge(self, mailbox: Mailbox) -> None:
@@ -285,7 +289,7 @@ class Driver:
             while state.asked and not state.phase and not state.ended:
                 workflow = self.workflows[state.graph_hash]
                 blobs = await self.payloads.fetch(payloads_of(state))
-                view = StateView(state, lambda payload: read(payload, blobs))  # noqa: B023 - used before the next turn
+                view = _view(workflow, state, blobs)
                 verdicts = [await self._ask(workflow, question, view) for question in list(state.asked.values())]
                 await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
                 state = await mailbox.stable()
@@ -337,6 +341,10 @@ class Driver:
         # What was just handed over, or became doubtful, is still on its way to the store.
         while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
             await asyncio.wait(busy)
+
+
+def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:
+    return StateView(state, lambda payload: read(payload, blobs), workflow.state_model)
 
 
 def _heard(told: asyncio.Future[list[Event]]) -> None:

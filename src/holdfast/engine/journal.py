@@ -209,9 +209,9 @@ class StepContext:
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
-    async def call_model(self, request: ModelRequest) -> ModelReply:
+    async def call_model(self, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()) -> ModelReply:
         with self._place() as path:
-            return await self._attempt.house.gateway.call(self, path, request)
+            return await self._attempt.house.gateway.call(self, path, request, cheaper)
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, compensates: CallId | None = None,
@@ -264,13 +264,11 @@ class StepContext:
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self._attempt.outside(call)
 
-    async def hold(self, path: Path, model: str, args_hash: str, hold_nanousd: int, tokens: int) -> CallId:
-        command = cmd.HoldModelCall(
-            self.step, self._number, path, model, args_hash, hold_nanousd, tokens, values=self._take()
-        )
+    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int]:
+        command = cmd.HoldModelCall(self.step, self._number, path, model, args_hash, tuple(offers), values=self._take())
         for event in await self._send(command):
             if isinstance(event, ev.ModelCallHeld):
-                return event.call
+                return event.call, event.offer
         raise Suspension  # the money is not there, or another call of this operation is in flight
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:

@@ -59,6 +59,8 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
             temperature=settings["temperature"],
             tools=attempt.tools,
             max_turns=settings["max_turns"] if attempt.tools else 1,
+            cheaper_models=settings["cheaper_models"],
+            min_tokens=settings["min_tokens"],
         )
     )
 

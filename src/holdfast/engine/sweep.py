@@ -67,6 +67,15 @@ class Sweep:
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _keep_looking(self) -> None:
+        """Turn after turn. A fault of ours in here ends the process's work: silently blind would be worse."""
+        try:
+            await self._look_for_ever()
+        except Exception as problem:
+            log.exception("holdfast can no longer watch its store")
+            self._driver.give_up(problem)
+            raise
+
+    async def _look_for_ever(self) -> None:
         driver = self._driver
         while driver.broken is None:
             try:

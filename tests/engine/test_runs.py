@@ -1,0 +1,371 @@
+"""Runs from start to end in one process: every kind of node that needs no model, and what a start promises."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import Engine, Join, RunFailed, TransitionDenied, Workflow, branch, check, task
+from holdfast.errors import InvalidInput, InvalidWorkflow, KeyReused
+
+
+def chain() -> Workflow:
+    wf = Workflow("chain")
+
+    @wf.node("first")
+    @task
+    async def first(state):
+        return {"n": state.input["n"] + 1}
+
+    @wf.node("second")
+    @task
+    def second(state):
+        return {"n": state.events["first"].output.n * 2}
+
+    wf.edge("first", "second")
+    return wf
+
+
+async def test_a_run_returns_the_output_of_its_only_end_node(store: str) -> None:
+    async with Engine.open(store) as engine:
+        run = await engine.start(chain(), {"n": 20})
+        assert await run.result() == {"n": 42}
+        assert await run.status() == "completed"
+
+
+async def test_several_end_nodes_are_a_map_by_node(store: str) -> None:
+    wf = Workflow("fan")
+
+    @wf.node("root")
+    @task
+    async def root(state):
+        return 1
+
+    for name in ("left", "right"):
+        wf.node(name)(task(lambda state: state.events["root"].output + 1))
+        wf.edge("root", name)
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == {"left": 2, "right": 2}
+
+
+async def test_a_fan_out_runs_at_the_same_time_and_joins(store: str) -> None:
+    wf = Workflow("parallel")
+    meet = asyncio.Barrier(3)
+
+    @wf.node("root")
+    @task
+    async def root(state):
+        return 0
+
+    async def branch_of(state):
+        await asyncio.wait_for(meet.wait(), 5)
+        return 1
+
+    for name in ("a", "b", "c"):
+        wf.node(name)(task(branch_of))
+        wf.edge("root", name)
+        wf.edge(name, "sum")
+
+    @wf.node("sum")
+    @task(join="all_required")
+    async def total(state):
+        return sum(state.events[name].output for name in ("a", "b", "c"))
+
+    async with Engine.open(store) as engine:
+        assert await (await engine.start(wf)).result() == 3
+
+
+async def test_a_quorum_goes_on_without_the_slowest(store: str) -> None:
+    wf = Workflow("quorum")
+    never = asyncio.Event()
+
+    @wf.node("root")
+    @task
+    async def root(state):
+        return 0
+
+    wf.node("fast")(task(lambda state: "fast"))
+
+    @wf.node("faster")
+    @task
+    async def faster(state):
+        return "faster"
+
+    @wf.node("slow")
+    @task
+    async def slow(state):
+        await never.wait()
+
+    @wf.node("end")
+    @task(join=Join("quorum", 2))
+    async def end(state):
+        return sorted(name for name in state.events if state.events[name].status == "completed")
+
+    for name in ("fast", "faster", "slow"):
+        wf.edge("root", name)
+        wf.edge(name, "end")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == ["fast", "faster", "root"]
+        assert (await run.state()).steps["slow"].status == "cancelled"
+
+
+async def test_a_branch_takes_only_what_it_names_and_skipping_spreads(store: str) -> None:
+    wf = Workflow("routes")
+
+    @wf.node("route")
+    @branch()
+    async def route(state):
+        return "big" if state.input["n"] > 10 else "small"
+
+    for name in ("big", "small"):
+        wf.node(name)(task(lambda state, name=name: name))
+    wf.node("after_small")(task(lambda state: "unreachable"))
+    wf.node("end")(task(lambda state: [name for name in ("big", "small") if state.events[name].status == "completed"]))
+    wf.edge("route", "big")
+    wf.edge("route", "small")
+    wf.edge("small", "after_small")
+    wf.edge("big", "end")
+    wf.edge("after_small", "end")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf, {"n": 11})
+        assert await run.result() == ["big"]
+        assert (await run.state()).steps["after_small"].status == "skipped"
+
+
+async def test_a_branch_that_names_no_way_fails_with_its_ways(store: str) -> None:
+    wf = Workflow("lost")
+    wf.node("route")(branch(lambda state: "nowhere"))
+    wf.node("somewhere")(task(lambda state: 1))
+    wf.edge("route", "somewhere")
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed, match="none of its ways: somewhere") as failed:
+            await (await engine.start(wf)).result()
+        assert failed.value.error.error_class == "routing"
+
+
+async def test_a_check_sends_back_until_it_passes_and_later_nodes_see_only_the_last(store: str) -> None:
+    wf = Workflow("loop")
+    wf.node("work")(task(lambda state: state.visits("work")))
+    wf.node("good")(check(lambda state: (state.events["work"].output >= 3, "too small")))
+    wf.node("end")(task(lambda state: state.events["work"].output))
+    wf.edge("work", "good")
+    wf.edge("good", "end")
+    wf.loop("good", "work", max_visits=5)
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == 3
+        assert (await run.state()).visits["work"] == 3
+
+
+async def test_a_loop_that_is_used_up_fails_the_check(store: str) -> None:
+    wf = Workflow("loop")
+    wf.node("work")(task(lambda state: 0))
+    wf.node("good")(check(lambda state: False))
+    wf.edge("work", "good")
+    wf.loop("good", "work", max_visits=3)
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        with pytest.raises(RunFailed) as failed:
+            await run.result()
+        assert failed.value.error.error_class == "check_failed"
+        assert (await run.state()).visits["work"] == 3
+
+
+async def test_a_guard_that_denies_is_recorded_with_its_reason(store: str) -> None:
+    wf = Workflow("guarded")
+    wf.node("draft")(task(lambda state: "text"))
+    wf.node("publish")(task(lambda state: "published"))
+    wf.node("park")(task(lambda state: "parked"))
+
+    @wf.guard("has_evidence")
+    def has_evidence(state):
+        raise TransitionDenied("cannot publish without evidence")
+
+    wf.edge("draft", "publish", when="has_evidence")
+    wf.edge("draft", "park")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == "parked"
+        reasons = [r.event.reason for r in await run.events() if type(r.event).__name__ == "GuardJudged"]
+        assert reasons == ["cannot publish without evidence"]
+
+
+async def test_an_error_edge_takes_over_and_the_error_is_data(store: str) -> None:
+    wf = Workflow("rescued")
+
+    @wf.node("risky")
+    @task
+    async def risky(state):
+        raise ValueError("no such customer")
+
+    wf.node("plain")(task(lambda state: "plain"))
+    wf.node("rescue")(task(lambda state: [state.events["risky"].error.error_class, state.errors[0].message]))
+    wf.edge("risky", "plain")
+    wf.edge("risky", "rescue", on="error")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        error_class, message = await run.result()
+        assert error_class == "error"
+        assert "no such customer" in message
+        assert "test_runs.py" in message
+
+
+async def test_a_retry_policy_is_kept_and_every_failure_is_in_the_history(store: str) -> None:
+    wf = Workflow("retried")
+    tries: list[int] = []
+
+    @wf.node("flaky")
+    @task(retry=3)
+    async def flaky(state):
+        tries.append(1)
+        if len(tries) < 3:
+            raise RuntimeError("not yet")
+        return len(tries)
+
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == 3
+        assert sum(type(r.event).__name__ == "AttemptFailed" for r in await run.events()) == 2
+
+
+async def test_without_a_policy_a_plain_error_is_not_retried(store: str) -> None:
+    wf = Workflow("once")
+    tries: list[int] = []
+
+    @wf.node("bad")
+    @task
+    async def bad(state):
+        tries.append(1)
+        raise RuntimeError("no")
+
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed):
+            await (await engine.start(wf)).result()
+    assert tries == [1]
+
+
+async def test_a_step_that_takes_too_long_times_out(store: str) -> None:
+    wf = Workflow("slow")
+
+    @wf.node("slow")
+    @task(timeout_s=0.05, retry=1)
+    async def slow(state):
+        await asyncio.Event().wait()
+
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed) as failed:
+            await (await engine.start(wf)).result()
+        assert failed.value.error.error_class == "timeout"
+
+
+class Order(BaseModel):
+    item: str
+    count: int = 1
+
+
+async def test_an_input_that_does_not_fit_starts_nothing(store: str) -> None:
+    wf = Workflow("orders", input=Order)
+    wf.node("show")(task(lambda state: [state.input.item, state.input["count"]]))
+    async with Engine.open(store) as engine:
+        with pytest.raises(InvalidInput, match="item: Field required"):
+            await engine.start(wf, {"count": 2})
+        assert await engine.runs() == []
+        assert await (await engine.start(wf, Order(item="tea"))).result() == ["tea", 1]
+
+
+async def test_the_same_key_is_the_same_run_and_another_input_a_conflict(store: str) -> None:
+    async with Engine.open(store) as engine:
+        wf = chain()
+        first = await engine.start(wf, {"n": 1}, key="order-7")
+        again = await engine.start(wf, {"n": 1}, key="order-7")
+        assert again.id == first.id
+        with pytest.raises(KeyReused, match=first.id):
+            await engine.start(wf, {"n": 2}, key="order-7")
+        other = await engine.start(wf, {"n": 2}, key="order-7", tenant="another")
+        assert other.id != first.id
+
+
+async def test_two_starts_with_one_key_at_the_same_moment_are_one_run(store: str) -> None:
+    async with Engine.open(store) as engine:
+        wf = chain()
+        runs = await asyncio.gather(*(engine.start(wf, {"n": 1}, key="k") for _ in range(10)))
+        assert len({run.id for run in runs}) == 1
+
+
+async def test_a_broken_workflow_is_told_before_anything_is_opened(store: str, tmp_path) -> None:
+    wf = Workflow("broken")
+    wf.node("a")(task(lambda state: 1))
+    wf.edge("a", "nowhere")
+    with pytest.raises(InvalidWorkflow, match="there is no node 'nowhere'"):
+        async with Engine.open(store, workflows=[wf]):
+            pass
+    assert not (tmp_path / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (float("nan"), "is nan"),
+        ({"a": [1, float("inf")]}, r"\['a'\]\[1\] is inf"),
+        ("\ud800", "surrogate"),
+        (object(), "object"),
+    ],
+)
+async def test_an_output_that_cannot_be_stored_fails_its_step_and_says_where(store: str, value, says: str) -> None:
+    wf = Workflow("odd")
+    wf.node("odd")(task(lambda state: value))
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed, match=says) as failed:
+            await (await engine.start(wf)).result()
+        assert failed.value.error.error_class == "validation"
+
+
+async def test_a_large_output_lives_in_a_blob_and_is_read_like_any_other(store: str) -> None:
+    wf = Workflow("large")
+    wf.node("make")(task(lambda state: {"text": "x" * 300_000}))
+    wf.node("read")(task(lambda state: len(state.events["make"].output.text)))
+    wf.edge("make", "read")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == 300_000
+        assert (await run.state()).steps["make"].output.blob is not None
+
+
+async def test_more_runs_than_slots_all_end(store: str) -> None:
+    wf = chain()
+    async with Engine.open(store, slots=3) as engine:
+        runs = [await engine.start(wf, {"n": n}) for n in range(40)]
+        assert [await run.result() for run in runs] == [{"n": (n + 1) * 2} for n in range(40)]
+
+
+async def test_the_typed_state_is_updated_by_the_outputs_that_name_its_fields(store: str) -> None:
+    class Case(BaseModel):
+        goal: str
+        evidence: list[str] = []
+        risk: str = "low"
+
+    wf = Workflow("case", state=Case)
+    wf.node("look")(task(lambda state: {"evidence": ["letter"], "other": 1}))
+    wf.node("rate")(task(lambda state: {"risk": "high" if state.data.evidence else "low"}))
+    wf.node("end")(task(lambda state: state.data))
+    wf.edge("look", "rate")
+    wf.edge("rate", "end")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf, {"goal": "decide"})
+        assert await run.result() == {"goal": "decide", "evidence": ["letter"], "risk": "high"}
+
+
+async def test_an_output_that_the_typed_state_does_not_take_fails_its_step(store: str) -> None:
+    class Case(BaseModel):
+        count: int = 0
+
+    wf = Workflow("case", state=Case)
+    wf.node("wrong")(task(lambda state: {"count": "many"}))
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed, match="count") as failed:
+            await (await engine.start(wf)).result()
+        assert failed.value.error.error_class == "schema"
