@@ -1,0 +1,124 @@
+"""The import direction of the house plan: layers import only downwards, and adapters do not know one another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import holdfast
+
+ROOT = Path(holdfast.__file__).parent
+
+FLOORS = (
+    {"errors", "settings", "machine"},
+    {"core"},
+    {"ports", "authoring"},
+    {"tools", "models", "stores"},
+    {"engine"},
+    {"compose", "testing"},
+    {"cli", "__main__", "__init__"},
+)
+"""From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
+
+NEIGHBOURS = {("settings", "errors"), ("machine", "errors")}
+"""Rooms of one floor that may know each other: `settings` raises errors."""
+
+EXCEPTIONS = {("machine", "core")}
+"""`machine` keeps the Clock and Ids ports and needs the ids' types; nothing in core knows it."""
+
+PURE = {"asyncio", "random", "secrets", "time", "os", "socket", "threading", "subprocess", "uuid", "sqlite3", "apsw"}
+"""What core must never import."""
+
+
+def imports() -> Iterator[tuple[str, str, str]]:
+    """(room, imported room or outside module, file) of every import, those for type checking only left out."""
+    for file in sorted(ROOT.rglob("*.py")):
+        room = file.relative_to(ROOT).parts[0].removesuffix(".py")
+        tree = ast.parse(file.read_text())
+        checking = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if node in checking:
+                continue
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module] if node.module != "holdfast" else [f"holdfast.{a.name}" for a in node.names]
+            for name in names:
+                parts = name.split(".")
+                yield room, parts[1] if parts[0] == "holdfast" and len(parts) > 1 else name, str(file.relative_to(ROOT))
+
+
+def floor(room: str) -> int | None:
+    return next((i for i, rooms in enumerate(FLOORS) if room in rooms), None)
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {path.name.removesuffix(".py") for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert {room for room in rooms if floor(room) is None} == set()
+
+
+def test_imports_go_down_only() -> None:
+    wrong = []
+    for room, other, file in imports():
+        there, here = floor(other), floor(room)
+        if there is None or here is None or other == room or (room, other) in NEIGHBOURS | EXCEPTIONS:
+            continue
+        if there >= here and room != "__init__":
+            wrong.append(f"{file} imports {other}")
+    assert wrong == []
+
+
+def test_the_core_is_pure() -> None:
+    assert [f"{file} imports {other}" for room, other, file in imports() if room == "core" and other.split(".")[0] in PURE] == []
+    with_async = [
+        str(file)
+        for file in (ROOT / "core").rglob("*.py")
+        if any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(file.read_text())))
+    ]
+    assert with_async == []
+
+
+def test_only_the_composition_root_names_adapters() -> None:
+    """The engine, the core and the ports know no adapter; adapters do not know one another."""
+    adapters = {"stores", "models", "tools", "machine"}
+    wrong = [
+        f"{file} imports {other}"
+        for room, other, file in imports()
+        if other in adapters and other != room and room in adapters | {"core", "ports", "authoring"}
+    ]
+    assert wrong == []
+
+
+def test_no_import_cycle_between_modules() -> None:
+    graph: dict[str, set[str]] = {}
+    for file in ROOT.rglob("*.py"):
+        name = ".".join(("holdfast", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+        tree = ast.parse(file.read_text())
+        found = set()
+        for node in tree.body:  # imports inside functions are lazy and cannot close a cycle at import time
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("holdfast"):
+                found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        graph[name] = found
+    modules = set(graph)
+    edges = {name: {other for other in others if other in modules and other != name} for name, others in graph.items()}
+    packages = {name for name in modules if (ROOT.parent / name.replace(".", "/") / "__init__.py").exists()}
+    state: dict[str, int] = {}
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        if state.get(name) == 2:
+            return
+        assert state.get(name) != 1, " → ".join((*trail, name))
+        state[name] = 1
+        for other in edges[name] - packages:
+            visit(other, (*trail, name))
+        state[name] = 2
+
+    for name in sorted(modules - packages):
+        visit(name, ())

@@ -1,0 +1,30 @@
+"""The public face: what a user imports is exactly this, and importing it stays cheap."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import holdfast
+
+PUBLIC = [
+    "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
+    "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "branch", "check", "human_gate", "llm_node", "task", "tool", "tool_node",
+]  # fmt: skip
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(holdfast.__all__) == sorted(PUBLIC)
+    assert all(getattr(holdfast, name) is not None for name in PUBLIC)
+
+
+def test_what_is_not_public_is_not_there() -> None:
+    assert not hasattr(holdfast, "Mailbox")
+
+
+def test_importing_the_face_loads_no_adapter() -> None:
+    """A file that only defines a workflow must not pay for SDKs, a database or a command line."""
+    program = "import sys, holdfast; print(*[m for m in ('anthropic','openai','pydantic_ai','apsw','typer','genai_prices') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    assert loaded == ""
