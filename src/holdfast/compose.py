@@ -93,7 +93,8 @@ class Run:
         async with driver.watch(self._run) as changed:
             while True:
                 changed.clear()
-                state = await driver.state(self._run)
+                look, changed.elsewhere = changed.elsewhere, False
+                state = await driver.state(self._run, look=look)
                 if met(state):
                     return state
                 if driver.broken is not None:
@@ -101,7 +102,7 @@ class Run:
                 try:
                     await asyncio.wait_for(changed.wait(), _LOOK_AGAIN_S)
                 except TimeoutError:
-                    continue  # a commit elsewhere may not have been told
+                    changed.elsewhere = True  # a commit elsewhere may not have been told
 
     async def settled(self) -> State:
         """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""

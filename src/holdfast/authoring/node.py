@@ -44,6 +44,7 @@ class NodeDefinition:
         settings: dict[str, Any],
     ) -> None:
         self.handler = handler
+        self.parameters = parameters(handler)
         self.kind = kind
         self.retry = _retry(retry)
         self.timeout_s = timeout_s

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.node import Guard, NodeDefinition, parameters, task
+from holdfast.authoring.node import Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool, describe
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
 from holdfast.core.ids import NodeName
@@ -75,7 +75,6 @@ class Workflow:
             made: NodeDefinition = definition if isinstance(definition, NodeDefinition) else task(definition)
             if name in self.nodes:
                 self._problems.append(f"node {name!r} is defined twice; give one of the two another name")
-            parameters(made.handler)
             self.nodes[name] = made
             return made
 

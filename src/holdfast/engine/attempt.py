@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from holdfast.authoring.node import NodeDefinition, parameters
+from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView, payloads_of, typed_state
 from holdfast.core import commands as cmd
@@ -117,7 +117,7 @@ class Attempt:
         """Call the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
         assert self.definition is not None
         handler = self.definition.handler
-        given = {name: context if name == "ctx" else view for name in parameters(handler)}
+        given = {name: context if name == "ctx" else view for name in self.definition.parameters}
         if inspect.iscoroutinefunction(handler):
             return await handler(**given)
         around = copy_context()

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -57,6 +57,12 @@ class Running(NamedTuple):
     task: asyncio.Task[None]
 
 
+class Watcher(asyncio.Event):
+    """Set whenever a run may have changed. `elsewhere`: so far that only a look into the store tells."""
+
+    elsewhere = True
+
+
 class Driver:
     """The runs of one process. `session` is None in a process that only asks and decides, and executes nothing."""
 
@@ -94,7 +100,7 @@ class Driver:
         self._hungry: deque[RunId] = deque()
         """Runs with ready steps that wait for a slot here, first come, first served."""
         self._hungry_set: set[RunId] = set()
-        self._watchers: dict[RunId, set[asyncio.Event]] = {}
+        self._watchers: dict[RunId, set[Watcher]] = {}
         self._closing = False
         self.broken: BaseException | None = None
         """Why this process can no longer work, if so."""
@@ -163,10 +169,11 @@ class Driver:
     async def send(self, run: RunId, command: cmd.Command, graph: Graph | None = None) -> list[Event]:
         return await self.mailbox(run).send(command, graph)
 
-    async def state(self, run: RunId) -> State:
-        """The run as of now. Raises NotFound."""
+    async def state(self, run: RunId, *, look: bool = True) -> State:
+        """The run as of now; without `look`, as of the last that was heard of it here. Raises NotFound."""
         mailbox = self.mailbox(run)
-        await mailbox.send(cmd.Look())
+        if look or mailbox.state is None:
+            await mailbox.send(cmd.Look())
         return await mailbox.stable()
 
     async def add(self, workflow: Workflow) -> None:
@@ -198,22 +205,23 @@ class Driver:
         return self.session is not None and self.broken is None and self.store.alive(self.session)
 
     @asynccontextmanager
-    async def watch(self, run: RunId) -> AsyncIterator[asyncio.Event]:
-        """An event that is set whenever the run may have changed."""
-        event = asyncio.Event()
-        self._watchers.setdefault(run, set()).add(event)
+    async def watch(self, run: RunId) -> AsyncIterator[Watcher]:
+        """What is set whenever the run may have changed."""
+        watcher = Watcher()
+        self._watchers.setdefault(run, set()).add(watcher)
         try:
-            yield event
+            yield watcher
         finally:
             watchers = self._watchers[run]
-            watchers.discard(event)
+            watchers.discard(watcher)
             if not watchers:
                 del self._watchers[run]
 
-    def stir(self, runs: Iterable[RunId] | None = None) -> None:
+    def stir(self) -> None:
         """Somebody else may have committed: have those look who watch."""
-        for run in list(self._watchers) if runs is None else runs:
-            for watcher in self._watchers.get(run, ()):
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.elsewhere = True
                 watcher.set()
 
     def wants(self, run: RunId) -> bool:

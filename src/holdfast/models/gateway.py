@@ -7,10 +7,13 @@ provider's SDK, a retry (each attempt is a call of its own), the run's books.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.payload import digest
 from holdfast.core.policies import LOST, MODEL, TIMEOUT, VALIDATION
@@ -30,33 +33,37 @@ class Gateway:
         self._model = model
         self._prices = prices
 
-    @property
+    @cached_property
     def price_fingerprint(self) -> str:
         """What a run keeps of the prices that it was held to."""
         return self._prices.fingerprint
 
-    async def call(self, journal: Journal, path: Path, request: ModelRequest) -> ModelReply:
-        """The model's reply, or the recorded one. Raises OperationFailed with the recorded error; lets the engine's
-        suspensions (money) through. A request that has no price or no bound was never called."""
+    async def call(
+        self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()
+    ) -> ModelReply:
+        """The model's reply, or the recorded one. `cheaper` requests may go out instead where money is short.
+
+        Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
+        has no price or no bound is never sent.
+        """
         args_hash = digest(msgspec.to_builtins(request))
         known = await journal.recall(path, "model", request.model, args_hash)
-        if known is None:
-            known_value = await self._send(journal, path, request, args_hash)
-            return msgspec.convert(known_value, ModelReply)
-        if known.error is not None:
+        if known is not None and known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
-        return msgspec.convert(known.value, ModelReply)
+        value = known.value if known is not None else await self._send(journal, path, (request, *cheaper), args_hash)
+        return msgspec.convert(value, ModelReply)
 
-    async def _send(self, journal: Journal, path: Path, request: ModelRequest, args_hash: str) -> Any:
+    async def _send(self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str) -> Any:
         try:
-            price = self._prices.of(request.model)
-            input_tokens = input_tokens_at_most(request, price.context_window_tokens)
-            await self._model.prepare(request.model)
+            prices = [self._prices.of(way.model) for way in ways]
+            offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
+            for model in dict.fromkeys(way.model for way in ways):
+                await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
             error = journal.error(VALIDATION, problem.message)
             raise OperationFailed(error.message, error=error, path=None) from None
-        hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
-        call = await journal.hold(path, request.model, args_hash, hold_nanousd, input_tokens + request.max_tokens)
+        call, chosen = await journal.hold(path, ways[0].model, args_hash, offers)
+        request, price = ways[chosen], prices[chosen]
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
             error = journal.error(LOST, "This process lost its lease before the model was called.", retryable=True)
@@ -115,3 +122,10 @@ class Gateway:
             )
             return await journal.doubt(call, error, output)
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
+
+
+def _offer(request: ModelRequest, price: Price) -> Offer:
+    """What a request can use and cost at most."""
+    input_tokens = input_tokens_at_most(request, price.context_window_tokens)
+    hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)
+    return Offer(request.model, hold_nanousd, input_tokens + request.max_tokens)
