@@ -10,14 +10,11 @@ from holdfast.core import commands, limits, questions
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import CallId, SessionId, call_id, effect_key, node_of
-from holdfast.core.policies import LOST, ErrorRecord
-from holdfast.core.state import OpenCall
-from holdfast.errors import AlreadyClosed, KeyReused, NotFound
-
-REPEATABLE = frozenset({"read", "idempotent"})
-"""The effect policies under which a call of unknown outcome may simply be made again, under its key."""
-
+from holdfast.core.policies import CANCELLED, LOST
+from holdfast.core.state import OPEN_STEPS, REPEATABLE, OpenCall, State
+from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
 # --- Model calls ------------------------------------------------------------------------------------------------------
 
@@ -29,16 +26,27 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
     if op is not None and op.status in ("done", "failed", "open"):
         return  # it has its outcome, or another call of it is in flight: whoever asks looks at the journal
     d.record(c.step, c.values)
-    budget = d.state.budget
-    within_limits = limits.allow_tokens(d, c.tokens)
-    if not within_limits or not budget.fits(c.hold_nanousd):
-        d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.model, c.args_hash, c.hold_nanousd))
-        if within_limits and not budget.could_fit_later(c.hold_nanousd):
-            limits.block_on_money(d, c.model, c.hold_nanousd)
+    stopped = limits.stops_calls(d)
+    rooms = [d.state.room(offer.hold_nanousd, offer.tokens) for offer in c.offers]
+    if "now" in rooms and not stopped:
+        number = rooms.index("now")
+        offer = c.offers[number]
+        call = call_id(d.state.run, c.step, c.path, (op.tries if op is not None else 0) + 1)
+        d.emit(
+            ev.ModelCallHeld(
+                call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, number, offer.model,
+                offer.tokens,
+            )
+        )  # fmt: skip
         return
-    number = (op.tries if op is not None else 0) + 1
-    call = call_id(d.state.run, c.step, c.path, number)
-    d.emit(ev.ModelCallHeld(call, c.step, c.attempt, c.path, c.model, c.args_hash, c.hold_nanousd))
+    least = min(c.offers, key=lambda offer: offer.hold_nanousd)
+    tokens = min(offer.tokens for offer in c.offers)
+    blocked = all(room == "never" for room in rooms)
+    d.emit(ev.HoldDeferred(c.step, c.attempt, c.path, c.model, c.args_hash, least.hold_nanousd, tokens, blocked))
+    if stopped:
+        limits.attend_time(d)
+    elif blocked:
+        limits.block(d, least.model, least.hold_nanousd, tokens)
 
 
 def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
@@ -57,13 +65,15 @@ def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:
 def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None and not call.doubted:
-        d.emit(ev.ModelCallInDoubt(c.call, c.error, output=c.output))
+        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output))
 
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
     call = d.state.calls.get(c.call)
     if call is None or call.kind != "model" or not call.doubted:
         raise NotFound(f"No money is in doubt under the call {c.call}.")
+    if c.cost_nanousd < 0:
+        raise InvalidInput(f"A call cannot have cost less than nothing; {c.call} is still in doubt.")
     d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, c.by))
 
 
@@ -78,17 +88,19 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     key = c.key or effect_key(d.state.tenant, d.state.run, c.step, c.path, c.tool)
     known = d.state.named.get(key) if c.key is not None else None
     if known is not None and known.args_hash != c.args_hash:
-        raise KeyReused(
-            f"The effect key of this call to {c.tool!r} was used for another request in call {known.call}."
-            " Nothing was called: the same key must mean the same thing.",
-            call=known.call,
-        )
+        raise _reused(c, known.call)
+    doubted = [(id_, call) for id_, call in d.state.calls.items() if call.key == key and call.repeatable]
+    for id_, call in doubted:
+        if call.args_hash != c.args_hash:
+            raise _reused(c, id_)
     d.record(c.step, c.values)
     if known is not None:
         arrived = known.response is not None
         event = ev.EffectReused if arrived else ev.EffectDeferred
         d.emit(event(c.step, c.attempt, c.path, c.tool, c.args_hash, key))
         return
+    for id_, _ in doubted:
+        questions.withdraw_about(d, id_, "it is called again under its key")
     number = (op.tries if op is not None else 0) + 1
     d.emit(
         ev.EffectIntended(
@@ -106,6 +118,14 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             compensation=c.compensation,
             compensates=c.compensates,
         )
+    )
+
+
+def _reused(c: commands.IntendEffect, other: CallId) -> KeyReused:
+    return KeyReused(
+        f"The effect key of this call to {c.tool!r} was used for another request in call {other}."
+        " Nothing was called: the same key must mean the same thing.",
+        call=other,
     )
 
 
@@ -134,33 +154,72 @@ def doubt_effect(d: Decision, c: commands.DoubtEffect) -> None:
     call = _open(d, c.call, "effect", orphan=None)
     if call is None or call.doubted:
         return
-    if call.policy in REPEATABLE:
-        # Repeating is harmless, so for the step this is an ordinary failure: its retry policy decides.
+    # Repeating is harmless under some policies, so for the step it is an ordinary failure: its retry policy decides.
+    if c.reopens and call.policy in REPEATABLE:
+        d.emit(ev.EffectReopened(c.call))
+    elif call.policy == "read":
         d.emit(ev.EffectFailed(c.call, c.error))
-        return
-    d.emit(ev.EffectInDoubt(c.call, c.error))
-    _ask_about(d, c.call, call, c.error)
+    elif call.policy in REPEATABLE:
+        d.emit(ev.EffectUnanswered(c.call, c.error))
+    else:
+        d.emit(ev.EffectInDoubt(c.call, c.error))
 
 
 def reopen_effect(d: Decision, c: commands.ReopenEffect) -> None:
+    """The tool's own lookup found nothing. That counts only when the tool has had its time to settle."""
     call = d.state.calls.get(c.call)
-    if call is None or not call.doubted:
-        raise AlreadyClosed(f"The call {c.call} already has its outcome.")
+    if call is None or call.kind != "effect" or not call.doubted or call.reopened:
+        raise AlreadyClosed(f"The call {c.call} already has its outcome.", call=c.call)
+    if call.policy != "verify":
+        raise Conflict(f"The tool of call {c.call} has no lookup; only a person can have it called again.")
+    if d.now_ms < call.at_ms + int((call.settles_within_s or 0) * 1000):
+        raise Suspended(
+            f"The call {c.call} may still have an effect that its lookup does not show; what the lookup says counts"
+            f" {call.settles_within_s:g} s after the last moment at which it may have left."
+        )
+    questions.withdraw_about(d, c.call, "its lookup found that it did not happen")
     d.emit(ev.EffectReopened(c.call))
 
 
 def deny_tool_call(d: Decision, c: commands.DenyToolCall) -> None:
-    step = d.current(c)
-    match_operation(step, c.path, "tool", c.tool, c.args_hash)
+    op = match_operation(d.current(c), c.path, "tool", c.tool, c.args_hash)
+    if op is not None and op.status not in ("reopened", "deferred"):
+        return  # it was called before it was forbidden: what became of it stands
     d.record(c.step, c.values)
     d.emit(ev.ToolCallDenied(c.step, c.attempt, c.path, c.tool, c.args_hash, c.error))
 
 
-def _ask_about(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecord) -> None:
-    """Put the question to a person, unless the tool's own lookup will answer it."""
-    wanted = d.state.step(call.step) is not None
-    if call.policy != "verify" or not wanted:
-        questions.ask_about_effect(d, id_, call, error)
+def attend_doubts(d: Decision) -> None:
+    """See that somebody will settle each effect in doubt: its step, which repeats or verifies it, or else a person.
+
+    Looked at after every rule, because a step that would have done it can end in many ways.
+    """
+    for id_, call in list(d.state.calls.items()):
+        if call.kind != "effect" or not call.doubted or questions.is_asked_about(d.state, id_):
+            continue
+        wanted = is_wanted(d.state, id_, call)
+        if wanted and (call.repeatable or call.policy == "verify"):
+            continue
+        node = node_of(call.step)
+        if call.policy == "read":  # it changes nothing, so nobody need know
+            d.emit(ev.EffectFailed(id_, d.error(node, CANCELLED, "Nobody needs its answer any more.", tool=call.name)))
+        else:
+            unknown = call.error or d.error(node, LOST, f"Nobody can know what became of {id_}.", tool=call.name)
+            questions.ask_about_effect(d, id_, call, unknown, repeatable=wanted)
+
+
+def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
+    """Whether a step is still there that may make this call again: its own, or one that means the same effect."""
+    step = state.step(call.step)
+    if step is not None and (op := step.journal.get(call.path)) is not None and op.call == id_:
+        parked = step.parked and (not state.phase or node_of(step.id) == COMPENSATE)
+        if step.status in OPEN_STEPS or parked:
+            return True
+    return any(
+        op.key == call.key and op.status in ("reopened", "deferred")
+        for name in state.unfinished
+        for op in state.steps[name].journal.values()
+    )
 
 
 # --- What a dead session leaves behind ---------------------------------------------------------------------------------
@@ -179,7 +238,6 @@ def lose_calls(d: Decision, dead: frozenset[SessionId]) -> None:
             d.emit(ev.EffectReopened(id_))
         else:
             d.emit(ev.EffectInDoubt(id_, error))
-            _ask_about(d, id_, call, error)
 
 
 def _open(d: Decision, id_: CallId, kind: str, *, orphan: ev.Event | None = None) -> OpenCall | None:

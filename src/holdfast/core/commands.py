@@ -144,17 +144,27 @@ class FailAttempt(AttemptCommand, frozen=True):
 
 
 class SuspendStep(AttemptCommand, frozen=True):
+    """`yields`: the step waits for nothing, its process is stopping."""
+
     values: tuple[Value, ...] = ()
+    yields: bool = False
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """One way to make a model call: with up to `tokens` tokens in and out, at most for `hold_nanousd`."""
+
+    model: str
+    hold_nanousd: int
+    tokens: int
 
 
 class HoldModelCall(AttemptCommand, frozen=True):
-    """Set `hold_nanousd` aside for a call that may use up to `tokens` tokens."""
+    """Set the worst case of a call aside: of the first of `offers` that fits. `model` is what the step asked for."""
 
     path: Path
     model: str
     args_hash: str
-    hold_nanousd: int
-    tokens: int
+    offers: tuple[Offer, ...]
     values: tuple[Value, ...] = ()
 
 
@@ -239,10 +249,12 @@ class FailModelCall(CallCommand, frozen=True):
 
 
 class DoubtModelCall(CallCommand, frozen=True):
-    """`output` where there is a reply, but no price can be put on it."""
+    """`output` where there is a reply, but no price can be put on it. `reopens`: the call was given up by its sender
+    before anybody heard of an outcome, so the next attempt makes another."""
 
     error: ErrorRecord
     output: Payload | None = None
+    reopens: bool = False
 
 
 class CompleteEffect(CallCommand, frozen=True):
@@ -258,7 +270,11 @@ class ReleaseEffect(CallCommand, frozen=True):
 
 
 class DoubtEffect(CallCommand, frozen=True):
+    """`reopens`: the call was given up by its sender before anybody heard of an outcome; where its policy lets it be
+    repeated, the next attempt repeats it instead of seeing it fail."""
+
     error: ErrorRecord
+    reopens: bool = False
 
 
 class ReopenEffect(CallCommand, frozen=True):

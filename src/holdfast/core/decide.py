@@ -16,7 +16,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.state import State
-from holdfast.errors import RunEnded
+from holdfast.errors import Conflict, NotFound, RunEnded
 
 _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.StartRun: steps.start_run,
@@ -62,12 +62,25 @@ def decide(
     up: it comes back as the fold of the returned events, so whoever fails to append them must load it again. A refusal
     (an error of holdfast.errors) leaves it as it was.
     """
+    if not state.seq and not isinstance(command, commands.StartRun):
+        raise NotFound("This run has not been started.")
+    if state.seq and state.graph_hash != graph.hash and not isinstance(command, commands.MigrateRun):
+        raise Conflict(
+            f"Run {state.run} follows the graph {state.graph_hash[:16]}, not {graph.hash[:16]}; nothing was decided."
+        )
     if state.ended and not isinstance(command, _AFTER_THE_END):
+        if isinstance(command, commands.DecideGate) and command.gate in state.decided:
+            raise gates.closed(state, command.gate)
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
     decision = Decision(graph, state, now_ms, worker)
     _RULES[type(command)](decision, command)
     if not state.ended:
         steps.follow(decision)
+        if state.gates:
+            limits.withdraw_moot(decision)
+            steps.follow(decision)  # what a limit held back
+        if state.calls:
+            calls.attend_doubts(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation
             steps.follow(decision)

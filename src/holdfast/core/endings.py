@@ -9,7 +9,7 @@ from __future__ import annotations
 from holdfast.core import commands, questions
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.graph import COMPENSATE
+from holdfast.core.graph import COMPENSATE, Edge
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.readiness import edge_state
@@ -28,15 +28,18 @@ def resume_run(d: Decision, c: commands.ResumeRun) -> None:
 
 
 def cancel_run(d: Decision, c: commands.CancelRun) -> None:
+    """Cancel, which ends a pause too: what has to be undone could not begin in it."""
     if d.state.phase == "cancelling":
         return
+    resume_run(d, commands.ResumeRun(c.by))
     begin_cancelling(d, c.reason, c.by)
 
 
 def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
     """Go on with the graph of this decision. Refused while a step is in flight whose node it does not have."""
     state = d.state
-    missing = [name for name in state.unfinished if name not in d.graph.nodes and name != COMPENSATE]
+    going_on = [*state.unfinished, *(name for name, step in state.steps.items() if step.parked)]
+    missing = [name for name in going_on if name not in d.graph.nodes and name != COMPENSATE]
     if missing:
         raise Conflict(
             f"Run {state.run} is in {', '.join(map(repr, missing))}, which {d.graph.definition.name!r} version"
@@ -94,10 +97,17 @@ def end(d: Decision) -> None:
     compensating = state.steps.get(COMPENSATE)
     if state.compensable and (compensating is None or compensating.status != "completed"):
         d.ready[COMPENSATE] = None  # decide follows it
-    elif state.phase == "failing" and state.error is not None:
+        return
+    questions.withdraw_all_but_effects(d, "the run has ended")
+    if state.phase == "failing" and state.error is not None:
         d.emit(ev.RunFailed(state.error))
     else:
         d.emit(ev.RunCancelled(state.reason or "cancelled"))
+
+
+def _went_on(d: Decision, edge: Edge) -> bool:
+    after = d.state.steps.get(edge.target)
+    return after is not None and after.status != "skipped" and edge_state(d.graph, d.state, edge) == "taken"
 
 
 def _ends(d: Decision) -> dict[str, Payload]:
@@ -105,7 +115,7 @@ def _ends(d: Decision) -> dict[str, Payload]:
     ends: dict[str, Payload] = {}
     for name in d.graph.order:
         step = d.state.steps.get(name)
-        if step is None or any(edge_state(d.graph, d.state, edge) == "taken" for edge in d.graph.outgoing[name]):
+        if step is None or any(_went_on(d, edge) for edge in d.graph.outgoing[name]):
             continue
         if step.status == "completed" or (step.status == "failed" and d.graph.nodes[name].continue_on_error):
             ends[name] = step.output

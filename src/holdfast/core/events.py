@@ -119,10 +119,14 @@ class StepStarted(Event, frozen=True):
 
 
 class StepSuspended(Event, frozen=True):
-    """An attempt left its step, which waits; going on will be the next attempt."""
+    """An attempt left its step, which waits; going on will be the next attempt.
+
+    `yields`: it waits for nothing, its process is stopping; anybody may go on at once.
+    """
 
     step: StepId
     attempt: int
+    yields: bool = False
 
 
 class StepCompleted(Event, frozen=True):
@@ -153,12 +157,17 @@ class AttemptLost(Event, frozen=True):
 
 
 class StepFailed(Event, frozen=True):
-    """A step failed for good. `absorbed`: an error edge, a tolerant join or `continue_on_error` takes it from here."""
+    """A step failed for good. `absorbed`: an error edge, a tolerant join or `continue_on_error` takes it from here.
+
+    `parked`: what follows waits for a person, who may have it tried again at `path`, the operation that failed.
+    """
 
     step: StepId
     attempt: int
     error: ErrorRecord
     absorbed: bool = False
+    parked: bool = False
+    path: Path | None = None
 
 
 class StepReplayed(Event, frozen=True):
@@ -184,11 +193,16 @@ class StepCancelled(Event, frozen=True):
 
 
 class LoopTaken(Event, frozen=True):
-    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are history from now on."""
+    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are history from now on.
+
+    `rearmed` are nodes of the loop's body that had not started, but of which something was known already: that their
+    join had been reached, what their guard said. It no longer counts.
+    """
 
     source: StepId
     target: NodeName
     superseded: tuple[StepId, ...]
+    rearmed: tuple[NodeName, ...] = ()
 
 
 class GuardAsked(Event, frozen=True):
@@ -235,7 +249,11 @@ class ValueRecorded(Event, frozen=True):
 
 
 class ModelCallHeld(Event, frozen=True):
-    """Money set aside for one model call before it leaves the process: the worst case, never an estimate."""
+    """Money set aside for one model call before it leaves the process: the worst case, never an estimate.
+
+    `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
+    `tokens` is the most that it may use; they count against the run's limit as the money does.
+    """
 
     call: CallId
     step: StepId
@@ -244,10 +262,16 @@ class ModelCallHeld(Event, frozen=True):
     model: str
     args_hash: str
     hold_nanousd: int
+    offer: int = 0
+    sent_to: str = ""
+    tokens: int = 0
 
 
 class HoldDeferred(Event, frozen=True):
-    """A model call waits for money that other calls of the run still hold."""
+    """A model call waits for money or tokens that other calls of the run still hold.
+
+    `blocked`: what these leave would not be enough either, so a person is asked.
+    """
 
     step: StepId
     attempt: int
@@ -255,6 +279,8 @@ class HoldDeferred(Event, frozen=True):
     model: str
     args_hash: str
     needed_nanousd: int
+    needed_tokens: int = 0
+    blocked: bool = False
 
 
 class ModelCallSettled(Event, frozen=True):
@@ -361,8 +387,21 @@ class EffectInDoubt(Event, frozen=True):
     error: ErrorRecord
 
 
+class EffectUnanswered(Event, frozen=True):
+    """A call that may be repeated brought no answer. For its step it failed; a retry will repeat it under its key.
+
+    Until then, and if there is none, nobody knows whether the tool did what it was asked.
+    """
+
+    call: CallId
+    error: ErrorRecord
+
+
 class EffectReopened(Event, frozen=True):
-    """An effect in doubt will be called again under its key: its policy allows it, or a person did (`by`)."""
+    """An effect in doubt is to be called again under its key: its policy allows it, or a person did (`by`).
+
+    Its outcome is still accepted until the repeat is intended.
+    """
 
     call: CallId
     by: str | None = None
@@ -517,7 +556,7 @@ AnyEvent = (
     | ValueRecorded | ModelCallHeld | HoldDeferred | ModelCallSettled | ModelCallFailed | ModelCallInDoubt
     | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
-    | EffectReopened | OutcomeOrphaned | ToolCallDenied
+    | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
 )  # fmt: skip

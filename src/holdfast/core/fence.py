@@ -5,6 +5,7 @@ Never here: what the operation is about.
 
 from __future__ import annotations
 
+from holdfast.core import limits
 from holdfast.core.commands import AttemptCommand
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
@@ -24,6 +25,8 @@ def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: s
         raise Suspended(f"Run {d.state.run} is ending; nothing new begins.")
     if d.state.paused:
         raise Suspended(f"Run {d.state.run} is paused; nothing new begins.")
+    if limits.gate_of(d.state, "active") is not None:
+        raise Suspended(f"Run {d.state.run} has used up its active time; nothing new begins before it is extended.")
     return step
 
 

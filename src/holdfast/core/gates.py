@@ -9,19 +9,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 import jsonschema
+import referencing.exceptions
+import referencing.jsonschema
 
-from holdfast.core import commands, endings, limits, steps
+from holdfast.core import calls, commands, endings, limits, steps
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of
 from holdfast.core.money import nanousd
-from holdfast.core.payload import Payload, inline
+from holdfast.core.payload import INLINE_BYTES, Payload, inline
 from holdfast.core.policies import LIMIT, TOOL
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.readiness import chosen, may_loop
-from holdfast.core.state import Gate
-from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDecision, NotFound
+from holdfast.core.state import Gate, State
+from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
 DEADLINE: Final = "gate_deadline_passed"
 STALE: Final = "gate_stale_limit_exceeded"
@@ -36,6 +38,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
         if c.completes_step:
             d.emit(ev.StepSuspended(c.step, c.attempt))
         return
+    _check_form(c)
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
     d.emit(
@@ -64,10 +67,25 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
         d.emit(ev.StepSuspended(c.step, c.attempt))
 
 
+def _check_form(c: commands.OpenGate) -> None:
+    """Raises InvalidInput for a form that no answer could ever be checked against."""
+    if c.form is None:
+        return
+    try:
+        jsonschema.Draft202012Validator.check_schema(c.form)
+    except jsonschema.SchemaError as problem:
+        raise InvalidInput(f"The form of this gate is no JSON Schema: {problem.message}. Nobody was asked.") from None
+    if c.filled.blob is not None:
+        raise InvalidInput(
+            f"What this gate's form is filled with is {c.filled.size_bytes} bytes; a decision carries all of it, so it"
+            f" must be below {INLINE_BYTES}. Nobody was asked: fill the form with less, and show the rest."
+        )
+
+
 def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
     """What a human_gate may be answered with: retry only where an edge or a loop with visits left follows it."""
     name = node_of(c.step)
-    named = any(edge.when == "retry" for edge in d.graph.outgoing[name])
+    named = any(edge.when == "retry" for edge in d.graph.outgoing.get(name, ()))
     loops = any(
         chosen(d.graph, loop, ("retry",)) and may_loop(d.state, loop) for loop in d.graph.loops_from.get(name, ())
     )
@@ -80,7 +98,7 @@ def _offered(d: Decision, c: commands.OpenGate) -> tuple[str, ...]:
 def decide_gate(d: Decision, c: commands.DecideGate) -> None:
     gate = d.state.gates.get(c.gate)
     if gate is None:
-        raise _closed(d, c.gate)
+        raise closed(d.state, c.gate)
     opened = gate.opened
     if c.decision not in opened.allowed:
         raise InvalidDecision(f"Gate {c.gate} takes {', '.join(opened.allowed)}, not {c.decision!r}. It is still open.")
@@ -94,6 +112,8 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
     if opened.four_eyes and c.by is None:
         raise InvalidDecision(f"Gate {c.gate} needs a second pair of eyes; say who decides.")
     data = _data(opened, c)
+    if opened.reason == EFFECT_UNKNOWN and c.decision == "retry":
+        _check_repeat(d, opened)
     follow = _FOLLOWS.get(opened.reason)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
     d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, c.by, c.reason))
@@ -109,9 +129,19 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
             steps.finish_step(d, step, data, (c.decision,))
 
 
-def _closed(d: Decision, gate: GateId) -> HoldfastError:
+def _check_repeat(d: Decision, opened: ev.GateOpened) -> None:
+    """Raises InvalidDecision when nobody is left who could make the call again."""
+    id_ = CallId(opened.subject or "")
+    if not calls.is_wanted(d.state, id_, d.state.calls[id_]):
+        raise InvalidDecision(
+            f"Gate {opened.gate}: the step that made this call is over, so nothing can call it again. Say what became"
+            " of it: answer with what the tool said, or reject if it did not happen."
+        )
+
+
+def closed(state: State, gate: GateId) -> HoldfastError:
     """Why a gate that is not open cannot be decided."""
-    known = d.state.decided.get(gate)
+    known = state.decided.get(gate)
     if known is None:
         return NotFound(f"There is no open gate {gate}; `holdfast gates list` shows those that are.")
     return AlreadyDecided(
@@ -136,9 +166,20 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     if c.data is not None and not isinstance(c.data, dict):
         raise InvalidDecision(f"Gate {opened.gate}: data is an object of its fields: {_fields(opened.form)}.")
     filled = opened.filled.value()
-    data = {**(filled if isinstance(filled, dict) else {}), **(c.data or {})}
-    checker = jsonschema.Draft202012Validator(opened.form)
-    problems = [f"{'.'.join(map(str, e.absolute_path)) or 'data'}: {e.message}" for e in checker.iter_errors(data)]
+    shown = filled if isinstance(filled, dict) else {}
+    data = {**shown, **(c.data or {})}
+    changed = [name for name in shown if data[name] != shown[name]]
+    if c.decision == "approve" and changed:
+        raise InvalidDecision(
+            f"Gate {opened.gate}: an approval is of what was shown; {', '.join(changed)} would be something else."
+            f" {'Decide `edit` to change it.' if 'edit' in opened.allowed else 'This gate takes no edits.'}"
+        )
+    # Only the form itself counts: a reference to somewhere else is never fetched.
+    checker = jsonschema.Draft202012Validator(opened.form, registry=referencing.jsonschema.EMPTY_REGISTRY)
+    try:
+        problems = [f"{'.'.join(map(str, e.absolute_path)) or 'data'}: {e.message}" for e in checker.iter_errors(data)]
+    except referencing.exceptions.Unresolvable as problem:
+        raise InvalidDecision(f"Gate {opened.gate}: its form refers to {problem.ref!r}, which is not in it.") from None
     if problems:
         raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems[:10])}.")
     return inline(data)
@@ -158,7 +199,7 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
         raise InvalidDecision(f"Gate {opened.gate}: name the new limit, for example --data '{{\"{wanted}\": ...}}'.")
     try:
         value = nanousd(given) if limit == "cost" else int(given)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
     limits.check_raise(d, limit, value)
     return ev.LimitRaised(limit, value, c.by)

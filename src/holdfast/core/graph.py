@@ -6,6 +6,7 @@ Never here: a handler, a run, anything that changes.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
@@ -100,7 +101,7 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "definition", "entries", "errors_from", "hash", "incoming", "loop_body", "loops_from", "nodes",
+        "_losers", "definition", "encoded", "entries", "errors_from", "hash", "incoming", "loop_body", "loops_from", "nodes",
         "order", "outgoing", "successors",
     )  # fmt: skip
 
@@ -109,18 +110,26 @@ class Graph:
         problems = list(_problems(definition))
         if problems:
             raise InvalidWorkflow(definition.name, problems)
+        # As it will be read back: a bound of 30 is one of 30.0, and both are the same workflow.
+        definition = msgspec.json.decode(msgspec.json.encode(definition), type=Definition)
         self.definition = definition
-        self.hash = hashlib.sha256(msgspec.json.encode(definition, order="sorted")).hexdigest()[:16]
+        self.encoded = msgspec.json.encode(definition, order="sorted")
+        self.hash = hashlib.sha256(self.encoded).hexdigest()
         self.nodes = {node.name: node for node in definition.nodes}
         forward = [edge for edge in definition.edges if edge.max_visits is None]
-        self.outgoing = {name: tuple(e for e in forward if e.source == name) for name in self.nodes}
-        self.incoming = {name: tuple(e for e in forward if e.target == name) for name in self.nodes}
+        outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
+        incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
+        for edge in forward:
+            outgoing[edge.source].append(edge)
+            incoming[edge.target].append(edge)
+        self.outgoing = {name: tuple(edges) for name, edges in outgoing.items()}
+        self.incoming = {name: tuple(edges) for name, edges in incoming.items()}
         self.errors_from = {name: any(e.on == "error" for e in edges) for name, edges in self.outgoing.items()}
-        self.loops_from = {
-            name: loops
-            for name in self.nodes
-            if (loops := tuple(e for e in definition.edges if e.max_visits is not None and e.source == name))
-        }
+        loops_from: dict[NodeName, list[Edge]] = {}
+        for edge in definition.edges:
+            if edge.max_visits is not None:
+                loops_from.setdefault(edge.source, []).append(edge)
+        self.loops_from = {name: tuple(loops) for name, loops in loops_from.items()}
         self.successors = {name: tuple(dict.fromkeys(e.target for e in edges)) for name, edges in self.outgoing.items()}
         self.order = tuple(_topological(self.nodes, self.successors))
         self.entries = tuple(name for name in self.order if not self.incoming[name])
@@ -182,20 +191,33 @@ def _problems(definition: Definition) -> Iterable[str]:
 
 def _limit_problems(definition: Definition) -> Iterable[str]:
     limits = definition.limits
+    if limits.cost_nanousd is not None and limits.cost_nanousd < 0:
+        yield f"cost_nanousd is {limits.cost_nanousd}; it must not be below zero"
     for what, value in (("max_steps", limits.max_steps), ("max_tokens", limits.max_tokens),
                         ("max_active_s", limits.max_active_s), ("max_lifespan_s", limits.max_lifespan_s),
                         ("snapshot_every", definition.snapshot_every)):  # fmt: skip
-        if value is not None and value <= 0:
-            yield f"{what} is {value}; it must be above zero"
+        if value is not None and not _sound(value):
+            yield f"{what} is {value}; it must be above zero, and finite"
+
+
+def _sound(value: float) -> bool:
+    """Whether a bound is one: NaN would never be reached, and infinity has no JSON."""
+    return 0 < value < math.inf
 
 
 def _node_problems(node: Node) -> Iterable[str]:
     if node.join.mode == "quorum" and node.join.count < 1:
         yield f"node {node.name!r}: a quorum needs the number of branches it waits for, at least 1"
-    if node.join.timeout_s is not None and node.join.timeout_s <= 0:
-        yield f"node {node.name!r}: its join's time-out must be above zero"
-    if node.timeout_s is not None and node.timeout_s <= 0:
-        yield f"node {node.name!r}: timeout_s must be above zero"
+    if node.join.timeout_s is not None and not _sound(node.join.timeout_s):
+        yield f"node {node.name!r}: its join's time-out must be above zero, and finite"
+    if node.timeout_s is not None and not _sound(node.timeout_s):
+        yield f"node {node.name!r}: timeout_s must be above zero, and finite"
+    if node.continue_on_error and node.kind in ("human_gate", "branch"):
+        # What follows a gate is what a person decided; a failure, a rejection among them, must not pass for approval.
+        yield (
+            f"node {node.name!r}: a {node.kind} names the ways that are taken, so it cannot continue without a decision;"
+            " drop continue_on_error and say where a failure goes with an edge on='error'"
+        )
     for problem in node.retry.problems():
         yield f"node {node.name!r}: its retry policy {problem}"
 

@@ -5,7 +5,8 @@ Never here: how a bound or a price is computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from holdfast.core import commands, endings, questions
@@ -15,7 +16,7 @@ from holdfast.core.ids import GateId
 from holdfast.core.money import usd
 from holdfast.core.payload import inline
 from holdfast.core.policies import LIMIT
-from holdfast.core.state import State
+from holdfast.core.state import Operation, State
 from holdfast.errors import InvalidDecision
 
 REASONS: Final = questions.LIMITS
@@ -27,7 +28,7 @@ def allow_start(d: Decision, *, new: bool) -> bool:
     state = d.state
     if state.phase:
         return True  # compensation is not the work that limits are about
-    if any(gate.opened.reason in ("max_steps", "max_tokens", "max_active") for gate in state.gates.values()):
+    if is_stopped(state):
         return False
     if new and state.steps_started >= state.max_steps:
         _reach(
@@ -37,15 +38,31 @@ def allow_start(d: Decision, *, new: bool) -> bool:
             f"The run has started {state.steps_started} steps, all that its limit allows.",
         )
         return False
-    return not _out_of_time(d)
+    return not attend_time(d)
 
 
-def _out_of_time(d: Decision) -> bool:
+def is_stopped(state: State) -> bool:
+    """Whether a limit has been reached before whose extension no step starts."""
+    return any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
+
+
+def is_out_of_time(d: Decision) -> bool:
     most_s = d.state.max_active_s
-    if most_s is None or active_ms(d.state, d.now_ms) < most_s * 1000:
-        return False
-    _reach(d, "active", int(most_s), f"The run has worked for {most_s:g} s, all that its limit allows.")
-    return True
+    return most_s is not None and active_ms(d.state, d.now_ms) >= ms(most_s)
+
+
+def attend_time(d: Decision) -> bool:
+    """Whether the run's active time is used up, which opens its gate."""
+    out = is_out_of_time(d)
+    if out:
+        most_s = d.state.max_active_s or 0
+        _reach(d, "active", int(most_s), f"The run has worked for {most_s:g} s, all that its limit allows.")
+    return out
+
+
+def ms(seconds: float) -> int:
+    """Whole milliseconds, rounded up: what is due at that time is over by then."""
+    return math.ceil(seconds * 1000)
 
 
 def active_ms(state: State, now_ms: int) -> int:
@@ -54,23 +71,23 @@ def active_ms(state: State, now_ms: int) -> int:
     return state.active_ms + max(0, running)
 
 
-def allow_tokens(d: Decision, tokens: int) -> bool:
-    """Whether a call of up to `tokens` tokens may be made now. Opens the gate of a limit that this would pass."""
-    state = d.state
-    if gate_of(state, "tokens") is not None or gate_of(state, "active") is not None:
-        return False
-    if state.max_tokens is not None and state.tokens_used + tokens > state.max_tokens:
-        message = (
-            f"The next call may use {tokens} tokens; {state.tokens_used} of {state.max_tokens} are used."
-            " Nothing was called."
-        )
-        _reach(d, "tokens", state.tokens_used, message)
-        return False
-    return not _out_of_time(d)
+def stops_calls(d: Decision) -> bool:
+    """Whether no model call may begin, whatever its size."""
+    return gate_of(d.state, "tokens") is not None or is_out_of_time(d)
 
 
-def block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
+def block(d: Decision, model: str, hold_nanousd: int, tokens: int) -> None:
     """The worst case does not fit and never will by itself: ask, or end, as the workflow says."""
+    state = d.state
+    if not state.budget.could_fit_later(hold_nanousd):
+        _block_on_money(d, model, hold_nanousd)
+    elif state.max_tokens is not None:
+        spent = state.tokens_used + state.tokens_in_doubt
+        message = f"The next call may use {tokens} tokens; {spent} of {state.max_tokens} are used. Nothing was called."
+        _reach(d, "tokens", spent, message)
+
+
+def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
     budget = d.state.budget
     facts = {
         "model": model,
@@ -90,9 +107,8 @@ def block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
 
 def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> None:
     """A limit is reached: open its gate, once, or begin to fail where the workflow says so."""
-    if d.graph.definition.on_limit == "fail":
-        if not d.state.phase:
-            endings.begin_failing(d, d.error("", LIMIT, message))
+    if d.graph.definition.on_limit == "fail" and not d.state.phase:
+        endings.begin_failing(d, d.error("", LIMIT, message))
         return
     if gate_of(d.state, limit) is None:
         shown = {"limit": limit, "reached": value, "message": message, **(facts or {})}
@@ -102,6 +118,26 @@ def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str
 def gate_of(state: State, limit: str) -> GateId | None:
     """The open gate about `limit`."""
     return next((id_ for id_, gate in state.gates.items() if gate.opened.reason == REASONS[limit]), None)
+
+
+def withdraw_moot(d: Decision) -> None:
+    """Take back the question about a limit that nothing runs into any more: there is room again, or nobody wants it."""
+    state = d.state
+    for limit in ("cost", "tokens", "steps"):
+        gate = gate_of(state, limit)
+        if gate is not None and not _is_needed(state, limit):
+            d.emit(ev.GateWithdrawn(gate, "nothing waits for this limit any more"))
+
+
+def _is_needed(state: State, limit: str) -> bool:
+    if limit == "steps":
+        return any(state.steps[name].attempt == 0 for name in state.startable)
+    return any(op.blocked and op.status == "deferred" for op in _operations(state))
+
+
+def _operations(state: State) -> Iterator[Operation]:
+    for name in state.unfinished:
+        yield from state.steps[name].journal.values()
 
 
 def raise_limit(d: Decision, c: commands.RaiseLimit) -> None:
@@ -137,10 +173,10 @@ def attend_due(d: Decision) -> None:
     """What time brings to limits: the end of the active time, and the lifespan, which only summons attention."""
     state = d.state
     if state.active and not state.phase:
-        _out_of_time(d)
+        attend_time(d)
     if state.max_lifespan_s is None or state.lifespan_passed:
         return
-    if d.now_ms - state.started_at_ms >= state.max_lifespan_s * 1000:
+    if d.now_ms - state.started_at_ms >= ms(state.max_lifespan_s):
         d.emit(ev.LifespanPassed(state.max_lifespan_s))
         message = f"The run is older than {state.max_lifespan_s:g} s. It goes on; extend its lifespan, or cancel it."
         shown: dict[str, object] = {"limit": "lifespan", "reached": state.max_lifespan_s, "message": message}

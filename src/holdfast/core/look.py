@@ -11,13 +11,15 @@ from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
 from holdfast.core.policies import JOIN, LOST, MOST_LOST_ATTEMPTS
-from holdfast.core.readiness import next_step
+from holdfast.core.readiness import judge, next_step
 from holdfast.core.state import Step
 
 
 def look(d: Decision, c: commands.Look) -> None:
     """Answer with whatever is due, lost or startable; with nothing when there is nothing."""
     if d.state.ended:
+        # Money may outlive its run; an effect cannot.
+        calls.lose_calls(d, c.dead)
         return
     for name in list(d.state.active):
         step = d.state.steps[name]
@@ -33,7 +35,9 @@ def look(d: Decision, c: commands.Look) -> None:
     gates.attend_due(d)
     limits.attend_due(d)
     for name, due_at_ms in list(d.state.joins.items()):
-        if due_at_ms is not None and due_at_ms <= d.now_ms and name not in d.state.steps:
+        if due_at_ms is None or due_at_ms > d.now_ms or name in d.state.steps or d.state.phase:
+            continue
+        if judge(d.graph, d.state, name).standing == "waiting":  # not for its guard: then it has been met in time
             _time_join_out(d, name)
     for name in d.graph.order:
         d.touch(name)

@@ -6,6 +6,7 @@ Never here: a clock or a random number. Jitter is derived from ids, so that a re
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Final, Literal
 
 import msgspec
@@ -46,6 +47,9 @@ NEVER_RETRIED: Final = frozenset(
 MOST_LOST_ATTEMPTS: Final = 5
 """A step whose process died this often is taken for the cause of it."""
 
+LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
+"""What a provider may ask for at most; the longest quotas are a month's."""
+
 
 class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as data in the run's state: what went wrong, where, when, and whether trying again may help."""
@@ -79,8 +83,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         found = []
         if self.max_attempts < 1 or self.rate_limit_attempts < 1:
             found.append("needs at least one attempt")
-        if self.initial_s < 0 or self.max_s < self.initial_s:
-            found.append("needs 0 ≤ initial_s ≤ max_s")
+        if not 0 <= self.initial_s <= self.max_s < math.inf:
+            found.append("needs 0 ≤ initial_s ≤ max_s, both finite")
         if not 0 <= self.jitter <= 1:
             found.append("needs a jitter between 0 and 1")
         return found
@@ -90,7 +94,10 @@ DEFAULT_RETRY: Final = RetryPolicy(only_transient=True)
 
 
 def retries(policy: RetryPolicy, error: ErrorRecord, failures: int) -> bool:
-    """Whether another attempt follows after `failures` failed ones, the last with `error`."""
+    """Whether another attempt follows after `failures` failed ones, the last with `error`.
+
+    Rate limits are counted apart from all other failures: `failures` are those of the kind of `error`.
+    """
     if not error.retryable or error.error_class in NEVER_RETRIED:
         return False
     if policy.only_transient and error.error_class not in TRANSIENT:
@@ -112,5 +119,5 @@ def delay_ms(policy: RetryPolicy, error: ErrorRecord, failures: int, identity: s
     part = int.from_bytes(digest[:8], "big") / 2**64
     wait_s = base_s * (1 + policy.jitter * part)
     if error.retry_after_s is not None:
-        wait_s = max(wait_s, error.retry_after_s * (1 + policy.jitter * part * 0.1))
+        wait_s = max(wait_s, min(error.retry_after_s, LONGEST_RETRY_AFTER_S) * (1 + policy.jitter * part * 0.1))
     return int(wait_s * 1000) + 1

@@ -164,10 +164,12 @@ def _change(after: State, event: ev.Event) -> GateChange | EffectChange | None:
     """What `event` changes about a gate or an effect that was there before it."""
     at_ms = after.at_ms
     match event:
-        case ev.GateReminded():
-            return GateChange(event.gate, "open", at_ms, reminders=event.number)
-        case ev.GateEscalated():
-            return GateChange(event.gate, "escalated", at_ms)
+        case ev.GateReminded() | ev.GateEscalated():
+            gate = after.gates.get(event.gate)
+            if gate is None:
+                return None  # it was answered in the same commit
+            state = "open" if gate.escalated_at_ms is None else "escalated"
+            return GateChange(event.gate, state, at_ms, reminders=gate.reminders)
         case ev.GateDecided():
             return GateChange(event.gate, "decided", at_ms, decision=event.decision, by=event.by)
         case ev.GateWithdrawn():
@@ -178,7 +180,7 @@ def _change(after: State, event: ev.Event) -> GateChange | EffectChange | None:
             return EffectChange(event.call, "failed", at_ms, error=event.error.message, by=event.by)
         case ev.EffectReleased():
             return EffectChange(event.call, "released", at_ms)
-        case ev.EffectInDoubt():
+        case ev.EffectInDoubt() | ev.EffectUnanswered():
             return EffectChange(event.call, "in_doubt", at_ms, error=event.error.message)
         case ev.EffectReopened():
             return EffectChange(event.call, "repeated", at_ms, by=event.by)

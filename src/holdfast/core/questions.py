@@ -12,7 +12,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.ids import CallId, StepId, engine_gate_id
 from holdfast.core.payload import digest, inline
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import Gate, OpenCall
+from holdfast.core.state import Gate, OpenCall, State
 
 EFFECT_UNKNOWN: Final = "effect_unknown"
 EXHAUSTED: Final = "exhausted"
@@ -20,6 +20,10 @@ COMPENSATION_FAILED: Final = "compensation_failed"
 LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
                  "lifespan": "lifespan"}  # fmt: skip
 """The reason code of the gate that each limit opens."""
+
+_LIMIT_REASONS: Final = frozenset(LIMITS.values())
+STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]})
+"""The gates before whose answer no step starts. (One about money stops only who needs it.)"""
 
 _OUTCOMES: Final = {"answer": "it happened: --data is its response", "reject": "it did not", "retry": "call it again"}
 
@@ -40,31 +44,32 @@ def open_engine_gate(
     )
 
 
-def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecord) -> None:
+def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecord, *, repeatable: bool) -> None:
+    """`repeatable`: the step that meant the effect is still there to call it again."""
     shown = {
         "call": id_,
         "tool": call.name,
         "request": call.request.value() if call.request.blob is None else {"blob": call.request.blob},
         "key": call.key,
-        "intended_at_ms": call.at_ms,
+        "intended_at_ms": call.intended_at_ms,
         "what_is_known": error.message,
-        "answers": _OUTCOMES,
+        "answers": {how: what for how, what in _OUTCOMES.items() if how != "retry" or repeatable},
     }
-    open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=("answer", "reject", "retry"), subject=id_)
+    allowed = ("answer", "reject", "retry") if repeatable else ("answer", "reject")
+    open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=allowed, subject=id_)
 
 
-def ask_about_failure(d: Decision, step: StepId, error: ErrorRecord) -> None:
-    shown = {
-        "step": step,
-        "error_class": error.error_class,
-        "message": error.message,
-        "answers": {
-            "retry": "try again, with the same keys",
-            "answer": "--data is the step's output",
-            "reject": "fail",
-        },
+def ask_about_failure(d: Decision, step: StepId, error: ErrorRecord, *, answerable: bool) -> None:
+    """`answerable`: a person may give the step's output; one that decides is tried again, so that it decides itself."""
+    answers = {
+        "retry": "try again, with the same keys",
+        "answer": "--data is the step's output",
+        "reject": "fail",
     }
-    open_engine_gate(d, EXHAUSTED, shown, allowed=("retry", "answer", "reject"), subject=step)
+    if not answerable:
+        del answers["answer"]
+    shown = {"step": step, "error_class": error.error_class, "message": error.message, "answers": answers}
+    open_engine_gate(d, EXHAUSTED, shown, allowed=tuple(answers), subject=step)
 
 
 def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> None:
@@ -96,6 +101,10 @@ def withdraw_all_but_effects(d: Decision, reason: str) -> None:
             d.emit(ev.GateWithdrawn(id_, reason))
 
 
+def is_asked_about(state: State, subject: str) -> bool:
+    return any(gate.opened.subject == subject for gate in state.gates.values())
+
+
 def holds_the_end(gate: Gate) -> bool:
-    """Whether a run cannot end before this gate is answered."""
-    return gate.opened.reason != LIMITS["lifespan"]
+    """Whether a run cannot end before this gate is answered. Limits are about going on: an ending needs no answer."""
+    return gate.opened.reason not in _LIMIT_REASONS

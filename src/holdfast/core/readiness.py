@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.core.graph import GOING_ON, Edge, Graph, Node
 from holdfast.core.ids import NodeName, StepId, step_id
+from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step, verdict_key
 
 EdgeState = Literal["undecided", "taken", "not_taken"]
@@ -39,7 +40,7 @@ def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
     else:
         met = _join(graph, state, node)
     if met.standing == "ready" and node.guard is not None:
-        allowed = state.verdicts.get(verdict_key(next_step(state, name), None))
+        allowed = state.verdicts.get(verdict_key(next_step(state, name), None, node.guard))
         if allowed is None:
             return Judgement("guard")
         if not allowed:
@@ -50,12 +51,12 @@ def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
 def _join(graph: Graph, state: State, node: Node) -> Judgement:
     edges = graph.incoming[node.name]
     taken = undecided = required_open = required_lost = 0
-    required = [edge for edge in edges if not edge.optional] or edges
+    all_optional = all(edge.optional for edge in edges)
     for edge in edges:
         how = edge_state(graph, state, edge)
         taken += how == "taken"
         undecided += how == "undecided"
-        if edge in required:
+        if all_optional or not edge.optional:
             required_open += how == "undecided"
             required_lost += how == "not_taken"
     mode = node.join.mode
@@ -67,7 +68,8 @@ def _join(graph: Graph, state: State, node: Node) -> Judgement:
     if mode == "quorum":
         if taken >= node.join.count:
             return Judgement("ready")
-        return _unmet(taken + undecided < node.join.count, f"only {taken} of {node.join.count} branches can arrive")
+        most = taken + undecided
+        return _unmet(most < node.join.count, f"only {most} of the {node.join.count} branches it needs can arrive")
     if mode == "best_effort":
         return Judgement("ready") if undecided == 0 or timed_out else Judgement("waiting")
     if mode == "all_required":
@@ -93,6 +95,8 @@ def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
     if step.status in ("skipped", "cancelled"):
         return "not_taken"
     if step.status == "failed":
+        if step.parked:
+            return "undecided"
         if not step.absorbed:
             return "not_taken"
         if edge.on == "error":
@@ -103,8 +107,8 @@ def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
         return "undecided"
     if edge.on == "error" or not chosen(graph, edge, step.decisions):
         return "not_taken"
-    loops = graph.loops_from.get(edge.source)
-    if loops and any(loop_state(graph, state, loop) == "undecided" for loop in loops):
+    # As long as a loop may take the run back, nothing goes on from here.
+    if any(loop_state(graph, state, loop) != "not_taken" for loop in graph.loops_from.get(edge.source, ())):
         return "undecided"
     return _guarded(state, step, edge)
 
@@ -144,7 +148,7 @@ def chosen(graph: Graph, edge: Edge, decisions: tuple[str, ...] | None) -> bool:
 def _guarded(state: State, step: Step, edge: Edge) -> EdgeState:
     if edge.guard is None:
         return "taken"
-    allowed = state.verdicts.get(verdict_key(step.id, edge.target))
+    allowed = state.verdicts.get(verdict_key(step.id, edge.target, edge.guard))
     if allowed is None:
         return "undecided"
     return "taken" if allowed else "not_taken"
@@ -152,24 +156,63 @@ def _guarded(state: State, step: Step, edge: Edge) -> EdgeState:
 
 def absorbed(graph: Graph, state: State, name: NodeName) -> bool:
     """Whether the graph has an answer to the failure of `name`, so that the run goes on."""
-    if graph.errors_from.get(name) or graph.nodes[name].continue_on_error:
-        return True
-    after = graph.successors[name]
-    return bool(after) and all(_tolerates(graph, state, target) for target in after)
+    return bool(graph.errors_from.get(name) or graph.nodes[name].continue_on_error) or tolerated(graph, state, name)
 
 
-def _tolerates(graph: Graph, state: State, target: NodeName) -> bool:
-    """Whether the join at `target` can still be met without one more of its branches."""
-    join = graph.nodes[target].join
-    if join.mode not in TOLERANT:
+def tolerated(graph: Graph, state: State, name: NodeName) -> bool:
+    """Whether every way on from `name` ends in a join that can do without it: then it is only a branch that failed.
+
+    A branch may be a chain of nodes: those that can only follow from `name` are lost with it.
+    """
+    if not graph.successors[name]:
         return False
-    if join.mode == "best_effort" or target in state.steps:
+    lost = {name}
+    for node in graph.order:
+        edges = graph.incoming[node]
+        if not any(edge.source in lost for edge in edges) or _does_without(graph, state, node, lost):
+            continue
+        certain = graph.nodes[node].join.mode != "all" or all(edge.source in lost for edge in edges)
+        if node in state.steps or not certain or not graph.successors[node]:
+            return False
+        lost.add(node)
+    return True
+
+
+def _does_without(graph: Graph, state: State, node: NodeName, lost: set[NodeName]) -> bool:
+    """Whether the join at `node` has been met, or can be, without the branches that end in `lost`."""
+    join, edges = graph.nodes[node].join, graph.incoming[node]
+    if node in state.steps and (join.mode in TOLERANT or state.steps[node].status != "skipped"):
         return True
-    standings = [edge_state(graph, state, edge) for edge in graph.incoming[target]]
-    possible = (
-        sum(standing != "not_taken" for standing in standings) - 1
-    )  # the failing branch still counts as undecided
-    return possible >= (join.count if join.mode == "quorum" else 1)
+    if join.mode == "best_effort":
+        return True
+    if join.mode in TOLERANT:
+        open_ = [edge for edge in edges if edge.source not in lost and edge_state(graph, state, edge) != "not_taken"]
+        return len(open_) >= (join.count if join.mode == "quorum" else 1)
+    waits = [edge for edge in edges if not edge.optional]
+    return bool(waits) and all(edge.optional for edge in edges if edge.source in lost)
+
+
+def unhandled_failure(graph: Graph, state: State, name: NodeName) -> ErrorRecord | None:
+    """The error for which `name`, a tolerant join that was skipped, was not met; None if none of its branches failed."""
+    sources = {edge.source for edge in graph.incoming[name]} | graph.losers(name)
+    for source in graph.order:
+        step = state.steps.get(source)
+        if source not in sources or step is None or step.status != "failed" or step.error is None or step.parked:
+            continue
+        if not graph.errors_from[source] and not graph.nodes[source].continue_on_error:
+            return step.error
+    return None
+
+
+def denied_failure(graph: Graph, state: State, name: NodeName) -> ErrorRecord | None:
+    """The error of `name` where guards have denied every edge that was to take it up."""
+    step = state.steps.get(name)
+    if step is None or step.status != "failed" or step.parked or not graph.errors_from.get(name):
+        return None
+    if graph.nodes[name].continue_on_error:
+        return None
+    ways = [edge_state(graph, state, edge) for edge in graph.outgoing[name] if edge.on == "error"]
+    return step.error if all(way == "not_taken" for way in ways) else None
 
 
 def guards_after(graph: Graph, state: State, name: NodeName) -> Iterator[tuple[Edge, Step]]:
@@ -178,7 +221,7 @@ def guards_after(graph: Graph, state: State, name: NodeName) -> Iterator[tuple[E
     if step is None:
         return
     for edge in (*graph.outgoing[name], *graph.loops_from.get(name, ())):
-        if edge.guard is None or verdict_key(step.id, edge.target) in state.verdicts:
+        if edge.guard is None or verdict_key(step.id, edge.target, edge.guard) in state.verdicts:
             continue
         how = loop_state if edge.max_visits is not None else edge_state
         if step.status in ("completed", "failed") and how(graph, state, edge) == "undecided":

@@ -23,12 +23,16 @@ from holdfast.core.ids import (
     SessionId,
     StepId,
     node_of,
+    step_id,
     visit_of,
 )
 from holdfast.core.money import Budget
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import RATE_LIMIT, ErrorRecord
 from holdfast.errors import CorruptHistory
+
+REPEATABLE: Final = frozenset({"read", "idempotent"})
+"""The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
 FOLD_VERSION: Final = 1
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
@@ -39,6 +43,9 @@ OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
 """`open`: its outcome will be brought. `deferred`: it waits for money or another's effect. `in_doubt`: a person is asked.
 `unverified`: the tool's own lookup is to be asked. `reopened`: it is to be sent (again)."""
+
+
+Room = Literal["now", "later", "never"]
 
 
 class Operation(msgspec.Struct, omit_defaults=True):
@@ -54,6 +61,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     due_at_ms: int | None = None
     since_ms: int = 0
     needed_nanousd: int = 0
+    needed_tokens: int = 0
+    blocked: bool = False
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
@@ -68,6 +77,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     session: SessionId | None = None
     since_ms: int = 0
     failures: int = 0
+    rate_limited: int = 0
     losses: int = 0
     woken: bool = False
     retry_at_ms: int | None = None
@@ -75,13 +85,19 @@ class Step(msgspec.Struct, omit_defaults=True):
     decisions: tuple[str, ...] | None = None
     error: ErrorRecord | None = None
     absorbed: bool = False
+    parked: bool = False
     failed_path: Path | None = None
     reason: str | None = None
+    ended_seq: int = 0
     journal: dict[Path, Operation] = {}
 
 
 class OpenCall(msgspec.Struct, omit_defaults=True):
-    """A call that left, or may have left, and has no outcome yet. `doubted`: nobody here will bring one."""
+    """A call that left, or may have left, and has no outcome yet.
+
+    `doubted`: nobody here will bring one. `reopened`: it is to be called again under its key, and its outcome is
+    accepted until then. `at_ms` is the last moment at which it may have left: of the intent, or of the doubt.
+    """
 
     kind: Literal["model", "effect"]
     step: StepId
@@ -90,8 +106,11 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     name: str
     at_ms: int
     session: SessionId | None = None
+    intended_at_ms: int = 0
     doubted: bool = False
+    reopened: bool = False
     hold_nanousd: int = 0
+    tokens: int = 0
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -101,6 +120,11 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     compensates: CallId | None = None
     request: Payload = NULL
     error: ErrorRecord | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether an effect of unknown outcome may be called again under its key without anybody being asked."""
+        return self.doubted and (self.reopened or self.policy in REPEATABLE)
 
 
 class NamedEffect(msgspec.Struct, omit_defaults=True):
@@ -178,6 +202,8 @@ class State(msgspec.Struct, omit_defaults=True):
     max_lifespan_s: float | None = None
     steps_started: int = 0
     tokens_used: int = 0
+    tokens_held: int = 0
+    tokens_in_doubt: int = 0
     active_ms: int = 0
     active_since_ms: int | None = None
     lifespan_passed: bool = False
@@ -218,13 +244,22 @@ class State(msgspec.Struct, omit_defaults=True):
         current = self.steps.get(node_of(step))
         return current if current is not None and current.id == step else None
 
+    def room(self, hold_nanousd: int, tokens: int) -> Room:
+        """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
+        spare = None if self.max_tokens is None else self.max_tokens - self.tokens_used - self.tokens_in_doubt
+        if self.budget.fits(hold_nanousd) and (spare is None or tokens <= spare - self.tokens_held):
+            return "now"
+        if self.budget.could_fit_later(hold_nanousd) and (spare is None or tokens <= spare):
+            return "later"
+        return "never"
+
 
 MOST_ERRORS_KEPT: Final = 100
 """The state carries the latest errors; all of them are in the history."""
 
 
-def verdict_key(step: StepId, target: NodeName | None) -> str:
-    return f"{step}>{target}" if target is not None else f">{step}"
+def verdict_key(step: StepId, target: NodeName | None, guard: str) -> str:
+    return f"{step}>{target}:{guard}" if target is not None else f">{step}:{guard}"
 
 
 def evolve(state: State, event: ev.Event, at_ms: int) -> State:
@@ -237,7 +272,7 @@ def evolve(state: State, event: ev.Event, at_ms: int) -> State:
     state.at_ms = at_ms
     try:
         fold(state, event, at_ms)
-    except (KeyError, AttributeError) as problem:
+    except (LookupError, AttributeError, ValueError, StopIteration) as problem:
         raise CorruptHistory(
             f"run {state.run}: event {state.seq} ({type(event).__name__}) does not follow from the events before it"
             f" ({problem!r})"
@@ -268,14 +303,18 @@ def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
 
 def _run_resumed(s: State, e: ev.RunResumed, at_ms: int) -> None:
     s.paused = False
+    for name in s.active:
+        s.steps[name].woken = True  # it may be leaving because the pause refused it something
 
 
 def _run_failing(s: State, e: ev.RunFailing, at_ms: int) -> None:
     s.phase, s.error = "failing", e.error
+    s.asked.clear()
 
 
 def _run_cancelling(s: State, e: ev.RunCancelling, at_ms: int) -> None:
     s.phase, s.reason = "cancelling", e.reason
+    s.asked.clear()
 
 
 def _run_completed(s: State, e: ev.RunCompleted, at_ms: int) -> None:
@@ -300,6 +339,7 @@ def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int)
 
 def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
     s.version, s.graph_hash = e.version, e.graph_hash
+    s.asked.clear()  # guards of the old graph; those of the new one are asked anew
 
 
 def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:
@@ -312,10 +352,12 @@ def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:
             s.max_tokens = e.value
         case "active":
             s.max_active_s = e.value
+            for name in s.unfinished:
+                _wake(s, s.steps[name])  # those that left, or are leaving, because they were refused something
         case _:
             s.max_lifespan_s = e.value
             s.lifespan_passed = False
-    _wake_deferred(s)
+    _wake_deferred(s, all_calls=True)
 
 
 def _lifespan_passed(s: State, e: ev.LifespanPassed, at_ms: int) -> None:
@@ -340,7 +382,7 @@ def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int) -> Step:
 
 def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -> None:
     """Give a step its status, with everything that is looked up by it."""
-    step.status, step.since_ms = status, at_ms
+    step.status, step.since_ms, step.parked = status, at_ms, False
     if status in OPEN_STEPS:
         s.unfinished[name] = None
     else:
@@ -386,7 +428,7 @@ def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
 def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
-    go_on = step.woken or s.paused
+    go_on = step.woken or s.paused or e.yields
     _move(s, node_of(e.step), step, "suspended", at_ms)
     if go_on:
         _wake(s, step)
@@ -395,7 +437,7 @@ def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
 def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    step.output, step.decisions = e.output, e.decisions
+    step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
     step.journal = {}
     _forget_deferred(s, e.step)
     _move(s, name, step, "completed", at_ms)
@@ -404,7 +446,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
 def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    step.failures += 1
+    _count(step, e.error)
     step.error, step.retry_at_ms = e.error, e.retry_at_ms
     _remember(s, e.error)
     _reopen(step, e.reopens)
@@ -422,17 +464,27 @@ def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
 def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    step.failures += 1
+    _count(step, e.error)
     step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
+    step.failed_path = e.path
     _remember(s, e.error)
     _forget_deferred(s, e.step)
     _move(s, name, step, "failed", at_ms)
+    step.parked = e.parked
+
+
+def _count(step: Step, error: ErrorRecord) -> None:
+    """Rate limits have a bound of their own."""
+    if error.error_class == RATE_LIMIT:
+        step.rate_limited += 1
+    else:
+        step.failures += 1
 
 
 def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    step.failures = step.losses = 0
+    step.failures = step.rate_limited = step.losses = 0
     step.retry_at_ms = None
     _reopen(step, e.reopens)
     _move(s, name, step, "suspended", at_ms)
@@ -457,20 +509,28 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
         _forget_deferred(s, id_)
         _move(s, name, step, "cancelled", at_ms)
         del s.steps[name]
-        for other in [key for key in s.verdicts if key.startswith(f"{id_}>") or key == f">{id_}"]:
-            del s.verdicts[other]
-        for other in [key for key in s.asked if key.startswith(f"{id_}>") or key == f">{id_}"]:
-            del s.asked[other]
+        _unjudge(s, id_)
+    for name in e.rearmed:
+        s.joins.pop(name, None)
+        s.summoned.pop(name, None)
+        _unjudge(s, step_id(name, s.visits.get(name, 0) + 1))
     s.summoned[e.target] = None
 
 
+def _unjudge(s: State, id_: StepId) -> None:
+    """Forget what guards said, or were asked, about a step that no longer counts."""
+    for known in (s.verdicts, s.asked):
+        for key in [key for key in known if key.startswith((f"{id_}>", f">{id_}:"))]:
+            del known[key]
+
+
 def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
-    s.asked[verdict_key(e.step, e.target)] = Question(e.step, e.target, e.guard)
+    s.asked[verdict_key(e.step, e.target, e.guard)] = Question(e.step, e.target, e.guard)
 
 
 def _guard_judged(s: State, e: ev.GuardJudged, at_ms: int) -> None:
-    s.asked.pop(verdict_key(e.step, e.target), None)
-    s.verdicts[verdict_key(e.step, e.target)] = e.allowed
+    s.asked.pop(verdict_key(e.step, e.target, e.guard), None)
+    s.verdicts[verdict_key(e.step, e.target, e.guard)] = e.allowed
 
 
 def _join_opened(s: State, e: ev.JoinOpened, at_ms: int) -> None:
@@ -488,10 +548,13 @@ def _remember(s: State, error: ErrorRecord) -> None:
 
 
 def _reopen(step: Step, path: Path | None) -> None:
-    """Forget the failure at `path`, so that the next attempt tries that operation again; its tries go on counting."""
+    """Forget the failure at `path`, so that the next attempt tries that operation again; its tries go on counting.
+
+    Where the outcome came after all, there is nothing to try.
+    """
     op = step.journal.get(path) if path is not None else None
     if op is not None and op.status == "failed":
-        op.status, op.error, op.outcome = "reopened", None, None
+        op.status, op.error = "done" if op.outcome is not None else "reopened", None
 
 
 # --- Operations -------------------------------------------------------------------------------------------------------
@@ -507,26 +570,43 @@ def _operation(s: State, step: StepId, path: Path, kind: str, name: str, args_ha
 
 
 def _close(
-    s: State, id_: StepId, path: Path, *, outcome: Payload | None = None, error: ErrorRecord | None = None
+    s: State,
+    id_: StepId,
+    path: Path,
+    *,
+    outcome: Payload | None = None,
+    error: ErrorRecord | None = None,
+    sender: OpenCall | None = None,
 ) -> None:
-    """Give an operation its outcome, if its step is still there to care, and let the step go on."""
+    """Give an operation its outcome, if its step is still there to care, and let the step go on.
+
+    `sender` is the call that brought it, None if nobody called anything.
+    """
     step = s.step(id_)
     op = step.journal.get(path) if step is not None else None
     if step is None or op is None or op.status in ("done", "failed"):
+        if op is not None and op.status == "failed" and outcome is not None:
+            op.outcome = outcome  # too late for who saw it fail; a retry finds it
         return
     op.status = "failed" if error is not None else "done"
     op.outcome, op.error, op.due_at_ms = outcome, error, None
-    _wake(s, step)
+    if sender is None or not _awaited(step, sender):
+        _wake(s, step)
+
+
+def _awaited(step: Step, call: OpenCall) -> bool:
+    """Whether the attempt that made the call is still running: it hears of the outcome first, being who brings it."""
+    return step.status == "active" and step.attempt == call.attempt and not call.doubted
 
 
 def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, error: ErrorRecord | None = None) -> None:
     """Give the operation that `call` was the latest sending of another status."""
     step = s.step(call.step)
     op = step.journal.get(call.path) if step is not None else None
-    if step is None or op is None or op.call != id_:
+    if step is None or op is None or op.call != id_ or op.status == "done":
         return
     op.status, op.error = status, error
-    if status in ("reopened", "failed", "unverified"):
+    if status in ("reopened", "unverified") or (status == "failed" and not _awaited(step, call)):
         _wake(s, step)
 
 
@@ -542,9 +622,11 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     op.call = e.call
     s.deferred.pop(f"{e.step}:{e.path}", None)
     s.budget.held_nanousd += e.hold_nanousd
+    s.tokens_held += e.tokens
     s.calls[e.call] = OpenCall(
-        "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), hold_nanousd=e.hold_nanousd
-    )
+        "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
+        tokens=e.tokens,
+    )  # fmt: skip
 
 
 def _session_of(s: State, step: StepId) -> SessionId | None:
@@ -553,15 +635,18 @@ def _session_of(s: State, step: StepId) -> SessionId | None:
 
 def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
-    op.status, op.needed_nanousd = "deferred", e.needed_nanousd
+    op.status, op.needed_nanousd, op.needed_tokens = "deferred", e.needed_nanousd, e.needed_tokens
+    op.blocked = e.blocked
     s.deferred[f"{e.step}:{e.path}"] = None
 
 
 def _free(s: State, call: OpenCall) -> None:
     if call.doubted:
         s.budget.in_doubt_nanousd -= call.hold_nanousd
+        s.tokens_in_doubt -= call.tokens
     else:
         s.budget.held_nanousd -= call.hold_nanousd
+        s.tokens_held -= call.tokens
 
 
 def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
@@ -572,7 +657,7 @@ def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
     step = s.step(call.step)
     op = step.journal.get(call.path) if step is not None else None
     if op is not None and op.call == e.call:
-        _close(s, call.step, call.path, outcome=e.output)
+        _close(s, call.step, call.path, outcome=e.output, sender=call)
     _wake_deferred(s)
 
 
@@ -587,17 +672,25 @@ def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
     s.budget.held_nanousd -= call.hold_nanousd
     s.budget.in_doubt_nanousd += call.hold_nanousd
-    call.doubted, call.error = True, e.error
+    s.tokens_held -= call.tokens
+    s.tokens_in_doubt += call.tokens
     if e.output is not None:
-        _close(s, call.step, call.path, outcome=e.output)
+        _close(s, call.step, call.path, outcome=e.output, sender=call)
     else:
         _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
+    _doubt(call, e.error, at_ms)
     _wake_deferred(s)  # whoever waited for this hold must be told that it will not come back
 
 
+def _doubt(call: OpenCall, error: ErrorRecord | None, at_ms: int) -> None:
+    call.doubted, call.error, call.at_ms = True, error, at_ms
+
+
 def _model_call_reconciled(s: State, e: ev.ModelCallReconciled, at_ms: int) -> None:
-    _free(s, s.calls.pop(e.call))
+    call = s.calls.pop(e.call)
+    _free(s, call)
     s.budget.settled_nanousd += e.cost_nanousd
+    s.tokens_used += call.tokens  # nobody knows how many it was; never fewer than it was
     _wake_deferred(s)
 
 
@@ -605,9 +698,12 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
     op.tries += 1
     op.call, op.key = e.call, e.key
+    for other in [id_ for id_, call in s.calls.items() if call.key == e.key]:
+        del s.calls[other]  # this is its repeat: whatever it still brings is an orphan
+        s.abandoned[other] = None
     s.calls[e.call] = OpenCall(
-        "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), key=e.key, named=e.named, policy=e.policy,
-        args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
+        "effect", e.step, e.attempt, e.path, e.tool, at_ms, _session_of(s, e.step), at_ms, key=e.key, named=e.named,
+        policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
         compensates=e.compensates, request=e.request,
     )  # fmt: skip
     if e.named:
@@ -628,44 +724,58 @@ def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
 def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     if call.named and call.key is not None:
-        s.named[call.key].response = e.response
+        s.named[call.key] = NamedEffect(call.args_hash, e.call, e.response)
     if call.compensation is not None:
         s.compensable.append(Compensable(e.call, call.name, call.compensation, call.request, e.response))
-    if call.compensates is not None:
-        s.compensable = [done for done in s.compensable if done.call != call.compensates]
-    _close(s, call.step, call.path, outcome=e.response)
+    step = s.step(call.step)
+    op = step.journal.get(call.path) if step is not None else None
+    if op is not None and op.call == e.call:
+        _close(s, call.step, call.path, outcome=e.response, sender=call)
     _wake_deferred(s)
 
 
 def _effect_failed(s: State, e: ev.EffectFailed, at_ms: int) -> None:
     call = s.calls.pop(e.call)
-    if call.named and call.key is not None:
-        del s.named[call.key]
+    _unname(s, e.call, call)
     _set_open(s, call, e.call, "failed", e.error)
     _wake_deferred(s)
 
 
 def _effect_released(s: State, e: ev.EffectReleased, at_ms: int) -> None:
     call = s.calls.pop(e.call)
-    if call.named and call.key is not None:
-        del s.named[call.key]
+    _unname(s, e.call, call)
     _set_open(s, call, e.call, "reopened")
     _wake_deferred(s)
 
 
 def _effect_in_doubt(s: State, e: ev.EffectInDoubt, at_ms: int) -> None:
     call = s.calls[e.call]
-    call.doubted, call.error = True, e.error
+    _doubt(call, e.error, at_ms)
     _set_open(s, call, e.call, "unverified" if call.policy == "verify" else "in_doubt", e.error)
 
 
+def _effect_unanswered(s: State, e: ev.EffectUnanswered, at_ms: int) -> None:
+    call = s.calls[e.call]
+    _set_open(s, call, e.call, "failed", e.error)
+    _doubt(call, e.error, at_ms)
+    _unname(s, e.call, call)
+    _wake_deferred(s)
+
+
 def _effect_reopened(s: State, e: ev.EffectReopened, at_ms: int) -> None:
-    call = s.calls.pop(e.call)
-    s.abandoned[e.call] = None
-    if call.named and call.key is not None:
-        del s.named[call.key]
+    call = s.calls[e.call]
+    if not call.doubted:
+        _doubt(call, None, at_ms)
+    call.reopened = True
+    _unname(s, e.call, call)
     _set_open(s, call, e.call, "reopened")
     _wake_deferred(s)
+
+
+def _unname(s: State, id_: CallId, call: OpenCall) -> None:
+    """Free the name of an effect that did not happen, or that may be called again: whoever means it may call it."""
+    if call.named and call.key is not None and (known := s.named.get(call.key)) is not None and known.call == id_:
+        del s.named[call.key]
 
 
 def _outcome_orphaned(s: State, e: ev.OutcomeOrphaned, at_ms: int) -> None:
@@ -706,10 +816,11 @@ def _signal_timed_out(s: State, e: ev.SignalTimedOut, at_ms: int) -> None:
     _close(s, e.step, e.path, error=e.error)
 
 
-def _wake_deferred(s: State) -> None:
+def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
     """Let those go on that wait for money or for another's effect: what they wait for may have come.
 
-    They ask again, in the order in which they began to wait, and wait again if it has not.
+    They ask again, in the order in which they began to wait, and wait again if it has not. One for which a person is
+    asked waits until there is room, or until a limit is raised (`all_calls`).
     """
     for place in list(s.deferred):
         step_, _, path = place.rpartition(":")
@@ -718,13 +829,14 @@ def _wake_deferred(s: State) -> None:
             del s.deferred[place]
             continue
         if op.kind == "model":
-            may = s.budget.fits(op.needed_nanousd) or not s.budget.could_fit_later(op.needed_nanousd)
+            room = s.room(op.needed_nanousd, op.needed_tokens)
+            may = all_calls or room == "now" or (room == "never" and not op.blocked)
         else:
             known = s.named.get(op.key) if op.key is not None else None
             may = known is None or known.response is not None
         if may:
             del s.deferred[place]
-            op.status = "reopened"
+            op.status, op.blocked = "reopened", False
             _wake(s, step)
 
 
@@ -763,6 +875,7 @@ def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
 
 def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
     s.gates.pop(e.gate, None)
+    _wake_deferred(s)  # whom a limit's gate had stopped though there was room
 
 
 _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
@@ -806,6 +919,7 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.EffectFailed: _effect_failed,
     ev.EffectReleased: _effect_released,
     ev.EffectInDoubt: _effect_in_doubt,
+    ev.EffectUnanswered: _effect_unanswered,
     ev.EffectReopened: _effect_reopened,
     ev.OutcomeOrphaned: _outcome_orphaned,
     ev.ToolCallDenied: _tool_call_denied,

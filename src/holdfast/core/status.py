@@ -28,7 +28,8 @@ _PICKUP_MS: Final = 1000
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a run waits for. `kind`: gate, signal, timer, retry, money or effect; `reason` is a stable code."""
+    """One thing that a run waits for. `kind`: gate, signal, timer, retry, money, effect or model; `reason` is a stable
+    code."""
 
     kind: str
     reason: str
@@ -45,9 +46,8 @@ def status(state: State) -> Status:
         return state.ended
     if state.paused:
         return "paused"
-    stopped = any(gate.opened.reason in LIMITS.values() and gate.opened.reason != LIMITS["lifespan"]
-                  for gate in state.gates.values())  # fmt: skip
-    if state.active or (state.startable and not stopped) or (not state.unfinished and not state.gates):
+    may_start = (state.startable or state.asked) and not limits.is_stopped(state)
+    if state.active or may_start or (not state.unfinished and not state.gates):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
@@ -75,12 +75,17 @@ def waiting_for(state: State) -> list[Wait]:
             elif op.status == "open" and op.kind == "signal":
                 found.append(Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms))
             elif op.status == "deferred" and op.kind == "model":
-                found.append(Wait("money", "holds_in_flight", place, op.since_ms, step.id, None, op.name))
+                room = state.room(op.needed_nanousd, op.needed_tokens)
+                reason = "over_limit" if room == "never" else "holds_in_flight"
+                found.append(Wait("money", reason, place, op.since_ms, step.id, None, op.name))
             elif op.status == "deferred":
                 found.append(Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name))
+            elif op.status == "unverified":
+                found.append(Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name))
     for id_, call in state.calls.items():
-        if call.kind == "effect" and state.step(call.step) is None:
-            found.append(Wait("effect", "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
+        step_ = state.step(call.step)
+        if not call.doubted and (step_ is None or step_.status != "active"):
+            found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
     return found
 
 
@@ -93,7 +98,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     if state.ended:
         return None
     due: list[int] = []
-    if state.startable and not state.paused:
+    if state.startable and not state.paused and not limits.is_stopped(state):
         due.append(state.at_ms + (_PICKUP_MS if executing else 0))
     if state.asked and not state.phase:
         due.append(state.at_ms + (_PICKUP_MS if executing else 0))
@@ -106,11 +111,13 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         if gate.escalated_at_ms is None and gate.opened.due_at_ms is not None:
             due.append(gate.opened.due_at_ms)
         due.extend(at for at in (gates.remind_at_ms(gate), gates.stale_at_ms(gate)) if at is not None)
-    due.extend(at for name, at in state.joins.items() if at is not None and name not in state.steps)
-    if state.max_active_s is not None and state.active and not state.phase:
-        due.append(state.at_ms + max(0, int(state.max_active_s * 1000) - limits.active_ms(state, state.at_ms)))
+    if not state.phase:
+        due.extend(at for name, at in state.joins.items() if at is not None and name not in state.steps)
+    timed = state.max_active_s is not None and state.active and not state.phase
+    if timed and limits.gate_of(state, "active") is None:
+        due.append(state.at_ms + max(0, limits.ms(state.max_active_s or 0) - limits.active_ms(state, state.at_ms)))
     if state.max_lifespan_s is not None and not state.lifespan_passed:
-        due.append(state.started_at_ms + int(state.max_lifespan_s * 1000))
+        due.append(state.started_at_ms + limits.ms(state.max_lifespan_s))
     return min(due, default=None)
 
 

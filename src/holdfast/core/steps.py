@@ -17,13 +17,26 @@ from holdfast.core.policies import (
     CHECK_FAILED,
     DEFAULT_RETRY,
     LOOP_EXHAUSTED,
+    RATE_LIMIT,
     REJECTED,
     ROUTING,
     ErrorRecord,
     delay_ms,
     retries,
 )
-from holdfast.core.readiness import absorbed, chosen, edge_state, guards_after, judge, loop_state, may_loop, next_step
+from holdfast.core.readiness import (
+    absorbed,
+    chosen,
+    denied_failure,
+    edge_state,
+    guards_after,
+    judge,
+    loop_state,
+    may_loop,
+    next_step,
+    tolerated,
+    unhandled_failure,
+)
 from holdfast.core.state import Step, verdict_key
 from holdfast.errors import Conflict
 
@@ -68,6 +81,7 @@ def finish_step(d: Decision, step: Step, output: Payload, decisions: tuple[str, 
     if wrong is not None:
         fail_step(d, step, wrong)
         return
+    questions.withdraw_of_step(d, step.id, "the step has completed")
     d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions))
     d.touch(node_of(step.id))
 
@@ -111,7 +125,7 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
     name = node_of(c.step)
     node = d.graph.nodes.get(name)
     policy = node.retry if node is not None else DEFAULT_RETRY
-    failures = step.failures + 1
+    failures = (step.rate_limited if c.error.error_class == RATE_LIMIT else step.failures) + 1
     if retries(policy, c.error, failures):
         wait_ms = delay_ms(policy, c.error, failures, f"{d.state.run}/{c.step}")
         d.emit(ev.AttemptFailed(c.step, c.attempt, c.error, d.now_ms + wait_ms, c.path))
@@ -122,17 +136,18 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
 def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = None) -> None:
     """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure."""
     name = node_of(step.id)
-    step.failed_path = path
     if name == COMPENSATE:
-        d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=True))
+        d.emit(ev.StepFailed(step.id, step.attempt, error, parked=True, path=path))
         questions.ask_about_compensation(d, step.id, error)
         return
     taken_up = absorbed(d.graph, d.state, name)
     parks = not taken_up and d.graph.definition.on_exhausted == "dead_letter" and error.error_class != REJECTED
-    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up or parks))
+    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path))
     if parks:
-        questions.ask_about_failure(d, step.id, error)
-    elif taken_up:
+        questions.ask_about_failure(d, step.id, error, answerable=not d.graph.nodes[name].decides)
+        return
+    questions.withdraw_of_step(d, step.id, "the step has failed")
+    if taken_up:
         d.touch(name)
     else:
         endings.begin_failing(d, error)
@@ -141,19 +156,15 @@ def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = N
 def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    d.emit(ev.StepSuspended(c.step, step.attempt))
+    d.emit(ev.StepSuspended(c.step, step.attempt, c.yields))
 
 
 def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
     for verdict in c.verdicts:
-        key = verdict_key(verdict.step, verdict.target)
-        source = d.state.step(verdict.step)
-        stale = (
-            source is None if verdict.target is not None else next_step(d.state, node_of(verdict.step)) != verdict.step
-        )
-        if stale or key in d.state.verdicts:
-            continue
-        d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, verdict.allowed, verdict.reason))
+        if verdict_key(verdict.step, verdict.target, verdict.guard) not in d.state.asked:
+            continue  # somebody else judged, or a loop has made the question pointless
+        allowed = verdict.allowed and verdict.error is None
+        d.emit(ev.GuardJudged(verdict.step, verdict.target, verdict.guard, allowed, verdict.reason))
         d.touch(node_of(verdict.step))
         if verdict.error is not None and not d.state.phase:
             endings.begin_failing(d, verdict.error)
@@ -173,6 +184,10 @@ def follow(d: Decision) -> None:
 
 def _advance(d: Decision, name: NodeName) -> None:
     """See what the latest about the node `name` means for it and for those after it."""
+    denied = denied_failure(d.graph, d.state, name)
+    if denied is not None:
+        endings.begin_failing(d, denied)
+        return
     for loop in d.graph.loops_from.get(name, ()):
         if loop_state(d.graph, d.state, loop) == "taken":
             _take(d, loop)
@@ -200,7 +215,7 @@ def _advance(d: Decision, name: NodeName) -> None:
 
 
 def _ask(d: Decision, step: StepId, target: NodeName | None, guard: str | None) -> None:
-    if guard is not None and verdict_key(step, target) not in d.state.asked:
+    if guard is not None and verdict_key(step, target, guard) not in d.state.asked:
         d.emit(ev.GuardAsked(step, target, guard))
 
 
@@ -208,12 +223,9 @@ def _explain_unmet(d: Decision, node: NodeName) -> None:
     """A tolerant join that cannot be met because branches failed is a failure, not a way the run chose not to take."""
     if d.graph.nodes[node].join.mode not in ("any", "quorum"):
         return
-    for edge in d.graph.incoming[node]:
-        source = d.state.steps.get(edge.source)
-        if source is not None and source.status == "failed" and source.error is not None:
-            if not d.graph.errors_from[edge.source] and not d.graph.nodes[edge.source].continue_on_error:
-                endings.begin_failing(d, source.error)
-            return
+    error = unhandled_failure(d.graph, d.state, node)
+    if error is not None and not tolerated(d.graph, d.state, node):
+        endings.begin_failing(d, error)
 
 
 def _open_join(d: Decision, node: NodeName) -> None:
@@ -226,27 +238,36 @@ def _open_join(d: Decision, node: NodeName) -> None:
 
 def _call_losers_off(d: Decision, join: NodeName) -> None:
     """A join met early has no use for the branches that only lead to it."""
-    if d.graph.nodes[join].join.mode not in ("any", "quorum", "best_effort"):
+    mode = d.graph.nodes[join].join.mode
+    if mode not in ("any", "quorum", "best_effort") and not any(edge.optional for edge in d.graph.incoming[join]):
         return
-    for name in d.graph.order:
-        if name not in d.graph.losers(join):
+    losers = d.graph.losers(join)
+    for name in d.graph.order if losers else ():
+        if name not in losers:
             continue
+        d.ready.pop(name, None)
         step = d.state.steps.get(name)
         if step is None:
             d.emit(ev.StepSkipped(next_step(d.state, name), f"{join!r} was met without it"))
-        elif name in d.state.unfinished:
+        elif name in d.state.unfinished or step.parked:
             endings.call_off(d, step, f"{join!r} was met without it")
 
 
 def _take(d: Decision, loop: Edge) -> None:
-    body = d.graph.loop_body[loop.target]
+    state, body = d.state, d.graph.loop_body[loop.target]
     superseded: list[StepId] = []
+    rearmed: list[NodeName] = []
     for name in d.graph.order:
-        if name in body and (step := d.state.steps.get(name)) is not None:
-            if name in d.state.unfinished:
-                questions.withdraw_of_step(d, step.id, f"superseded by the loop back to {loop.target!r}")
+        if name not in body:
+            continue
+        d.ready.pop(name, None)
+        step = state.steps.get(name)
+        if step is not None:
+            questions.withdraw_of_step(d, step.id, f"superseded by the loop back to {loop.target!r}")
             superseded.append(step.id)
-    d.emit(ev.LoopTaken(d.state.steps[loop.source].id, loop.target, tuple(superseded)))
+        elif name in state.joins or name in state.summoned or d.graph.nodes[name].guard is not None:
+            rearmed.append(name)
+    d.emit(ev.LoopTaken(state.steps[loop.source].id, loop.target, tuple(superseded), tuple(rearmed)))
     d.touch(loop.target)
 
 
@@ -255,9 +276,11 @@ def _start(d: Decision) -> None:
     state = d.state
     for name in [*state.startable, *d.ready]:
         step = state.steps.get(name)
-        if state.ended or (state.phase and name != COMPENSATE):
+        if state.phase and name != COMPENSATE:
             continue
         may = not state.paused and limits.allow_start(d, new=step is None or step.attempt == 0)
+        if state.phase and name != COMPENSATE:
+            continue  # the limit that it has just run into makes the run fail
         id_ = step.id if step is not None else next_step(state, name)
         if may and d.slots > 0 and d.session is not None:
             d.slots -= 1

@@ -11,7 +11,7 @@ from holdfast.core import commands
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
-from holdfast.core.ids import node_of
+from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.policies import TIMEOUT
 from holdfast.errors import InvalidInput
 
@@ -50,16 +50,17 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
 def _deliver(d: Decision) -> None:
     """Bring kept signals to the steps that wait for them: first come, first served, on both sides."""
     state = d.state
+    waiting: dict[str, list[tuple[int, StepId, Path]]] = {}
+    for name in state.unfinished:
+        step = state.steps[name]
+        for path, op in step.journal.items():
+            if op.kind == "signal" and op.status == "open":
+                waiting.setdefault(op.name, []).append((op.since_ms, step.id, path))
+    for places in waiting.values():
+        places.sort(reverse=True)
     for signal in list(state.signals):
-        waiting = [
-            (op.since_ms, step.id, path)
-            for name in state.unfinished
-            if (step := state.steps[name])
-            for path, op in step.journal.items()
-            if op.kind == "signal" and op.name == signal.name and op.status == "open"
-        ]
-        if waiting:
-            _, step_id, path = min(waiting)
+        if waiting.get(signal.name):
+            _, step_id, path = waiting[signal.name].pop()
             d.emit(ev.SignalDelivered(step_id, path, signal.number))
 
 

@@ -1,0 +1,411 @@
+"""A run played by hand: commands in, events out, and after each of them everything that must always hold.
+
+`Game` keeps the history as bytes. After every command, refused ones included, it asserts that the history folded anew is
+the state in memory, that the books balance, and that the rows follow from the state. Never here: a rule of the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core import commands as cmd
+from holdfast.core import events as ev
+from holdfast.core import policies
+from holdfast.core.decide import decide
+from holdfast.core.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
+from holdfast.core.payload import NULL, Payload, digest, inline
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.projection import Changes, project
+from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
+from holdfast.core.status import Wait, due_at_ms, status, waiting_for
+from holdfast.errors import HoldfastError, InvalidWorkflow
+
+START_MS = 1_700_000_000_000
+RUN = RunId("0190-run")
+WORKER = SessionId("worker")
+HERE = SessionId("the game's own session")
+OTHER = SessionId("other")
+
+_encode = msgspec.json.Encoder().encode
+_decode_state = msgspec.json.Decoder(State).decode
+
+
+def same(one: State, other: State) -> bool:
+    """Whether two states are equal, the order of what they hold included."""
+    return one == other and orders(one) == orders(other)
+
+
+def orders(state: State) -> list[list[str]]:
+    held = [getattr(state, field) for field in state.__struct_fields__] + [
+        step.journal for step in state.steps.values()
+    ]
+    return [list(each) for each in held if isinstance(each, dict)]
+
+
+def snapshot(state: State) -> State:
+    return _decode_state(_encode(state))
+
+
+# --- Graphs -----------------------------------------------------------------------------------------------------------
+
+
+def node(name: str, kind: Any = "task", **more: Any) -> Node:
+    if isinstance(join := more.get("join"), str):
+        more["join"] = Join(join)
+    return Node(NodeName(name), kind, **more)
+
+
+def edge(source: str, target: str, **more: Any) -> Edge:
+    return Edge(NodeName(source), NodeName(target), **more)
+
+
+def loop(source: str, target: str, max_visits: int = 3, **more: Any) -> Edge:
+    return edge(source, target, max_visits=max_visits, **more)
+
+
+def definition(*parts: str | Node | Edge, limits: dict[str, Any] | None = None, **more: Any) -> Definition:
+    """A definition of nodes, edges, and chains like `a > b > c`, whose nodes are tasks unless they are given."""
+    nodes: dict[str, Node] = {}
+    edges: list[Edge] = []
+    for part in parts:
+        if isinstance(part, str):
+            names = [name.strip() for name in part.split(">")]
+            for name in names:
+                nodes.setdefault(name, node(name))
+            edges += [edge(a, b) for a, b in pairwise(names)]
+        elif isinstance(part, Node):
+            nodes[part.name] = part
+        else:
+            for name in (part.source, part.target):
+                nodes.setdefault(name, node(name))
+            edges.append(part)
+    return Definition("flow", 1, tuple(nodes.values()), tuple(edges), Limits(**(limits or {})), **more)
+
+
+def graph(*parts: str | Node | Edge, **more: Any) -> Graph:
+    return Graph(definition(*parts, **more))
+
+
+def problems(*parts: Any, **more: Any) -> tuple[str, ...]:
+    """What is wrong with a workflow; it must be something."""
+    given = parts[0] if parts and isinstance(parts[0], Definition) else definition(*parts, **more)
+    with pytest.raises(InvalidWorkflow) as caught:
+        Graph(given)
+    return caught.value.problems
+
+
+def error(klass: str = policies.ERROR, *, retryable: bool = False, **more: Any) -> ErrorRecord:
+    return ErrorRecord("somewhere", klass, f"it went wrong ({klass})", retryable, START_MS, **more)
+
+
+TRANSIENT = error(policies.TIMEOUT, retryable=True)
+
+
+# --- The game ---------------------------------------------------------------------------------------------------------
+
+
+class Game:
+    """One run of a graph. Every method that sends a command returns the events it caused."""
+
+    def __init__(self, graph: Graph, *, slots: int = 99, start: bool = True, **given: Any) -> None:
+        self.graph = graph
+        self.slots = slots
+        self.session = WORKER
+        self.now_ms = START_MS
+        self.state = State()
+        self.history: list[bytes] = []
+        self.times: list[int] = []
+        if start:
+            self.start(**given)
+
+    # --- The one way in ----------------------------------------------------------------------------------------------
+
+    def do(
+        self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
+        graph: Graph | None = None,
+    ) -> list[ev.Event]:  # fmt: skip
+        session = self.session if session == HERE else session
+        worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots)
+        before = snapshot(self.state)
+        try:
+            events = decide(graph or self.graph, self.state, command, self.now_ms, worker)
+        except HoldfastError:
+            assert same(self.state, before), "a refusal must leave the state as it was"
+            raise
+        self.history += [ev.encode(event) for event in events]
+        self.times += [self.state.at_ms] * len(events)
+        if not events:
+            assert same(self.state, before), "what causes no event changes nothing"
+        self.check(events)
+        return events
+
+    def check(self, events: list[ev.Event]) -> None:
+        assert self.state.seq == len(self.history), "a run's seq has no gap"
+        assert same(self.replayed(), self.state), "the history folds to the state in memory"
+        assert same(snapshot(self.state), self.state), "a snapshot is the state"
+        state, budget = self.state, self.state.budget
+        parts = (budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd)
+        tokens = (state.tokens_used, state.tokens_held, state.tokens_in_doubt)
+        assert min(*parts, *tokens) >= 0
+        models = [call for call in state.calls.values() if call.kind == "model"]
+        assert budget.held_nanousd == sum(call.hold_nanousd for call in models if not call.doubted)
+        assert budget.in_doubt_nanousd == sum(call.hold_nanousd for call in models if call.doubted)
+        assert state.tokens_held == sum(call.tokens for call in models if not call.doubted)
+        if not any(isinstance(event, ev.ModelCallSettled) and event.over_bound for event in self.events()):
+            assert budget.limit_nanousd is None or sum(parts) <= budget.limit_nanousd
+        self.check_steps()
+        if events:
+            assert self.rows(events).run.seq == state.seq
+
+    def check_steps(self) -> None:
+        state = self.state
+        assert set(state.unfinished) == {name for name, step in state.steps.items() if step.status in OPEN_STEPS}
+        assert set(state.active) == {name for name, step in state.steps.items() if step.status == "active"}
+        ready = {name for name, step in state.steps.items() if step.status == "ready" or step.woken}
+        assert set(state.startable) == ready - set(state.active) or state.ended
+        if state.ended:
+            assert not state.unfinished
+            assert not state.gates
+            assert not [call for call in state.calls.values() if call.kind == "effect"]
+
+    def replayed(self, count: int | None = None) -> State:
+        """The state folded anew from the first `count` events, as they were stored."""
+        state = State()
+        for data, at_ms in list(zip(self.history, self.times, strict=True))[:count]:
+            evolve(state, ev.decode(data), at_ms)
+        return state
+
+    # --- What happened -----------------------------------------------------------------------------------------------
+
+    def events(self, *kinds: type[ev.Event]) -> list[Any]:
+        found = [ev.decode(data) for data in self.history]
+        return [event for event in found if not kinds or isinstance(event, kinds)]
+
+    def step(self, name: str) -> Step:
+        return self.state.steps[NodeName(name)]
+
+    def op(self, name: str, path: str = "0") -> Operation:
+        return self.step(name).journal[Path(path)]
+
+    def statuses(self) -> dict[str, str]:
+        return {str(name): step.status for name, step in self.state.steps.items()}
+
+    @property
+    def status(self) -> str:
+        return status(self.state)
+
+    @property
+    def waits(self) -> list[Wait]:
+        return waiting_for(self.state)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When somebody must look, counted from the start."""
+        due = due_at_ms(self.state, executing=False)
+        return None if due is None else due - START_MS
+
+    @property
+    def active(self) -> list[str]:
+        return [str(name) for name in self.state.active]
+
+    @property
+    def gate(self) -> ev.GateOpened:
+        """The only open gate."""
+        (found,) = self.state.gates.values()
+        return found.opened
+
+    @property
+    def output(self) -> Any:
+        """The output of a completed run, or its outputs by end node."""
+        assert self.state.ended == "completed", self.status
+        parts = self.state.parts
+        return {name: part.value() for name, part in parts.items()} if parts else self.state.output.value()
+
+    def rows(self, events: Iterable[ev.Event], *, executing: bool = True) -> Changes:
+        return project(self.state, list(events), executing=executing)
+
+    # --- The run -----------------------------------------------------------------------------------------------------
+
+    def start(
+        self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
+        session: SessionId | None = HERE,
+    ) -> list[ev.Event]:  # fmt: skip
+        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by)
+        return self.do(command, session=session)
+
+    def look(self, after_s: float = 0, *, dead: Iterable[SessionId] = (), **how: Any) -> list[ev.Event]:
+        self.now_ms += int(after_s * 1000)
+        return self.do(cmd.Look(frozenset(dead)), **how)
+
+    def lose(self, session: SessionId = WORKER, *, by: SessionId | None = OTHER) -> list[ev.Event]:
+        """The session dies; `by` finds out."""
+        return self.do(cmd.Look(frozenset({session})), session=by)
+
+    def pause(self) -> list[ev.Event]:
+        return self.do(cmd.PauseRun("ann"))
+
+    def resume(self, **how: Any) -> list[ev.Event]:
+        return self.do(cmd.ResumeRun("ann"), **how)
+
+    def cancel(self, reason: str = "no longer needed") -> list[ev.Event]:
+        return self.do(cmd.CancelRun(reason, "ann"))
+
+    def raise_limit(self, limit: str, value: int) -> list[ev.Event]:
+        return self.do(cmd.RaiseLimit(limit, value, "ann"))
+
+    def signal(self, name: str, data: Any = None) -> list[ev.Event]:
+        return self.do(cmd.SendSignal(name, inline(data)))
+
+    def judge(
+        self, *, allow: bool = True, reason: str | None = None, broken: ErrorRecord | None = None
+    ) -> list[ev.Event]:
+        """Answer every question that is asked just now."""
+        verdicts = [
+            cmd.Verdict(asked.step, asked.target, asked.guard, allow, reason, broken)
+            for asked in self.state.asked.values()
+        ]
+        return self.do(cmd.JudgeGuards(tuple(verdicts)))
+
+    # --- Attempts ----------------------------------------------------------------------------------------------------
+
+    def at(self, name: str) -> tuple[StepId, int]:
+        step = self.step(name)
+        return step.id, step.attempt
+
+    def complete(self, name: str, output: Any = None, decisions: str | None = None, **how: Any) -> list[ev.Event]:
+        """`decisions` are the names a deciding node chose, separated by blanks."""
+        chosen = None if decisions is None else tuple(decisions.split())
+        return self.do(cmd.CompleteStep(*self.at(name), inline(output), chosen), **how)
+
+    def fail(
+        self, name: str, problem: ErrorRecord | None = None, path: str | None = None, **how: Any
+    ) -> list[ev.Event]:  # fmt: skip
+        where = None if path is None else Path(path)
+        return self.do(cmd.FailAttempt(*self.at(name), problem or error(), where), **how)
+
+    def suspend(self, name: str, **how: Any) -> list[ev.Event]:
+        return self.do(cmd.SuspendStep(*self.at(name)), **how)
+
+    def hold(
+        self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", *, args: str = "args", model: str = "m",
+        cheaper: tuple[cmd.Offer, ...] = (),
+    ) -> list[ev.Event]:  # fmt: skip
+        offers = (cmd.Offer(model, nanousd, tokens), *cheaper)
+        return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers))
+
+    def held(self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", **more: Any) -> CallId:
+        """A call whose hold was admitted."""
+        (found,) = [
+            event for event in self.hold(name, nanousd, tokens, path, **more) if isinstance(event, ev.ModelCallHeld)
+        ]
+        return found.call
+
+    def settle(
+        self, call: CallId, nanousd: int = 0, output: Any = "text", tokens: tuple[int, int] = (0, 0)
+    ) -> list[ev.Event]:
+        return self.do(cmd.SettleModelCall(call, nanousd, *tokens, inline(output)))
+
+    def refuse(self, call: CallId, problem: ErrorRecord | None = None) -> list[ev.Event]:
+        return self.do(cmd.FailModelCall(call, problem or error()))
+
+    def doubt_money(self, call: CallId, output: Payload | None = None) -> list[ev.Event]:
+        return self.do(cmd.DoubtModelCall(call, TRANSIENT, output))
+
+    def reconcile(self, call: CallId, nanousd: int) -> list[ev.Event]:
+        return self.do(cmd.ReconcileCall(call, nanousd, "ann"))
+
+    def intend(
+        self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
+        tool: str = "send", compensation: str | None = None, settles_within_s: float | None = None,
+        compensates: CallId | None = None,
+    ) -> list[ev.Event]:  # fmt: skip
+        named = None if key is None else EffectKey(key)
+        command = cmd.IntendEffect(
+            *self.at(name), Path(path), tool, policy, args, inline({"to": "bob"}), named, settles_within_s,
+            compensation, compensates,
+        )  # fmt: skip
+        return self.do(command)
+
+    def intended(self, name: str, policy: str = "once", path: str = "0", **more: Any) -> CallId:
+        """A tool's call that may now be made."""
+        (found,) = [event for event in self.intend(name, policy, path, **more) if isinstance(event, ev.EffectIntended)]
+        return found.call
+
+    def did(self, call: CallId, response: Any = "done") -> list[ev.Event]:
+        return self.do(cmd.CompleteEffect(call, inline(response)))
+
+    def did_not(self, call: CallId, problem: ErrorRecord | None = None) -> list[ev.Event]:
+        return self.do(cmd.FailEffect(call, problem or error(policies.TOOL)))
+
+    def never_left(self, call: CallId) -> list[ev.Event]:
+        return self.do(cmd.ReleaseEffect(call))
+
+    def doubt(self, call: CallId) -> list[ev.Event]:
+        return self.do(cmd.DoubtEffect(call, TRANSIENT))
+
+    def reopen(self, call: CallId) -> list[ev.Event]:
+        return self.do(cmd.ReopenEffect(call))
+
+    def effect(self, name: str, path: str = "0", **more: Any) -> CallId:
+        """A tool called and done."""
+        call = self.intended(name, path=path, **more)
+        self.did(call)
+        return call
+
+    def sleep(self, name: str, seconds: float, path: str = "0") -> list[ev.Event]:
+        """A timer, and the step left for it."""
+        self.do(cmd.StartTimer(*self.at(name), Path(path), f"sleep {seconds}", int(seconds * 1000)))
+        return self.suspend(name)
+
+    def await_signal(self, name: str, signal: str, timeout_s: float | None = None, path: str = "0") -> list[ev.Event]:
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        return self.do(cmd.AwaitSignal(*self.at(name), Path(path), signal, f"signal {signal}", timeout_ms))
+
+    # --- People ------------------------------------------------------------------------------------------------------
+
+    def open_gate(self, name: str, path: str = "0", *, shown: Any = "is this right?", **more: Any) -> list[ev.Event]:
+        """Ask inside a step. The step is not left."""
+        given: dict[str, Any] = {"allowed": ("answer", "approve", "edit", "reject"), **more}
+        command = cmd.OpenGate(
+            *self.at(name), Path(path), "question", digest(shown), inline(shown), digest(shown), **given
+        )
+        return self.do(command)
+
+    def human_gate(self, name: str, path: str = "0", *, shown: Any = "is this right?", **more: Any) -> GateId:
+        """What the engine does with a human_gate: the gate is the whole step."""
+        given: dict[str, Any] = {"allowed": ("approve", "edit", "reject", "answer", "retry"), **more}
+        command = cmd.OpenGate(
+            *self.at(name),
+            Path(path),
+            "approval",
+            digest(shown),
+            inline(shown),
+            digest(shown),
+            completes_step=True,
+            **given,
+        )
+        (opened,) = [event for event in self.do(command) if isinstance(event, ev.GateOpened)]
+        return opened.gate
+
+    def decide(
+        self, decision: str, gate: GateId | None = None, data: Any = None, by: str | None = "ann", **more: Any
+    ) -> list[ev.Event]:
+        """Answer `gate`, or the only open one, as somebody who executes nothing."""
+        command = cmd.DecideGate(gate or self.gate.gate, decision, data, by, **more)
+        return self.do(command, session=None)
+
+
+def kinds(events: Iterable[ev.Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+__all__ = [
+    "COMPENSATE", "NULL", "OTHER", "RUN", "START_MS", "TRANSIENT", "WORKER", "Game", "cmd", "definition", "edge", "error",
+    "ev", "graph", "kinds", "loop", "node", "problems",
+]  # fmt: skip

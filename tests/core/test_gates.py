@@ -1,0 +1,327 @@
+"""A person is asked once, about exactly what was shown, decides once, and is never decided for."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.ids import GateId
+from holdfast.core.payload import Payload, inline
+from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, InvalidInput, NotFound, RunEnded, StaleAttempt
+from tests.core.game import START_MS, Game, cmd, edge, ev, graph, kinds, loop, node
+
+DAY_MS = 86_400_000
+FORM = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer", "maximum": 1000}, "note": {"type": "string"}},
+    "required": ["amount"],
+    "additionalProperties": False,
+}
+
+
+def approval(*more: object, **options: object) -> Game:
+    """A gate before `publish`."""
+    game = Game(graph(node("gate", "human_gate"), "gate > publish", *more), by="ann")
+    game.human_gate("gate", **options)
+    return game
+
+
+# --- Opening ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_human_gate_asks_and_leaves_in_one_commit() -> None:
+    game = Game(graph(node("gate", "human_gate"), "gate > publish"))
+    from_now = {"timeout_ms": DAY_MS, "reviewers": ("bob", "role:legal")}
+    gate = game.human_gate("gate", shown={"diff": "x"}, **from_now)
+    assert gate == "0190-run:gate#1:0"
+    assert kinds([*game.events()])[-2:] == ["GateOpened", "StepSuspended"]
+    opened = game.gate
+    assert (opened.reason, opened.reviewers, opened.due_at_ms) == ("approval", ("bob", "role:legal"), START_MS + DAY_MS)
+    assert opened.shown.value() == {"diff": "x"}
+    assert game.status == "waiting"
+    assert [(wait.kind, wait.reason, wait.id) for wait in game.waits] == [("gate", "approval", gate)]
+    assert game.rows(game.events()).sessions == (), "a wait holds no session"
+
+
+def test_a_gate_that_is_reached_again_is_not_opened_twice() -> None:
+    game = Game(graph(node("gate", "human_gate"), "gate > publish", limits={"max_active_s": 10}))
+    game.human_gate("gate")
+    game.raise_limit("active", 20)  # whoever left may have been refused something, so every step looks again
+    assert game.step("gate").attempt == 2
+    game.look(0)
+    with pytest.raises(ValueError, match="not enough values"):
+        game.human_gate("gate")
+    assert len(game.state.gates) == 1
+    assert game.step("gate").status == "suspended"
+
+
+def test_retry_is_offered_only_where_it_leads_somewhere_and_while_visits_remain() -> None:
+    assert "retry" not in approval().gate.allowed
+    assert "retry" in approval(edge("gate", "again", when="retry")).gate.allowed
+    game = Game(graph("draft > gate > publish", node("gate", "human_gate"), loop("gate", "draft", 2, when="retry")))
+    game.complete("draft")
+    game.human_gate("gate")
+    assert "retry" in game.gate.allowed
+    game.decide("retry")
+    game.look()
+    game.complete("draft")
+    game.human_gate("gate")
+    assert "retry" not in game.gate.allowed
+
+
+def test_a_form_that_no_answer_could_fit_asks_nobody() -> None:
+    game = Game(graph("a"))
+    with pytest.raises(InvalidInput, match="no JSON Schema"):
+        game.open_gate("a", form={"type": "no such type"})
+    with pytest.raises(InvalidInput, match="must be below 65536"):
+        game.open_gate("a", form=FORM, filled=Payload(blob="ab" * 32, size_bytes=70_000))
+    assert not game.state.gates
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decision", ["approve", "edit", "answer"])
+def test_saying_yes_takes_the_plain_edges(decision: str) -> None:
+    game = approval(edge("gate", "sorry", when="reject"), form=FORM, filled=inline({"amount": 5}))
+    game.decide(decision, data={"amount": 5})
+    game.look()
+    assert game.active == ["publish"]
+    assert game.step("gate").decisions == (decision,)
+    assert game.step("gate").output.value() == {"amount": 5}
+
+
+def test_saying_no_takes_only_an_edge_that_names_it() -> None:
+    game = approval(edge("gate", "sorry", when="reject"))
+    game.decide("reject")
+    game.look()
+    assert game.active == ["sorry"]
+    assert game.statuses()["publish"] == "skipped"
+
+
+def test_saying_no_without_such_an_edge_ends_the_run() -> None:
+    game = approval()
+    game.decide("reject", reason="not like this")
+    assert game.status == "failed"
+    assert game.state.error is not None
+    assert game.state.error.error_class == "rejected"
+    assert "publish" not in game.active
+
+
+def test_a_decision_of_its_own_edge_is_taken_beside_the_plain_ones() -> None:
+    game = approval(edge("gate", "log", when="edit"))
+    game.decide("edit", data={"edited_body": "x"})
+    game.look()
+    assert set(game.active) == {"publish", "log"}
+
+
+def test_a_gate_takes_only_what_it_allows() -> None:
+    game = approval(allowed=("approve", "reject"))
+    with pytest.raises(InvalidDecision, match="takes approve, reject, not 'edit'"):
+        game.decide("edit", data={})
+    assert game.gate.allowed == ("approve", "reject")
+
+
+def test_a_gate_is_decided_once_and_the_second_is_told_who_won() -> None:
+    game = approval()
+    gate = game.gate.gate
+    game.decide("approve", by="bob")
+    with pytest.raises(AlreadyDecided, match="already decided: approve by bob") as caught:
+        game.decide("reject", gate, by="cyd")
+    assert (caught.value.decision, caught.value.by, caught.value.at_ms) == ("approve", "bob", START_MS)
+
+
+def test_the_second_is_told_who_won_though_the_decision_ended_the_run() -> None:
+    game = Game(graph(node("gate", "human_gate")))
+    gate = game.human_gate("gate")
+    game.decide("approve", by="bob")
+    assert game.status == "completed"
+    with pytest.raises(AlreadyDecided, match="approve by bob"):
+        game.decide("reject", gate, by="cyd")
+    with pytest.raises(RunEnded):
+        game.decide("reject", GateId("0190-run:other#1:0"))
+
+
+def test_a_gate_that_was_never_opened_cannot_be_decided() -> None:
+    with pytest.raises(NotFound, match="gates list"):
+        approval().decide("approve", GateId("0190-run:gate#2:0"))
+
+
+def test_a_decision_is_bound_to_what_was_shown() -> None:
+    game = approval(shown={"diff": "new"})
+    with pytest.raises(Conflict, match="shows something else than what was decided about"):
+        game.decide("approve", shown_hash="the old one")
+    game.decide("approve", shown_hash=game.gate.shown_hash)
+    assert game.events(ev.GateDecided)[0].shown_hash == game.events(ev.GateOpened)[0].shown_hash
+
+
+def test_four_eyes_refuse_who_asked() -> None:
+    game = approval(four_eyes=True)
+    with pytest.raises(InvalidDecision, match="'ann' asked for it"):
+        game.decide("approve", by="ann")
+    with pytest.raises(InvalidDecision, match="say who decides"):
+        game.decide("approve", by=None)
+    game.decide("approve", by="bob")
+    assert game.step("gate").status == "completed"
+
+
+# --- Forms ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_approval_carries_every_field_that_was_filled_in() -> None:
+    game = approval(form=FORM, filled=inline({"amount": 500, "note": "as agreed"}))
+    game.decide("approve")
+    assert game.step("gate").output.value() == {"amount": 500, "note": "as agreed"}
+
+
+def test_an_approval_may_fill_in_what_was_left_open() -> None:
+    game = approval(form=FORM, filled=inline({"amount": 500}))
+    game.decide("approve", data={"note": "fine"})
+    assert game.step("gate").output.value() == {"amount": 500, "note": "fine"}
+
+
+def test_an_approval_cannot_change_what_was_shown() -> None:
+    """What was approved is exactly what is executed; and a gate without `edit` is not to be edited by the back door."""
+    game = approval(form=FORM, filled=inline({"amount": 500}), allowed=("approve", "reject"))
+    with pytest.raises(InvalidDecision, match=r"amount would be something else\. This gate takes no edits"):
+        game.decide("approve", data={"amount": 501})
+    game = approval(form=FORM, filled=inline({"amount": 500}))
+    with pytest.raises(InvalidDecision, match="Decide `edit` to change it"):
+        game.decide("approve", data={"amount": 501})
+    game.decide("edit", data={"amount": 501})
+    assert game.step("gate").output.value() == {"amount": 501}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"amount": 2000}, "amount: 2000 is greater than the maximum of 1000"),
+        ({"amount": "five"}, "amount: 'five' is not of type 'integer'"),
+        ({"note": "no amount"}, "data: 'amount' is a required property"),
+        ({"amount": 1, "extra": 2}, "data: Additional properties are not allowed"),
+        ({}, "edit needs data. Its fields: amount, note"),
+        (None, "edit needs data. Its fields: amount, note"),
+        ([1], "data is an object of its fields: amount, note"),
+    ],
+)
+def test_data_that_does_not_fit_leaves_the_gate_open(data: object, says: str) -> None:
+    game = approval(form=FORM)
+    with pytest.raises(InvalidDecision, match=says):
+        game.decide("edit", data=data)
+    assert game.gate.reason == "approval"
+
+
+def test_an_approval_of_what_does_not_fit_is_refused_too() -> None:
+    with pytest.raises(InvalidDecision, match="'amount' is a required property"):
+        approval(form=FORM).decide("approve")
+
+
+def test_a_rejection_needs_no_data() -> None:
+    game = approval(edge("gate", "sorry", when="reject"), form=FORM)
+    game.decide("reject")
+    assert game.step("gate").output.value() == {}
+
+
+def test_a_form_that_refers_elsewhere_is_never_fetched() -> None:
+    game = approval(form={"type": "object", "properties": {"x": {"$ref": "https://example.com/schema.json"}}})
+    with pytest.raises(InvalidDecision, match=r"refers to 'https://example.com/schema.json', which is not in it"):
+        game.decide("edit", data={"x": 1})
+    game = approval(
+        form={"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
+    )
+    game.decide("edit", data={"x": 1})
+    assert game.step("gate").status == "completed"
+
+
+# --- Inside a step ----------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_goes_back_to_the_step_that_asked() -> None:
+    game = Game(graph("a > b"))
+    game.open_gate("a", shown="how many?")
+    game.suspend("a")
+    game.decide("answer", data={"n": 3}, by="bob", reason="counted")
+    assert kinds(game.look()) == ["StepStarted"]
+    assert game.op("a").outcome.value() == {"decision": "answer", "data": {"n": 3}, "by": "bob", "reason": "counted"}
+    assert game.open_gate("a", shown="how many?") == [], "a replay finds the answer"
+
+
+def test_an_answer_that_comes_while_the_step_is_leaving_lets_it_go_on() -> None:
+    game = Game(graph("a > b"))
+    game.open_gate("a")
+    game.decide("answer", data={})
+    assert kinds(game.suspend("a")) == ["StepSuspended", "StepStarted"]
+
+
+def test_what_a_decision_made_ready_is_due_at_once() -> None:
+    game = approval()
+    events = game.decide("approve")
+    assert kinds(events) == ["GateDecided", "StepCompleted", "StepReady"]
+    assert game.rows(events, executing=False).run.due_at_ms == START_MS
+    assert game.rows(events, executing=True).run.due_at_ms == START_MS + 1000
+
+
+# --- Time -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gate_past_its_deadline_summons_attention_and_decides_nothing() -> None:
+    game = approval(timeout_ms=DAY_MS)
+    assert game.due_ms == DAY_MS
+    assert kinds(game.look(86_400)) == ["GateEscalated"]
+    assert game.status == "requires_attention"
+    assert game.due_ms is None
+    assert game.look(86_400 * 365) == []
+    game.decide("approve")
+    assert game.step("gate").status == "completed"
+
+
+def test_a_stale_gate_cancels_its_run_where_the_workflow_says_so() -> None:
+    game = approval(timeout_ms=DAY_MS, cancel_after_ms=DAY_MS)
+    game.look(86_400)
+    assert game.due_ms == 2 * DAY_MS
+    assert game.look(86_399) == []
+    game.look(1)
+    assert game.status == "cancelled"
+    assert game.state.reason == "gate_stale_limit_exceeded"
+
+
+def test_reminders_go_on_until_somebody_answers_and_one_stands_for_all_that_were_missed() -> None:
+    game = approval(remind_every_ms=DAY_MS)
+    assert game.due_ms == DAY_MS
+    assert game.look(86_400) == [ev.GateReminded(game.gate.gate, 1)]
+    assert game.due_ms == 2 * DAY_MS
+    assert game.look(10 * 86_400) == [ev.GateReminded(game.gate.gate, 11)]
+    assert game.look(1) == []
+    game.decide("approve")
+    assert game.due_ms == 0 + 11 * DAY_MS + 1000, "only the step that it made ready"
+
+
+def test_a_gate_that_is_cancelled_with_its_run_is_withdrawn() -> None:
+    game = approval()
+    gate = game.gate.gate
+    game.cancel()
+    assert game.events(ev.GateWithdrawn)[0].gate == gate
+    with pytest.raises(RunEnded):
+        game.decide("approve", gate)
+
+
+def test_a_gate_is_decided_while_the_run_is_paused_and_what_follows_waits() -> None:
+    game = approval()
+    game.pause()
+    game.decide("approve")
+    assert game.step("publish").status == "ready"
+    assert game.look() == []
+    game.resume()
+    assert game.active == ["publish"]
+
+
+def test_a_decision_while_the_gates_own_step_runs_again_completes_it() -> None:
+    game = Game(graph(node("gate", "human_gate"), "gate > publish", limits={"max_active_s": 10}))
+    game.human_gate("gate")
+    game.raise_limit("active", 20)
+    assert game.active == ["gate"]
+    stale = game.at("gate")
+    game.decide("approve")
+    game.look()
+    assert game.active == ["publish"]
+    with pytest.raises(StaleAttempt):
+        game.do(cmd.SuspendStep(*stale))

@@ -1,0 +1,529 @@
+"""What holds for every graph and every order of things: replay is the state, the books balance, nothing hangs.
+
+Graphs and seeds come from Hypothesis. `chaos` sends commands without sense or shame, stale and repeated ones among them.
+`Crew` is a small engine: it executes whatever a run asks for, crashes at any point, answers every question, and must
+always reach an end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core import policies
+from holdfast.core.graph import Graph, Join
+from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.payload import NULL, inline
+from holdfast.core.policies import RetryPolicy
+from holdfast.core.state import Operation, State, Step, evolve
+from holdfast.errors import HoldfastError, Suspended
+from tests.core.game import (
+    COMPENSATE,
+    RUN,
+    START_MS,
+    TRANSIENT,
+    Game,
+    cmd,
+    definition,
+    edge,
+    error,
+    ev,
+    loop,
+    node,
+    same,
+)
+
+
+def quick(examples: int) -> settings:
+    """The same examples every time: what fails here fails everywhere."""
+    return settings(
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+# --- Graphs -----------------------------------------------------------------------------------------------------------
+
+
+def some_graph(count: int, seed: int) -> Graph:
+    """Nodes of every kind, with joins, guards, error edges, optional edges and loops."""
+    pick = random.Random(seed)
+    kinds = [pick.choice(["task", "task", "task", "branch", "check", "human_gate"]) for _ in range(count)]
+    parts: list[Any] = []
+    ways: dict[tuple[int, int, str], Any] = {}
+    for target in range(1, count):
+        for source in {pick.randrange(target) for _ in range(pick.randint(1, 3))}:
+            ways[source, target, "success"] = edge(f"n{source}", f"n{target}", **_way(pick, kinds[source]))
+            if pick.random() < 0.15:
+                ways[source, target, "error"] = edge(f"n{source}", f"n{target}", on="error", guard=_maybe(pick, "g"))
+    incoming = Counter(target for _, target, _ in ways)
+    for number, kind in enumerate(kinds):
+        modes = ["all", "all", "all_required", "any", "best_effort", "quorum"] if incoming[number] else ["all"]
+        mode = pick.choice(modes)
+        join = Join(mode, pick.randint(1, incoming[number]) if mode == "quorum" else 0, pick.choice([None, None, 30]))
+        retry = RetryPolicy(max_attempts=pick.randint(1, 3), initial_s=1, only_transient=pick.random() < 0.5)
+        forgiving = kind in ("task", "check") and pick.random() < 0.2
+        parts.append(
+            node(f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving)
+        )
+    for _ in range(pick.randint(0, 2)):
+        way = _back(pick, kinds, {(source, target) for source, target, _ in ways})
+        if way is not None:
+            ways[way.source, way.target, "loop"] = way
+    limits = {
+        "cost_nanousd": pick.choice([None, 0, 100, 300]), "max_tokens": pick.choice([None, None, 100]),
+        "max_steps": pick.choice([1000, 4]), "max_active_s": pick.choice([None, None, 5]),
+        "max_lifespan_s": pick.choice([None, None, 100]),
+    }  # fmt: skip
+    return Graph(
+        definition(
+            *parts, *ways.values(), limits=limits, on_limit=pick.choice(["ask", "ask", "fail"]),
+            on_exhausted=pick.choice(["fail", "dead_letter"]),
+        )
+    )  # fmt: skip
+
+
+SEEDS = st.integers(0, 2**32)
+GRAPHS = st.builds(some_graph, st.integers(1, 7), SEEDS)
+
+
+def _maybe(pick: random.Random, guard: str) -> str | None:
+    return guard if pick.random() < 0.15 else None
+
+
+def _way(pick: random.Random, kind: str) -> dict[str, Any]:
+    names = {"human_gate": ["approve", "reject", "retry"], "check": ["fail", "retry", "pass"], "branch": ["x", "y"]}
+    when = pick.choice(names[kind]) if kind in names and pick.random() < 0.4 else None
+    return {"when": when, "guard": _maybe(pick, "g"), "optional": pick.random() < 0.15}
+
+
+def _back(pick: random.Random, kinds: list[str], ways: set[tuple[int, int]]) -> Any:
+    """A loop between two nodes of which one comes after the other, if such a pair is drawn."""
+    source = pick.randrange(len(kinds))
+    before = {source}
+    for number in range(source, -1, -1):
+        if any((number, later) in ways for later in before):
+            before.add(number)
+    when = {"human_gate": pick.choice(["retry", "reject"]), "branch": "again"}.get(kinds[source])
+    return loop(
+        f"n{source}", f"n{pick.choice(sorted(before))}", pick.randint(2, 3), when=when, guard=_maybe(pick, "gl")
+    )
+
+
+class Record(Game):
+    """A game that folds its history along the way, so that long ones stay cheap."""
+
+    def __init__(self, graph: Graph, **given: Any) -> None:
+        self._shadow = State()
+        super().__init__(graph, **given)
+
+    def replayed(self, count: int | None = None) -> State:
+        if count is not None:
+            return super().replayed(count)
+        for data, at_ms in list(zip(self.history, self.times, strict=True))[self._shadow.seq :]:
+            evolve(self._shadow, ev.decode(data), at_ms)
+        return self._shadow
+
+    def check_history(self) -> None:
+        """What can be said of a whole history."""
+        assert same(super().replayed(), self.state)
+        attempts: dict[StepId, int] = {}
+        outcomes: Counter[CallId] = Counter()
+        decided: Counter[GateId] = Counter()
+        for event in self.events():
+            match event:
+                case ev.StepStarted():
+                    assert event.attempt == attempts.get(event.step, 0) + 1, (
+                        "a visit starts once, its attempts increase"
+                    )
+                    attempts[event.step] = event.attempt
+                case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallReconciled():
+                    outcomes[event.call] += 1
+                case ev.EffectCompleted() | ev.EffectFailed() | ev.EffectReleased() | ev.OutcomeOrphaned():
+                    outcomes[event.call] += 1
+                case ev.GateDecided() | ev.GateWithdrawn():
+                    decided[event.gate] += 1
+                case _:
+                    pass
+        assert not [call for call, count in outcomes.items() if count > 1], "a call has one outcome"
+        assert not [gate for gate, count in decided.items() if count > 1], "a gate is closed once"
+
+
+# --- Chaos ------------------------------------------------------------------------------------------------------------
+
+
+class Chaos:
+    """Sends whatever can be said, to whatever there ever was."""
+
+    def __init__(self, graph: Graph, pick: random.Random) -> None:
+        self.game = Record(graph)
+        self.pick = pick
+        self.steps: list[tuple[StepId, int]] = []
+        self.calls: list[CallId] = []
+        self.gates: list[GateId] = []
+        self.sessions = [SessionId(f"s{n}") for n in range(3)]
+
+    def play(self, moves: int) -> None:
+        for _ in range(moves):
+            self.game.now_ms += self.pick.choice([0, 0, 1, 500, 5_000, 40_000, -10_000])
+            session = self.pick.choice([*self.sessions, None])
+            try:
+                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]))
+            except HoldfastError:
+                continue
+            for event in events:
+                if isinstance(event, ev.StepStarted):
+                    self.steps.append((event.step, event.attempt))
+                elif isinstance(event, ev.ModelCallHeld | ev.EffectIntended):
+                    self.calls.append(event.call)
+                elif isinstance(event, ev.GateOpened):
+                    self.gates.append(event.gate)
+
+    def move(self) -> cmd.Command:
+        pick = self.pick
+        state = self.game.state
+        choices = [self.outside, self.judge]
+        if self.steps:
+            choices += [self.inside] * 6
+        if self.calls:
+            choices += [self.outcome] * 4
+        if state.gates or self.gates:
+            choices += [self.answer] * 2
+        return pick.choice(choices)()
+
+    def outside(self) -> cmd.Command:
+        return self.pick.choice(
+            [
+                cmd.Look(),
+                cmd.Look(frozenset(self.pick.sample(self.sessions, 1))),
+                cmd.PauseRun(),
+                cmd.ResumeRun(),
+                cmd.ResumeRun(),
+                cmd.SendSignal("go", NULL),
+                cmd.RaiseLimit(
+                    self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
+                ),
+                cmd.Look() if self.pick.random() < 0.8 else cmd.CancelRun(),
+                cmd.MigrateRun(),
+                cmd.StartRun(RUN, "acme", NULL, ""),
+            ]
+        )
+
+    def judge(self) -> cmd.Command:
+        verdicts = [
+            cmd.Verdict(
+                q.step,
+                q.target,
+                q.guard,
+                self.pick.random() < 0.7,
+                None,
+                None if self.pick.random() < 0.95 else error(),
+            )
+            for q in self.game.state.asked.values()
+            if self.pick.random() < 0.8
+        ]
+        return cmd.JudgeGuards((*verdicts, cmd.Verdict(StepId("n0#1"), NodeName("n1"), "g", False)))
+
+    def inside(self) -> cmd.Command:
+        pick = self.pick
+        active = [(step.id, step.attempt) for step in map(self.game.step, self.game.active)]
+        at = pick.choice(active if active and pick.random() < 0.85 else self.steps)
+        path = Path(pick.choice(["0", "0", "1", "2.0.0", "2.1.0"]))
+        args = pick.choice(["h", "h", "h", "other"])
+        key = pick.choice([None, None, "k1", "k2"])
+        policy = pick.choice(["read", "idempotent", "verify", "once"])
+        decisions = pick.choice([None, ("pass",), ("fail",), ("retry",), ("x",), ("again",), ("n1",), ("n2", "n3"), ()])
+        value = cmd.Value(Path("9"), "now", 1)
+        offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
+        return pick.choice(
+            [
+                cmd.CompleteStep(*at, inline(1), decisions, values=(value,)),
+                cmd.FailAttempt(*at, pick.choice([TRANSIENT, error(), error(policies.RATE_LIMIT, retryable=True)]), path),
+                cmd.SuspendStep(*at),
+                cmd.SuspendStep(*at, yields=True),
+                cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
+                cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
+                cmd.IntendEffect(*at, path, "send", policy, args, NULL, key, 5, pick.choice([None, "undo"])),
+                cmd.IntendEffect(*at, path, "send", policy, args, NULL, key, None, pick.choice([None, "undo"])),
+                cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
+                cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
+                cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
+                cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
+                             remind_every_ms=pick.choice([None, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
+                cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
+            ]
+        )  # fmt: skip
+
+    def outcome(self) -> cmd.Command:
+        call = self.pick.choice([*self.calls[-2:], self.pick.choice(self.calls)])
+        hold = getattr(self.game.state.calls.get(call), "hold_nanousd", 0)
+        reopens = self.pick.random() < 0.3
+        return self.pick.choice(
+            [
+                cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
+                cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
+                cmd.FailModelCall(call, TRANSIENT),
+                cmd.DoubtModelCall(call, TRANSIENT, self.pick.choice([None, inline("m")]), reopens),
+                cmd.ReconcileCall(call, self.pick.randint(0, hold)),
+                cmd.CompleteEffect(call, inline("done")),
+                cmd.CompleteEffect(call, inline("done")),
+                cmd.FailEffect(call, TRANSIENT),
+                cmd.ReleaseEffect(call),
+                cmd.DoubtEffect(call, TRANSIENT, reopens),
+                cmd.ReopenEffect(call),
+            ]
+        )
+
+    def answer(self) -> cmd.Command:
+        gate = self.pick.choice([*self.game.state.gates, self.pick.choice(self.gates)])
+        decision = self.pick.choice(["approve", "answer", "answer", "reject", "retry"])
+        data = self.pick.choice([None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}])
+        return cmd.DecideGate(gate, decision, data, self.pick.choice(["ann", None]))
+
+
+@quick(150)
+@given(GRAPHS, SEEDS)
+def test_whatever_is_said_the_history_is_the_state_and_the_books_balance(graph: Graph, seed: int) -> None:
+    """Every command is followed by the checks of Game; refused ones must have changed nothing."""
+    chaos = Chaos(graph, random.Random(seed))
+    chaos.play(60)
+    chaos.game.check_history()
+
+
+@quick(25)
+@given(GRAPHS, SEEDS)
+def test_any_prefix_of_any_history_folds_and_goes_on(graph: Graph, seed: int) -> None:
+    pick = random.Random(seed)
+    chaos = Chaos(graph, pick)
+    chaos.play(40)
+    game = chaos.game
+    count = pick.randint(0, len(game.history))
+    state = game.replayed(count)
+    assert state.seq == count
+    for data, at_ms in list(zip(game.history, game.times, strict=True))[count:]:
+        evolve(state, ev.decode(data), at_ms)
+    assert same(state, game.state)
+
+
+# --- A crew that does everything --------------------------------------------------------------------------------------
+
+_OPS = ["model", "model", "tool", "tool", "tool", "sleep", "signal", "gate"]
+
+
+class Crew:
+    """Executes a run: each step is a fixed list of operations and an end, as a handler is; everything else is chance."""
+
+    def __init__(self, graph: Graph, seed: int) -> None:
+        self.seed = seed
+        self.pick = random.Random(seed)
+        self.game = Record(graph)
+        self.moves = 0
+
+    def play(self) -> None:
+        while not self.game.state.ended:
+            self.moves += 1
+            assert self.moves < 3_000, f"no end in sight: {self.situation()}"
+            self.move()
+
+    def situation(self) -> str:
+        game = self.game
+        return f"{game.status} {game.statuses()} waits for {game.waits}, due {game.due_ms} at {game.now_ms - START_MS}"
+
+    def move(self) -> None:
+        """Whatever can be done by somebody, at random where there is a choice."""
+        game, state = self.game, self.game.state
+        if state.asked and (not game.active or self.pick.random() < 0.7):
+            game.judge(allow=self.pick.random() < 0.7)
+        elif game.active:
+            self.work(game.step(self.pick.choice(game.active)))
+        elif state.paused:
+            game.resume()
+        elif not (state.startable and game.look()):
+            self.idle()
+        if not state.ended:
+            self.meddle()
+
+    def idle(self) -> None:
+        """Nothing runs and nothing may start: somebody must answer, or something fall due."""
+        game = self.game
+        if game.status in ("waiting", "requires_attention", "budget_blocked"):
+            assert game.waits, f"a run that waits says for what: {self.situation()}"
+        if game.state.gates and (game.due_ms is None or self.pick.random() < 0.5):
+            self.answer()
+        elif game.due_ms is not None:
+            self.wait()
+        elif any(wait.kind == "signal" for wait in game.waits):
+            game.signal("go")
+        else:
+            raise AssertionError(f"nobody can do anything: {self.situation()}")
+
+    def meddle(self) -> None:
+        chance = self.pick.random()
+        if chance < 0.05 and self.game.active:
+            self.crash()
+        elif 0.05 < chance < 0.07:
+            self.game.pause()
+        elif 0.07 < chance < 0.08:
+            self.game.cancel()
+
+    def wait(self) -> None:
+        """Until something is due; then looking must find something."""
+        game = self.game
+        assert game.due_ms is not None
+        game.now_ms = max(game.now_ms, START_MS + game.due_ms)
+        before = game.due_ms
+        found = game.look()
+        assert found or game.due_ms != before, f"looking found nothing: {self.situation()}"
+
+    def crash(self) -> None:
+        dead, self.game.session = self.game.session, SessionId(f"worker{self.moves}")
+        self.game.lose(dead, by=self.pick.choice([self.game.session, None]))
+
+    def answer(self) -> None:
+        gate = self.pick.choice(list(self.game.state.gates.values())).opened
+        decision = self.pick.choice(gate.allowed)
+        data: dict[str, Any] | None = {}
+        if gate.reason == "budget":
+            data = {"limit_usd": gate.shown.value()["needed_limit_usd"]}
+        elif gate.subject in ("steps", "tokens", "active", "lifespan"):
+            data = {gate.subject: 10_000_000 * self.moves}
+        try:
+            self.game.decide(decision, gate.gate, data)
+        except HoldfastError:
+            assert decision == "retry", f"a gate must take what it offers: {decision} {gate}"
+            self.game.decide("reject", gate.gate)
+
+    # --- One attempt ----------------------------------------------------------------------------------------------
+
+    def work(self, step: Step) -> None:
+        """One more operation of the step, or its end."""
+        name = NodeName(step.id.rpartition("#")[0])
+        program = random.Random(f"{self.seed}/{step.id}")
+        script: list[tuple[str, str, Any]] = []
+        if name == COMPENSATE:
+            done = reversed(self.game.state.compensable)
+            script = [(str(i), "tool", ("idempotent", None, each.call)) for i, each in enumerate(done)]
+        else:
+            for number in range(program.randint(0, 3)):
+                kind = program.choice(_OPS)
+                how = (
+                    program.choice(["read", "idempotent", "verify", "once"]),
+                    program.choice([None, None, "k"]),
+                    None,
+                )
+                script.append((str(number), kind, how))
+        try:
+            for path, kind, how in script:
+                if self.operate(step, name, path, kind, how):
+                    return
+            self.finish(step, name)
+        except Suspended:
+            self.leave(name, step)
+
+    def leave(self, name: NodeName, step: Step) -> None:
+        if step.status == "active" and self.game.state.step(step.id) is step:
+            self.game.suspend(name)
+
+    def operate(self, step: Step, name: NodeName, path: str, kind: str, how: Any) -> bool:
+        """Whether that was the attempt's move; False when the operation is behind it."""
+        op = step.journal.get(Path(path))
+        if op is not None and op.status == "done":
+            return False
+        if op is not None and op.status == "failed":
+            if self.pick.random() < 0.5:
+                return False  # the handler survives it
+            self.game.fail(name, op.error, path)
+        elif op is None or op.status in ("reopened", "deferred"):
+            self.begin(step, name, path, kind, how)
+        elif op.status == "unverified" and op.call is not None:
+            self.verify(op)
+        else:
+            self.leave(name, step)
+        return True
+
+    def begin(self, step: Step, name: NodeName, path: str, kind: str, how: Any) -> None:
+        game, pick = self.game, self.pick
+        if kind == "model":
+            size = random.Random(f"{step.id}{path}").choice([10, 60, 150])
+            game.hold(name, size, 40, path)
+        elif kind == "tool":
+            policy, key, compensates = how
+            undo = None if compensates else random.Random(f"{step.id}{path}").choice([None, "undo"])
+            game.intend(name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2)
+        elif kind == "sleep":
+            game.sleep(name, 20, path)
+        elif kind == "signal":
+            game.await_signal(name, "go", 30, path)
+        else:
+            game.open_gate(name, path, timeout_ms=10_000)
+        op = step.journal.get(Path(path))
+        if op is not None and op.status == "done":
+            return  # somebody else's effect, or a signal that had come already
+        if op is None or op.status != "open" or op.call is None or game.state.step(step.id) is not step:
+            self.leave(name, step)
+        elif pick.random() < 0.1:
+            self.crash()
+        else:
+            self.bring(op.call, kind)
+
+    def bring(self, call: CallId, kind: str) -> None:
+        """The outcome of a call that has just left."""
+        game, pick = self.game, self.pick
+        if kind == "model":
+            hold = game.state.calls[call].hold_nanousd
+            pick.choice(
+                [
+                    lambda: game.settle(call, pick.randint(0, hold), tokens=(5, 5)),
+                    lambda: game.settle(call, pick.randint(0, hold), tokens=(5, 5)),
+                    lambda: game.refuse(call, TRANSIENT),
+                    lambda: game.doubt_money(call),
+                ]
+            )()
+        else:
+            failing = lambda: game.did_not(call, pick.choice([TRANSIENT, error(policies.TOOL)]))  # noqa: E731
+            pick.choice([game.did, game.did, game.did, game.doubt, game.never_left, lambda _: failing()])(call)
+
+    def verify(self, op: Operation) -> None:
+        assert op.call is not None
+        call = self.game.state.calls[op.call]
+        if self.pick.random() < 0.5:
+            self.game.did(op.call)
+        else:
+            self.game.now_ms = max(self.game.now_ms, call.at_ms + 2_000)
+            self.game.reopen(op.call)
+
+    def finish(self, step: Step, name: NodeName) -> None:
+        game, pick = self.game, self.pick
+        if name != COMPENSATE and pick.random() < 0.15:
+            game.fail(name, pick.choice([TRANSIENT, error(policies.TOOL), error(policies.RATE_LIMIT, retryable=True)]))
+            return
+        kind = "task" if name == COMPENSATE else game.graph.nodes[name].kind
+        if kind == "human_gate":
+            if not any(op.kind == "gate" and op.name == "approval" for op in step.journal.values()):
+                game.human_gate(name, "9", timeout_ms=5_000)
+            else:
+                self.leave(name, step)
+            return
+        ways: list[Any] = [None]
+        if kind == "check":
+            ways = ["pass", "pass", "fail", "retry"]
+        elif kind == "branch":
+            ways = [way.when or way.target for way in self.ways_of(name)] or [""]
+        game.complete(name, 1, pick.choice(ways))
+
+    def ways_of(self, name: NodeName) -> list[Any]:
+        graph = self.game.graph
+        ways = [*graph.outgoing[name], *graph.loops_from.get(name, ())]
+        return [way for way in ways if way.on == "success"]
+
+
+@quick(250)
+@given(GRAPHS, SEEDS)
+def test_a_run_whose_every_wish_is_answered_always_ends(graph: Graph, seed: int) -> None:
+    crew = Crew(graph, seed)
+    crew.play()
+    crew.game.check_history()
+    assert crew.game.due_ms is None

@@ -1,0 +1,176 @@
+"""The state is the fold of the history and of nothing else; a history that no rule can have written is called corrupt."""
+
+from __future__ import annotations
+
+import types
+import typing
+
+import msgspec
+import pytest
+
+from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.payload import inline
+from holdfast.core.state import MOST_ERRORS_KEPT, State, evolve
+from holdfast.errors import CorruptHistory, StoreError
+from tests.core.game import NULL, START_MS, TRANSIENT, Game, error, ev, graph, loop, node, same, snapshot
+
+EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)
+
+
+def busy() -> Game:
+    """A run with a bit of everything in it."""
+    game = Game(graph("a > c", "b > c", "ask > c", node("ask", "human_gate"), loop("c", "a", 2)), limit=100, by="ann")
+    game.settle(game.held("a", 30, path="0"), 10)
+    game.doubt_money(game.held("a", 30, path="1"))
+    game.effect("a", path="2", key="k", compensation="undo")
+    game.doubt(game.intended("b", path="0"))
+    game.await_signal("b", "go", timeout_s=60, path="1")
+    game.signal("other", {"x": 1})
+    game.suspend("b")
+    game.human_gate("ask")
+    game.fail("a", TRANSIENT)
+    game.pause()
+    return game
+
+
+def test_every_prefix_of_a_history_folds() -> None:
+    game = busy()
+    states = [game.replayed(count) for count in range(len(game.history) + 1)]
+    assert [state.seq for state in states] == list(range(len(game.history) + 1))
+    assert same(states[-1], game.state)
+
+
+def test_a_snapshot_goes_on_like_the_history_it_stands_for() -> None:
+    game = busy()
+    for count in range(1, len(game.history)):
+        state = snapshot(game.replayed(count))
+        for data, at_ms in list(zip(game.history, game.times, strict=True))[count:]:
+            evolve(state, ev.decode(data), at_ms)
+        assert same(state, game.state)
+
+
+def test_folding_shares_nothing_between_two_states() -> None:
+    game = busy()
+    events = game.events()
+    one, other = State(), State()
+    for event, at_ms in zip(events, game.times, strict=True):
+        evolve(one, event, at_ms)
+    for event, at_ms in zip(events, game.times, strict=True):
+        evolve(other, event, at_ms)
+    before = snapshot(other)
+    evolve(one, ev.StepCompleted(StepId("b#1"), 1, NULL), START_MS)
+    evolve(one, ev.RunCancelling("x"), START_MS)
+    assert same(other, before)
+
+
+def test_every_event_is_folded_and_stored_under_its_own_name() -> None:
+    assert set(EVENTS) == {cls for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, ev.Event)} - {
+        ev.Event
+    }
+    from holdfast.core.state import _FOLDS
+
+    assert set(_FOLDS) == set(EVENTS)
+
+
+EXAMPLES: dict[type, object] = {
+    str: "x", int: 7, bool: True, float: 1.5, typing.Any: {"any": ["thing"]}, StepId: StepId("a#1"), Path: Path("0"),
+    CallId: CallId("r:a#1:0:1"), GateId: GateId("r:a#1:0"), NodeName: NodeName("a"), SessionId: SessionId("s"),
+}  # fmt: skip
+
+
+def example(of: object) -> object:
+    """A value of a field's type."""
+    if of in EXAMPLES:
+        return EXAMPLES[of]
+    if typing.get_origin(of) in (typing.Union, types.UnionType):
+        return example(typing.get_args(of)[0])
+    if typing.get_origin(of) is tuple:
+        return (example(typing.get_args(of)[0]),)
+    if typing.get_origin(of) is dict:
+        return {"key": example(typing.get_args(of)[1])}
+    if of is type(TRANSIENT):
+        return TRANSIENT
+    if of is type(NULL):
+        return inline({"x": 1})
+    return example(of.__supertype__)  # another NewType
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+def test_an_event_survives_being_stored(kind: type[ev.Event]) -> None:
+    hints = typing.get_type_hints(kind)
+    event = kind(**{field: example(hints[field]) for field in kind.__struct_fields__})
+    assert ev.decode(ev.encode(event)) == event
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.__name__)
+def test_an_event_of_an_older_version_still_decodes(kind: type[ev.Event]) -> None:
+    """What a later version added has a default: an old history lacks it."""
+    hints = typing.get_type_hints(kind)
+    required = {field.name: example(hints[field.name]) for field in msgspec.structs.fields(kind) if field.required}
+    assert ev.decode(msgspec.json.encode({"type": kind.__name__, **required})) == kind(**required)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b'{"type":"NoSuchThing"}', b'{"type":"StepReady"}', b'{"type":"StepReady","step":5}']
+)
+def test_what_is_no_event_does_not_decode(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        ev.decode(data)
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        ev.StepCompleted(StepId("never#1"), 1, NULL),
+        ev.StepSuspended(StepId("never#1"), 1),
+        ev.StepStarted(StepId("no visit"), 1, SessionId("s")),
+        ev.ModelCallSettled(CallId("r:a#1:0:9"), 1, 1, 1, NULL),
+        ev.EffectCompleted(CallId("r:a#1:0:9"), NULL),
+        ev.GateDecided(GateId("r:a#1:0"), "approve", NULL, "h"),
+        ev.SignalDelivered(StepId("a#1"), Path("0"), 99),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_a_history_that_cannot_be_is_corrupt(impossible: ev.Event) -> None:
+    game = Game(graph("a > b"))
+    with pytest.raises(CorruptHistory, match="does not follow from the events before it") as caught:
+        evolve(game.replayed(), impossible, START_MS)
+    assert isinstance(caught.value, StoreError)
+
+
+def test_an_unknown_kind_of_event_is_corrupt() -> None:
+    class Surprise(ev.Event, frozen=True):
+        pass
+
+    with pytest.raises(CorruptHistory, match="unknown kind Surprise"):
+        evolve(State(), Surprise(), START_MS)
+
+
+def test_the_state_keeps_the_latest_errors_only() -> None:
+    state = Game(graph("a > b")).replayed()
+    for number in range(MOST_ERRORS_KEPT + 20):
+        evolve(state, ev.AttemptFailed(StepId("a#1"), 1, error(str(number)), START_MS), START_MS)
+    assert len(state.errors) == MOST_ERRORS_KEPT
+    assert state.errors[-1].error_class == str(MOST_ERRORS_KEPT + 19)
+
+
+def test_a_step_is_found_only_while_it_is_its_nodes_current_visit() -> None:
+    game = Game(graph("a > b", loop("b", "a", 2)))
+    assert game.state.step(StepId("a#1")) is not None
+    assert game.state.step(StepId("a#2")) is None
+    game.complete("a")
+    game.complete("b")
+    assert game.state.step(StepId("a#1")) is None
+    assert game.state.step(StepId("a#2")) is not None
+
+
+@pytest.mark.parametrize(
+    ("money", "tokens", "room"),
+    [(10, 10, "now"), (30, 10, "later"), (10, 30, "later"), (30, 30, "later"), (61, 10, "never"), (10, 61, "never")],
+)
+def test_room_is_there_now_or_later_or_never(money: int, tokens: int, room: str) -> None:
+    game = Game(graph("a > b", limits={"cost_nanousd": 100, "max_tokens": 100}))
+    game.settle(game.held("a", 20, 20, path="0"), 20, tokens=(10, 10))
+    game.doubt_money(game.held("a", 20, 20, path="1"))
+    game.held("a", 40, 40, path="2")
+    assert game.state.room(money, tokens) == room
