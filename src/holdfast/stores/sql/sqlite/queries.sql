@@ -1,0 +1,198 @@
+-- What the SQLite store says to its database. `:names` are bound by name, `?` in order; where a statement inserts one
+-- row, the store widens its `values` to as many as a commit has.
+-- Reads that many rows may answer come back as one JSON document: each row would cost the reading thread the GIL anew.
+
+-- --- The log ---------------------------------------------------------------------------------------------------------
+
+-- name: standings
+-- Where the runs of a list are, and which sessions they have in flight: [[run, seq, sessions], ...].
+select json_group_array(json_array(run, seq, sessions)) from runs where run in (select value from json_each(?))
+
+-- name: append_id_of
+-- The append that wrote an event.
+select append_id from events where run = ? and seq = ?
+
+-- name: insert_event
+-- The history grows. (run, seq) is unique; nothing ever updates or deletes.
+insert into events (run, seq, append_id, at_ms, type, payload) values (?, ?, ?, ?, ?, ?)
+
+-- name: put_run
+-- A run's row: inserted by its first append, brought up to date by every other.
+insert into runs (
+    run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
+) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (run) do update set
+    seq = excluded.seq, version = excluded.version, graph_hash = excluded.graph_hash, status = excluded.status,
+    updated_at_ms = excluded.updated_at_ms, ended_at_ms = excluded.ended_at_ms, due_at_ms = excluded.due_at_ms,
+    limit_nanousd = excluded.limit_nanousd, settled_nanousd = excluded.settled_nanousd,
+    held_nanousd = excluded.held_nanousd, in_doubt_nanousd = excluded.in_doubt_nanousd,
+    waiting_for = excluded.waiting_for, sessions = excluded.sessions
+
+-- name: insert_start_key
+-- A start's key, which no other run of the tenant can have.
+insert into start_keys (tenant, start_key, run, input_digest) values (?, ?, ?, ?)
+
+-- name: run_of_key
+-- The run that was started under a key, and the digest of its input.
+select run, input_digest from start_keys where tenant = ? and start_key = ?
+
+-- name: insert_gate
+-- A gate is opened; nothing has become of it, even if one of its name was there before.
+insert or replace into gates (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, state)
+values (?, ?, ?, ?, ?, ?, ?, ?, 'open')
+
+-- name: change_gate
+-- The latest that became of a gate.
+update gates set state = ?2, changed_at_ms = ?3, reminders = ?4, decision = ?5, decided_by = ?6 where gate = ?1
+
+-- name: insert_effect
+-- A call of a tool is about to be made.
+insert into effects (call, run, step, tool, policy, effect_key, request, intended_at_ms, state)
+values (?, ?, ?, ?, ?, ?, ?, ?, 'intended')
+
+-- name: change_effect
+-- The latest that became of a call.
+update effects set state = ?2, updated_at_ms = ?3, response = ?4, error = ?5, resolved_by = ?6 where call = ?1
+
+-- name: insert_flight
+-- A session has work in flight in a run.
+insert into flights (session, run) values (?, ?) on conflict do nothing
+
+-- name: delete_flight
+-- A session has nothing in flight in a run any more.
+delete from flights where session = ? and run = ?
+
+-- name: events
+-- A run's events after a seq, in order: [[seq, at_ms, bytes], ...] and their payloads end to end.
+select
+    json_group_array(json_array(seq, at_ms, length(payload)) order by seq),
+    cast(coalesce(group_concat(payload, '' order by seq), '') as blob)
+from (select seq, at_ms, payload from events where run = :run and seq > :after order by seq limit :most)
+
+-- name: seqs
+-- Where the runs of a list are: {run: seq, ...}.
+select json_group_object(run, seq) from runs where run in (select value from json_each(?))
+
+-- name: put_snapshot
+-- A run's snapshot, in the place of an older one or of one of another fold.
+insert into snapshots (run, seq, fold_version, state) values (?, ?, ?, ?)
+on conflict (run) do update set seq = excluded.seq, fold_version = excluded.fold_version, state = excluded.state
+where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_version
+
+-- name: snapshot
+-- A run's snapshot, if it is of this fold.
+select seq, fold_version, state from snapshots where run = ? and fold_version = ?
+
+-- name: newest_at_ms
+-- The time of the newest events; those of one commit may differ a little.
+select max(at_ms) from (select at_ms from events order by id desc limit 256)
+
+-- --- Blobs -----------------------------------------------------------------------------------------------------------
+
+-- name: put_blob
+-- Content, once.
+insert into blobs (sha256, content) values (?, ?) on conflict do nothing
+
+-- name: put_blob_home
+-- A tenant and a month for which content is kept.
+insert into blob_homes (tenant, month, sha256) values (?, ?, ?) on conflict do nothing
+
+-- name: blob
+-- Content by its hash.
+select content from blobs where sha256 = ?
+
+-- --- Sessions --------------------------------------------------------------------------------------------------------
+
+-- name: open_session
+-- A process begins to hold a lease.
+insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renewed_boot_ms) values (?, ?, ?, ?, ?, ?, ?)
+
+-- name: renew_session
+-- A lease is extended, unless somebody has found its session dead: says who is still alive.
+update sessions set renewed_boot_ms = ? where session = ? and dead_at_ms is null returning session
+
+-- name: unburied_sessions
+-- Sessions that nobody has found dead yet.
+select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null
+
+-- name: end_session
+-- A session dies because its process says so, or because its lock is free.
+update sessions set dead_at_ms = :now_ms where session = :session and dead_at_ms is null
+
+-- name: expire_session
+-- A session dies because its lease is over: unless it was renewed in the meantime. A clock since boot that stands
+-- before the last renewal has begun anew, and with it everything that ran.
+update sessions set dead_at_ms = :now_ms
+where session = :session and dead_at_ms is null
+    and (:boot_ms >= renewed_boot_ms + lease_ms or :boot_ms < renewed_boot_ms)
+
+-- name: strangers_in_flight
+-- Sessions that have work in flight and no row: forgotten long after their death.
+select distinct session from flights where session not in (select session from sessions)
+
+-- name: bury_stranger
+-- A row for a session that has none, so that the dead are all in one place.
+insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renewed_boot_ms, dead_at_ms)
+values (:session, 'unknown', 0, '[]', :now_ms, 0, 0, :now_ms) on conflict do nothing
+
+-- name: dead_in_flight
+-- Dead sessions that still have work in flight in a run that has not ended, and since when they are dead.
+select session, dead_at_ms from sessions
+where dead_at_ms is not null and exists (
+    select 1 from flights join runs using (run) where flights.session = sessions.session and ended_at_ms is null
+)
+
+-- name: forget_sessions
+-- Sessions that have been dead for long and left nothing behind.
+delete from sessions
+where dead_at_ms < ? and not exists (select 1 from flights where flights.session = sessions.session)
+
+-- --- Views -----------------------------------------------------------------------------------------------------------
+
+-- name: due_runs
+-- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+from (
+    select run, graph_hash, due_at_ms, sessions from runs
+    where graph_hash = :hash and due_at_ms <= :now_ms order by due_at_ms limit :most
+)
+
+-- name: lost_runs
+-- Runs with work in flight in one of the sessions of a list: [[run, graph_hash, due_at_ms, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+from (
+    select distinct run, graph_hash, due_at_ms, sessions from flights join runs using (run)
+    where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
+        and ended_at_ms is null
+    limit :most
+)
+
+-- name: next_due_ms
+-- The earliest due time among the runs of one workflow.
+select min(due_at_ms) from runs where graph_hash = ? and due_at_ms is not null
+
+-- name: unended
+-- How many runs of one workflow have not ended.
+select count(*) from runs where graph_hash = ? and ended_at_ms is null
+
+-- name: runs
+-- Runs, newest first; the store adds the conditions and the order.
+select
+    run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for
+from runs
+
+-- name: gates
+-- Gates with the latest that became of them; the store adds the conditions and the order.
+select
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers,
+    gate, state, changed_at_ms, reminders, decision, decided_by
+from gates
+
+-- name: effects
+-- The ledger with the latest that became of each line; the store adds the conditions and the order.
+select
+    call, run, step, tool, policy, effect_key, request, intended_at_ms,
+    call, state, updated_at_ms, response, error, resolved_by
+from effects

@@ -1,0 +1,33 @@
+"""Large payloads, once each, by what they contain.
+
+Never here: what they mean, or when they may go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import apsw
+
+from holdfast.errors import NotFound
+from holdfast.stores.sqlite.room import Room, rows, value
+
+
+class Blobs(Room):
+    """Keeps ports.Blobs."""
+
+    async def put(self, tenant: str, month: str, content: bytes) -> str:
+        sha256 = hashlib.sha256(content).hexdigest()
+
+        def write(db: apsw.Connection) -> None:
+            rows(db, "put_blob", (sha256, content))
+            rows(db, "put_blob_home", (tenant, month, sha256))
+
+        await self._writer.write(write)
+        return sha256
+
+    async def get(self, sha256: str) -> bytes:
+        content: bytes | None = await self._reader.ask(lambda db: value(db, "blob", (sha256,)))
+        if content is None:
+            raise NotFound(f"There is no blob {sha256} in this store.", sha256=sha256)
+        return content

@@ -1,0 +1,130 @@
+"""A connection to the database file, and what SQLite's errors mean for whoever uses the store.
+
+Never here: a thread, a table. Never opens the database file but through SQLite (see `lock`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreUnreadable
+
+_CONTENT: Final = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+_SETTINGS: Final = """
+pragma synchronous = full;
+pragma fullfsync = on;
+pragma cache_size = -16000;
+pragma journal_size_limit = 67108864;
+pragma temp_store = memory;
+"""
+"""A commit is on the disk when it returns: `normal` may lose acknowledged commits when the power fails."""
+
+
+class Unstorable(StoreError):
+    """This cannot be stored; nothing is wrong with the store. Nothing was written."""
+
+
+class Place:
+    """Where the database file is, and that it still is the one that was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._identity = self._look()
+
+    def check(self) -> None:
+        """Raises StoreUnreadable if the file was deleted or replaced: what is written into it now is lost."""
+        if self._look() != self._identity:
+            raise StoreUnreadable(
+                f"{self.path} was deleted or replaced while it was in use. Nothing can be stored in it any more:"
+                " put the file back from a backup and start again.",
+                path=self.path,
+            )
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            there = os.stat(self.path)  # noqa: PTH116 - on the path of every commit
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino
+
+
+def connect(path: Path, *, create: bool = False, wait_s: float) -> apsw.Connection:
+    """A connection with everything set that a connection must set for itself. Raises StoreError."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    try:
+        db = apsw.Connection(str(path), flags=flags)
+    except apsw.Error as problem:
+        raise explain(problem, path) from problem
+    try:
+        db.set_busy_timeout(int(wait_s * 1000))
+        db.execute(_SETTINGS)
+        if db.readonly("main"):
+            raise StoreUnreadable(
+                f"{path} is read-only. A store must be writable: give this user the right to write the file and its"
+                " directory.",
+                path=path,
+            )
+    except apsw.Error as problem:
+        db.close()
+        raise explain(problem, path) from problem
+    except StoreError:
+        db.close()
+        raise
+    return db
+
+
+def explain(problem: Exception, path: Path, db: apsw.Connection | None = None) -> StoreError:
+    """What went wrong, as an error of the store's that says what to do: Unstorable where only the content is at fault."""
+    if isinstance(problem, StoreError):
+        return problem
+    found: StoreError
+    if isinstance(problem, apsw.Error) and not isinstance(problem, _CONTENT):
+        found = _of_sqlite(problem, path, db.system_errno if db is not None else 0)
+    elif isinstance(problem, OSError):
+        found = _unreadable(path, problem.strerror or problem)
+    else:
+        found = Unstorable(f"{type(problem).__name__}: {problem}")
+    found.__cause__ = problem
+    return found
+
+
+def _of_sqlite(problem: apsw.Error, path: Path, system_errno: int) -> StoreError:
+    if isinstance(problem, apsw.FullError) or (_is_of_writing(problem) and system_errno in _NO_ROOM):
+        return StoreFull(
+            f"There is no room left for {path}. Nothing was written, and what was written before is safe: free some"
+            " space on its disk; work goes on from where it is.",
+            path=path,
+        )
+    if isinstance(problem, apsw.NotADBError):
+        return NotAStore(f"{path} is not a Holdfast store, not even a SQLite database. It was not touched.", path=path)
+    if isinstance(problem, apsw.BusyError | apsw.LockedError):
+        return StoreBusy(
+            f"A program other than Holdfast holds a lock on {path}: a database browser with an open transaction, or a"
+            " backup? Nothing was written; close it and try again.",
+            path=path,
+            pid=None,
+        )
+    if isinstance(problem, apsw.CorruptError):
+        return StoreUnreadable(f"{path} is damaged ({problem}). Restore it from a backup.", path=path)
+    if isinstance(problem, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError | apsw.IOError):
+        return _unreadable(path, problem)
+    return StoreError(f"SQLite could not do its work on {path}: {problem}", path=path)
+
+
+def _unreadable(path: Path, why: object) -> StoreUnreadable:
+    return StoreUnreadable(
+        f"{path} cannot be opened or written ({why}). Check that it is a file on a disk that works, and that this user"
+        " may write it and its directory.",
+        path=path,
+    )
+
+
+def _is_of_writing(problem: apsw.Error) -> bool:
+    return isinstance(problem, apsw.IOError) and getattr(problem, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE

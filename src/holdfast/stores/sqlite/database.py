@@ -1,0 +1,116 @@
+"""Opening a store: what kind of file is there, and bringing it to this version's tables.
+
+Never here: what the tables mean. A crash between any two statements leaves a file that opens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from holdfast.errors import NotAStore, StoreTooNew, StoreUnreadable, UsageError
+from holdfast.stores.sqlite.connection import connect, explain
+from holdfast.stores.sqlite.turnstile import Turnstile
+from holdfast.stores.statement import migrations
+
+APPLICATION_ID: Final = 0x484C4446
+"""`HLDF` in the header of every Holdfast database; `file` and SQLite's tools show it."""
+MIGRATIONS: Final = migrations("sqlite")
+LATEST: Final = MIGRATIONS[-1].version
+
+
+def resolve(path: Path | str) -> Path:
+    """The file itself, behind all links: SQLite puts its log beside that one. Raises UsageError."""
+    if str(path) in ("", ":memory:"):
+        raise UsageError("A store must be a file: what is only in memory would not survive its process.")
+    return Path(path).resolve()
+
+
+def locks_of(path: Path) -> Path:
+    """The folder of the store's lock files."""
+    return path.with_name(f"{path.name}-locks")
+
+
+def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile]:
+    """A connection to the store at `path`, made if it is not there, and the way to its write lock.
+
+    Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
+    """
+    if not path.parent.is_dir():
+        raise StoreUnreadable(f"There is no directory {path.parent}; make it first, or name another place.", path=path)
+    if path.is_dir():
+        raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
+    with contextlib.ExitStack() as undo:
+        db, version = None, 0
+        if path.exists():
+            # Looked at before anything is made beside it: a file that is no store is left as it was.
+            db = connect(path, wait_s=wait_s)
+            undo.callback(db.close)
+            version = _version(db, path)
+        turnstile = _turnstile(path, wait_s)
+        undo.callback(turnstile.close)
+        if version < LATEST:
+            with turnstile:
+                if db is None:
+                    db = connect(path, create=True, wait_s=wait_s)
+                    undo.callback(db.close)
+                _prepare(db, path)
+        assert db is not None
+        undo.pop_all()
+        return db, turnstile
+
+
+def _version(db: apsw.Connection, path: Path) -> int:
+    """How many migrations the file has had; 0 for an empty one. Raises NotAStore, StoreTooNew."""
+    application_id: int
+    version: int
+    try:
+        application_id, version = db.pragma("application_id"), db.pragma("user_version")
+        empty = db.execute("select 1 from sqlite_schema limit 1").fetchone() is None
+    except apsw.BusyError:
+        return 0  # another process is just making it: looked at again in the turnstile
+    except apsw.Error as problem:
+        raise explain(problem, path, db) from problem
+    if application_id != APPLICATION_ID and (application_id or not empty):
+        raise NotAStore(
+            f"{path} is the database of another program, not a Holdfast store. It was not touched.", path=path
+        )
+    if version > LATEST:
+        raise StoreTooNew(
+            f"{path} was written by a newer Holdfast (its tables are at version {version}, this one knows {LATEST})."
+            " It was not touched: upgrade Holdfast to work with it.",
+            path=path,
+            found=version,
+            known=LATEST,
+        )
+    return version
+
+
+def _turnstile(path: Path, wait_s: float) -> Turnstile:
+    folder = locks_of(path)
+    try:
+        folder.mkdir(exist_ok=True)
+        return Turnstile(folder, wait_s)
+    except OSError as problem:
+        raise explain(problem, folder) from problem
+
+
+def _prepare(db: apsw.Connection, path: Path) -> None:
+    """Apply the migrations that the file has not had."""
+    _version(db, path)
+    try:
+        if db.pragma("journal_mode", "wal") != "wal":
+            raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")
+        for migration in MIGRATIONS:
+            # In one transaction with the header's marks: either the tables and the version that says so, or neither.
+            db.execute("begin immediate")
+            if db.pragma("user_version") < migration.version:
+                db.execute(migration.sql)
+                db.pragma("application_id", APPLICATION_ID)
+                db.pragma("user_version", migration.version)
+            db.execute("commit")
+    except apsw.Error as problem:
+        raise explain(problem, path, db) from problem

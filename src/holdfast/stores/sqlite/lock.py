@@ -1,0 +1,103 @@
+"""Files that exist only to be locked: a lock falls with the process that holds it, however it dies.
+
+Never here: a lock on the database file. Closing any descriptor of it in a process that is connected to it drops the
+locks of SQLite itself; it is never opened but by SQLite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import Final, Self
+
+_open: Final[set[int]] = set()
+
+
+def _forget() -> None:
+    """In a forked child: let go of what is its parent's. A lock falls with the last process that has its file open."""
+    for fd in _open:
+        os.close(fd)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class LockFile:
+    """An open lock file. `flock` belongs to this opening of it: even the same process is kept out by another."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path) -> None:
+        """Make the file if it is missing. Raises OSError."""
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        _open.add(self._fd)
+
+    @classmethod
+    def take(cls, path: Path) -> Self | None:
+        """The file at `path`, locked; None while somebody else holds it."""
+        while True:
+            file = cls(path)
+            if not file.lock():
+                file.close()
+                return None
+            if file._in_place():
+                return file
+            file.close()  # whoever held it before removed it as we came
+
+    def lock(self) -> bool:
+        """Lock it now, or say that somebody else has it."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def remove(self) -> None:
+        """Remove the file, which must be locked, and let go of it."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        _open.discard(self._fd)
+        os.close(self._fd)
+
+    def write_pid(self) -> None:
+        """Say in the file who holds it, if the disk has room for that."""
+        with contextlib.suppress(OSError):
+            os.pwrite(self._fd, b"%-10d\n" % os.getpid(), 0)
+
+    def read_pid(self) -> int | None:
+        """Who held it last, if the file says so."""
+        text = os.pread(self._fd, 32, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    def _in_place(self) -> bool:
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(self._fd))
+
+
+def is_free(path: Path) -> bool:
+    """Whether the lock file at `path` is there and nobody holds it. A file that is gone says nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two who ask at once both hear the truth.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(fd)

@@ -1,0 +1,124 @@
+"""Histories: appended, loaded, and cut short by snapshots.
+
+Never here: folding. What a history amounts to is core.state's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+import apsw
+import msgspec
+
+from holdfast.core.events import Event, Recorded, decode
+from holdfast.core.ids import RunId, Seq
+from holdfast.errors import CorruptHistory, HoldfastError, NotFound, StoreError
+from holdfast.ports import Append, History, SnapshotRecord
+from holdfast.stores.sqlite.append import Entry, commit, entry, unstorable
+from holdfast.stores.sqlite.connection import Unstorable
+from holdfast.stores.sqlite.room import Room, rows, value
+
+_MOST_AT_ONCE: Final = 1000
+"""Events in one answer of the database, which must fit into a gigabyte; an event is less than 100 kB."""
+
+_encode = msgspec.json.Encoder().encode
+_decode_places = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+_decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
+
+
+class Log(Room):
+    """Keeps ports.Log."""
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        fates: list[HoldfastError | None] = [None] * len(appends)
+        entries: dict[int, Entry] = {}
+        for index, append in enumerate(appends):
+            try:
+                entries[index] = entry(append)
+            except StoreError as problem:
+                fates[index] = problem
+        if entries:
+            for index, fate in zip(entries, await self._commit(list(entries.values())), strict=True):
+                fates[index] = fate
+        return fates
+
+    async def _commit(self, entries: list[Entry]) -> list[HoldfastError | None]:
+        """Commit `entries` together; where one of them would spoil it for the others, each alone."""
+        try:
+            return await self._writer.write(lambda db: commit(db, entries))
+        except Unstorable as problem:
+            if len(entries) == 1:
+                return [unstorable(entries[0].run, problem)]
+        alone = await asyncio.gather(*(self._commit([single]) for single in entries))
+        return [fate for (fate,) in alone]
+
+    async def load(self, run: RunId, fold_version: int) -> History:
+        def read(db: apsw.Connection) -> History:
+            found = rows(db, "snapshot", (run, fold_version))
+            snapshot = SnapshotRecord(*found[0]) if found else None
+            return History(snapshot, _events(db, run, snapshot.seq if snapshot is not None else 0, None))
+
+        history = await self._reader.ask(read)
+        if history.snapshot is None and not history.events:
+            raise NotFound(f"There is no run {run} in this store.", run=run)
+        return history
+
+    async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        return await self._reader.ask(lambda db: _events(db, run, after, limit))
+
+    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+        asked = _encode(runs).decode()
+        return _decode_seqs(await self._reader.ask(lambda db: value(db, "seqs", (asked,))))
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        return self._writer.exclusive()
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        row = (run, record.seq, record.fold_version, record.state)
+        await self._writer.write(lambda db: rows(db, "put_snapshot", row))
+
+    async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
+        found = await self._reader.ask(lambda db: rows(db, "run_of_key", (tenant, key)))
+        return (RunId(found[0][0]), found[0][1]) if found else None
+
+
+def _events(db: apsw.Connection, run: RunId, after: int, limit: int | None) -> tuple[Recorded, ...]:
+    """Raises CorruptHistory for a gap, or for an event that this version does not know."""
+    found: list[Recorded] = []
+    while limit is None or len(found) < limit:
+        most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
+        more = _next_events(db, run, after + len(found), most)
+        found += more
+        if len(more) < most:
+            break
+    return tuple(found)
+
+
+def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list[Recorded]:
+    places, payloads = value(db, "events", {"run": run, "after": after, "most": most})
+    found: list[Recorded] = []
+    start = 0
+    for seq, at_ms, size in _decode_places(places):
+        if seq != after + 1 + len(found):
+            raise CorruptHistory(
+                f"Run {run}: after event {after + len(found)} comes {seq}; the history has a gap.", run=run
+            )
+        # Each event is decoded from bytes of its own: a payload that is kept must not keep the whole history with it.
+        found.append(Recorded(Seq(seq), at_ms, _event(run, seq, payloads[start : start + size])))
+        start += size
+    return found
+
+
+def _event(run: RunId, seq: int, payload: bytes) -> Event:
+    try:
+        return decode(payload)
+    except msgspec.MsgspecError as problem:
+        raise CorruptHistory(
+            f"Run {run}: event {seq} is not one that this version of Holdfast knows ({problem}). Was it written by a newer"
+            " one? Upgrade to work with this run; others are not affected.",
+            run=run,
+            seq=seq,
+        ) from problem

@@ -1,0 +1,204 @@
+"""The leases of processes: taken, renewed, lost for ever.
+
+A session is alive while its process holds the lock on its file and its lease is not over. The lock tells of a killed
+process within milliseconds, the lease of one that is frozen. Leases are counted on the clock since boot, which all
+processes of the machine share and which nobody sets.
+
+Never here: what a dead session leaves behind is the engine's to mend.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.errors import StoreError
+from holdfast.stores.sqlite.clock import boot_ms
+from holdfast.stores.sqlite.lock import LockFile, is_free
+from holdfast.stores.sqlite.room import Ground, Room, rows, value
+from holdfast.stores.sqlite.writer import Write
+
+LEASE_S: Final = 10.0
+"""Longer than a healthy process may stand still: a long collection of garbage, a slow disk, a stop in a debugger."""
+RENEWALS: Final = 5
+"""Renewals in one lease, so one every 2 s: four in a row may fail or be late before a process is taken for dead."""
+_REMEMBERED_MS: Final = 7 * 24 * 3600 * 1000
+"""How long a dead session that left nothing behind is remembered, for whoever asks what ran when."""
+_FILE: Final = "session-"
+
+
+class Lease:
+    """This process's hold on a session of its own."""
+
+    __slots__ = ("dead", "file", "renewed_ms")
+
+    def __init__(self, file: LockFile, renewed_ms: int) -> None:
+        self.file = file
+        self.renewed_ms = renewed_ms
+        self.dead = False
+
+
+class Suspect(NamedTuple):
+    """A session of another process that seems dead, and the statement that marks it so if that is still true."""
+
+    session: SessionId
+    statement: str
+
+
+class Renewer:
+    """A thread that renews in time, however busy the event loop is. It asks and never waits for the answer."""
+
+    def __init__(self, every_s: float, renew: Callable[[], None]) -> None:
+        self._every_s = every_s
+        self._renew = renew
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-sqlite-renewer", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every_s):
+            self._renew()
+
+
+class Sessions(Room):
+    """Keeps ports.Sessions."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._folder = ground.locks
+        self._lease_ms = int(ground.lease_s * 1000)
+        self._leases: dict[SessionId, Lease] = {}
+        self._renewer = Renewer(ground.lease_s / RENEWALS, self._renew)
+        self._renewal: Future[tuple[int, set[SessionId]]] | None = None
+
+    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+        file = await self._writer.ask(lambda db: self._take(db, session))
+        opened_ms = self._clock.now_ms()
+        what_runs = msgspec.json.encode(hashes).decode()
+
+        def write(db: apsw.Connection) -> int:
+            renewed_ms = boot_ms()
+            row = (session, label, os.getpid(), what_runs, opened_ms, self._lease_ms, renewed_ms)
+            rows(db, "forget_sessions", (opened_ms - _REMEMBERED_MS,))
+            rows(db, "open_session", row)
+            return renewed_ms
+
+        try:
+            renewed_ms = await self._writer.write(write)
+        except BaseException:
+            file.close()  # the file stays: should the row be there after all, it says that nobody holds it
+            raise
+        self._leases[session] = Lease(file, renewed_ms)
+        self._renewer.start()
+
+    async def close_session(self, session: SessionId) -> None:
+        lease = self._leases.pop(session, None)
+        if lease is None:
+            return
+        end = {"session": session, "now_ms": self._clock.now_ms()}
+        try:
+            await self._writer.write(lambda db: rows(db, "end_session", end))
+        except BaseException:
+            lease.file.close()  # the free lock says that it is dead
+            raise
+        lease.file.remove()
+
+    def alive(self, session: SessionId) -> bool:
+        lease = self._leases.get(session)
+        return lease is not None and not lease.dead and 0 <= boot_ms() - lease.renewed_ms < self._lease_ms
+
+    async def bury(self) -> frozenset[SessionId]:
+        suspects, dead = await self._reader.ask(self._look)
+        if suspects:
+            await self._writer.write(lambda db: self._mark(db, suspects))
+            await self._writer.ask(self._tidy)
+            suspects, dead = await self._reader.ask(self._look)
+        return dead
+
+    async def _end_sessions(self) -> None:
+        """Close what is still open, and let the thread go."""
+        self._renewer.stop()
+        for session in list(self._leases):
+            with contextlib.suppress(StoreError):
+                await self.close_session(session)
+
+    # --- In other threads ---------------------------------------------------------------------------------------------
+
+    def _take(self, db: apsw.Connection, session: SessionId) -> LockFile:
+        self._tidy(db)
+        file = LockFile.take(self._file_of(session))
+        if file is None:
+            raise StoreError(f"Session {session} is open elsewhere; every session needs a name of its own.")
+        return file
+
+    def _tidy(self, db: apsw.Connection) -> None:
+        """Remove the lock files of sessions that are dead, or never came to be."""
+        kept = {self._file_of(session).name for session, *_ in rows(db, "unburied_sessions")}
+        for path in self._folder.glob(f"{_FILE}*"):
+            # One that is being opened right now has no row yet, but its lock is held.
+            if path.name not in kept and (file := LockFile.take(path)) is not None:
+                file.remove()
+
+    def _look(self, db: apsw.Connection) -> tuple[list[Suspect], frozenset[SessionId]]:
+        """Who seems dead and is not marked so, and who is and has left work in flight."""
+        suspects = [Suspect(session, "bury_stranger") for (session,) in rows(db, "strangers_in_flight")]
+        for session, lease_ms, renewed_ms in rows(db, "unburied_sessions"):
+            if session in self._leases:
+                continue  # nobody buries himself
+            if is_free(self._file_of(session)):
+                suspects.append(Suspect(session, "end_session"))
+            elif not 0 <= boot_ms() - renewed_ms < lease_ms:
+                suspects.append(Suspect(session, "expire_session"))
+        return suspects, frozenset(session for session, _ in rows(db, "dead_in_flight"))
+
+    def _mark(self, db: apsw.Connection, suspects: Sequence[Suspect]) -> None:
+        moment = {"now_ms": self._clock.now_ms(), "boot_ms": boot_ms()}
+        for session, statement in suspects:
+            rows(db, statement, {"session": session, **moment})
+
+    def _renew(self) -> None:
+        if not self._leases or (self._renewal is not None and not self._renewal.done()):
+            return
+        sessions = list(self._leases)
+
+        def write(db: apsw.Connection) -> tuple[int, set[SessionId]]:
+            now_ms = boot_ms()
+            return now_ms, {name for name in sessions if value(db, "renew_session", (now_ms, name)) is not None}
+
+        job = Write(write)
+        job.future.add_done_callback(lambda renewal: self._renewed(sessions, renewal))
+        self._renewal = job.future
+        with contextlib.suppress(StoreError):  # the store is closing
+            self._writer.submit(job)
+
+    def _renewed(self, sessions: Sequence[SessionId], renewal: Future[tuple[int, set[SessionId]]]) -> None:
+        if renewal.exception() is not None:
+            return  # not renewed; the next one may be
+        now_ms, living = renewal.result()
+        for session in sessions:
+            lease = self._leases.get(session)
+            if lease is not None:
+                lease.renewed_ms = now_ms
+                lease.dead = session not in living
+
+    def _file_of(self, session: SessionId) -> Path:
+        return self._folder / f"{_FILE}{quote(session, safe='')}"

@@ -1,0 +1,72 @@
+"""The store's one face: opened, and closed.
+
+Never here: a statement. Each promise is kept in the room of its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+from holdfast.stores.sqlite.blob import Blobs
+from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.database import locks_of, resolve
+from holdfast.stores.sqlite.log import Log
+from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.room import Ground, value
+from holdfast.stores.sqlite.session import LEASE_S, Sessions
+from holdfast.stores.sqlite.view import Views
+from holdfast.stores.sqlite.watch import Watch, data_version
+from holdfast.stores.sqlite.writer import Writer
+
+WAIT_S: Final = 30.0
+"""How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
+
+
+class SqliteStore(Log, Blobs, Sessions, Views, Watch):
+    """Keeps ports.Store in one file of this machine, for all processes that open it."""
+
+    @classmethod
+    async def connect(
+        cls,
+        path: Path | str,
+        *,
+        lease_s: float = LEASE_S,
+        wait_s: float = WAIT_S,
+        machine_ms: Callable[[], int] | None = None,
+    ) -> Self:
+        """Open the store at `path`, made if it is not there.
+
+        `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
+        processes, and `machine_ms` takes the machine's clock's place where a test owns time.
+        Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
+        """
+        file = resolve(path)
+        async with contextlib.AsyncExitStack() as undo:
+            writer = Writer(file, wait_s)
+            undo.push_async_callback(writer.close)
+            await writer.ready()
+            reader = Reader(writer.place, wait_s)
+            undo.push_async_callback(reader.close)
+            newest_ms = await reader.ask(lambda db: value(db, "newest_at_ms"))
+            ground = Ground(
+                locks=locks_of(file),
+                writer=writer,
+                reader=reader,
+                clock=StoreClock(newest_ms or 0, machine_ms),
+                data_version=await writer.ask(data_version),
+                lease_s=lease_s,
+            )
+            undo.pop_all()
+        return cls(ground)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def aclose(self) -> None:
+        """End this process's sessions, do what is queued, and let go of the file. May be called again."""
+        await self._end_sessions()
+        await self._reader.close()
+        await self._writer.close()

@@ -1,0 +1,121 @@
+"""The rows beside the history, as the sweep and people's lists ask for them.
+
+Never here: a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import RunId, SessionId
+from holdfast.core.payload import Payload
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.ports import DueRun
+from holdfast.stores.sqlite.room import SQL, Room, rows, value
+
+_encode = msgspec.json.Encoder().encode
+_decode_payload = msgspec.json.Decoder(Payload).decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+
+_Waiting = tuple[RunId, str, int | None, frozenset[SessionId]]
+_decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
+
+_OPEN_GATES: Final = "state in ('open', 'escalated')"
+
+
+class Views(Room):
+    """Keeps ports.Views."""
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        return await self._reader.ask(lambda db: _due(db, now_ms, hashes, limit))
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        def read(db: apsw.Connection) -> int | None:
+            times = (value(db, "next_due_ms", (hash_,)) for hash_ in hashes)
+            return min((time for time in times if time is not None), default=None)
+
+        return await self._reader.ask(read)
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        return await self._reader.ask(lambda db: sum(value(db, "unended", (hash_,)) for hash_ in hashes))
+
+    async def run(self, run: RunId) -> RunRow | None:
+        found = await self._list("runs", {"run = ?": run}, "limit 1")
+        return RunRow(*found[0]) if found else None
+
+    async def runs(
+        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
+        before: RunId | None = None, limit: int = 100,
+    ) -> Sequence[RunRow]:  # fmt: skip
+        conditions = {
+            "tenant = ?": tenant, "workflow = ?": workflow, "status = ?": status,
+            "id < (select id from runs where run = ?)": before,
+        }  # fmt: skip
+        return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]
+
+    async def gates(
+        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        always = (_OPEN_GATES,) if open_only else ()
+        rows = await self._list("gates", {"run = ?": run}, "order by id limit ?", limit, always)
+        return [_gate(row) for row in rows]
+
+    async def effects(
+        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        rows = await self._list("effects", {"run = ?": run, "state = ?": state}, "order by id limit ?", limit)
+        return [_effect(row) for row in rows]
+
+    async def _list(
+        self,
+        name: str,
+        conditions: dict[str, str | None],
+        tail: str,
+        limit: int | None = None,
+        always: Iterable[str] = (),
+    ) -> list[tuple[Any, ...]]:
+        """Rows of a list. A condition without a value is not asked, so that each list finds the index made for it."""
+        asked = {condition: value for condition, value in conditions.items() if value is not None}
+        where = " and ".join([*asked, *always])
+        statement = f"{SQL[name]} {'where ' + where if where else ''} {tail}"
+        bound = (*asked.values(), *(() if limit is None else (limit,)))
+        return await self._reader.ask(lambda db: db.execute(statement, bound).fetchall())
+
+
+def _due(db: apsw.Connection, now_ms: int, hashes: Sequence[str], limit: int) -> list[DueRun]:
+    died_ms: dict[SessionId, int] = dict(rows(db, "dead_in_flight"))
+    found: list[_Waiting] = []
+    for hash_ in hashes:
+        found += _decode_waiting(value(db, "due_runs", {"hash": hash_, "now_ms": now_ms, "most": limit}))
+    if died_ms:
+        asked = {"dead": _encode(list(died_ms)).decode(), "hashes": _encode(hashes).decode(), "most": limit}
+        found += _decode_waiting(value(db, "lost_runs", asked))
+    since: dict[DueRun, int] = {}
+    for run, graph_hash, due_at_ms, sessions in found:
+        dead = frozenset(sessions & died_ms.keys())
+        times = [died_ms[session] for session in dead]
+        if due_at_ms is not None and due_at_ms <= now_ms:
+            times.append(due_at_ms)
+        since[DueRun(run, graph_hash, due_at_ms, dead)] = min(times)
+    return sorted(since, key=lambda due: since[due])[:limit]
+
+
+def _gate(row: tuple[Any, ...]) -> tuple[GateRow, GateChange | None]:
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers = row[:8]
+    opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
+    changed_at_ms = row[10]
+    return opened, None if changed_at_ms is None else GateChange(*row[8:])
+
+
+def _effect(row: tuple[Any, ...]) -> tuple[EffectRow, EffectChange | None]:
+    call, run, step, tool, policy, key, request, intended_at_ms = row[:8]
+    line = EffectRow(call, run, step, tool, policy, key, _decode_payload(request), intended_at_ms)
+    call, state, updated_at_ms, response, error, by = row[8:]
+    if updated_at_ms is None:
+        return line, None
+    answer = None if response is None else _decode_payload(response)
+    return line, EffectChange(call, state, updated_at_ms, answer, error, by)

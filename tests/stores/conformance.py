@@ -1,0 +1,492 @@
+"""What every store promises (holdfast.ports), as tests. A store takes part by giving `connect`; see test_store_conformance.
+
+Two stores that come from the same `connect` are two processes, as far as these tests can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core import commands as cmd
+from holdfast.core.events import Recorded, ValueRecorded
+from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.payload import inline
+from holdfast.core.projection import EffectChange, project
+from holdfast.core.state import FOLD_VERSION
+from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError
+from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store
+from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, snapshot_of
+
+Connect = Callable[[], Awaitable[Store]]
+"""Opens a store: the same one each time, as a process of its own would."""
+
+FOR_EVER_MS = BORN_MS * 10
+
+
+async def put(store: Store, *appends: Append) -> None:
+    """Append one after the other; all must be taken."""
+    for append in appends:
+        assert list(await store.append([append])) == [None]
+
+
+async def told(store: Store, append: Append) -> HoldfastError | None:
+    """The fate of one append."""
+    (fate,) = await store.append([append])
+    return fate
+
+
+def with_row(append: Append, **values: Any) -> Append:
+    changes = msgspec.structs.replace(append.changes, run=msgspec.structs.replace(append.changes.run, **values))
+    return msgspec.structs.replace(append, changes=changes)
+
+
+def seqs(events: Sequence[Recorded]) -> list[int]:
+    return [recorded.seq for recorded in events]
+
+
+class StoreConformance:
+    """Every test is a promise; `connect` is the store's."""
+
+    # --- History ------------------------------------------------------------------------------------------------------
+
+    async def test_a_history_comes_back_as_it_was_appended(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, *story.whole())
+        assert await store.events(story.run) == tuple(story.history)
+        assert seqs(story.history) == list(range(1, len(story.history) + 1))
+
+    async def test_what_was_acknowledged_is_there_for_every_process(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        for append in story.whole():
+            await put(mine, append)
+            assert await theirs.events(story.run) == tuple(story.history)
+
+    async def test_a_part_of_a_history_can_be_asked_for(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, *story.whole())
+        assert await store.events(story.run, after=3) == tuple(story.history[3:])
+        assert await store.events(story.run, after=3, limit=2) == tuple(story.history[3:5])
+        assert await store.events(story.run, after=len(story.history)) == ()
+        assert await store.events(RunId("nobody")) == ()
+
+    async def test_no_append_may_leave_a_gap(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        first, second, third = story.start(), story.draft(), story.ask()
+        await put(store, first)
+        assert isinstance(await told(store, third), SeqConflict)
+        moved = tuple(Recorded(Seq(recorded.seq + 1), recorded.at_ms, recorded.event) for recorded in second.events)
+        assert isinstance(await told(store, msgspec.structs.replace(second, events=moved)), StoreError)
+        assert isinstance(await told(store, msgspec.structs.replace(second, events=())), StoreError)
+        await put(store, second, third)
+        assert seqs(await store.events(story.run)) == list(range(1, len(story.history) + 1))
+
+    async def test_a_stale_append_is_told_so_and_changes_nothing(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start(), story.draft(), story.ask())
+        there, row = tuple(story.history), await store.run(story.run)
+        stale = with_row(story.answer(), status="failed")
+        stale = msgspec.structs.replace(stale, expected=Seq(1))
+        late = [Recorded(Seq(2 + n), recorded.at_ms, recorded.event) for n, recorded in enumerate(stale.events)]
+        stale = with_row(msgspec.structs.replace(stale, events=tuple(late)), seq=late[-1].seq)
+        fate = await told(store, stale)
+        assert isinstance(fate, SeqConflict)
+        assert (fate.run, fate.expected, fate.seq) == (story.run, 1, len(there))  # type: ignore[attr-defined]
+        assert await store.events(story.run) == there
+        assert await store.run(story.run) == row
+        assert (await store.gates(run=story.run))[0][1] is None
+
+    async def test_of_two_who_append_at_the_same_place_one_wins_and_one_is_told(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        start = story.start()
+        await put(mine, start)
+        for _ in range(20):
+            before = story.state.seq
+            one = story.does(cmd.SendSignal("ping"))
+            two = msgspec.structs.replace(one, append_id=AppendId(one.append_id[::-1]))
+            fates = await asyncio.gather(told(mine, one), told(theirs, two))
+            assert [type(fate) for fate in fates].count(SeqConflict) == 1
+            assert fates.count(None) == 1
+            assert (await mine.seqs([story.run]))[story.run] == before + 1
+
+    async def test_the_same_append_is_acknowledged_again_and_written_once(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        first, second, third = story.start(), story.draft(), story.ask()
+        await put(mine, first, first, second)
+        await put(theirs, second, third, first, second, third)
+        assert seqs(await mine.events(story.run)) == list(range(1, len(story.history) + 1))
+        assert len(await mine.gates(run=story.run)) == 1
+
+    async def test_each_of_many_appends_learns_its_own_fate(self, connect: Connect) -> None:
+        store = await connect()
+        stories = [Story() for _ in range(300)]
+        starts = [story.start() for story in stories]
+        assert set(await store.append(starts[::2])) == {None}
+        fates = await store.append([story.draft() for story in stories])
+        assert [fate is None for fate in fates] == [n % 2 == 0 for n in range(300)]
+        now = await store.seqs([story.run for story in stories] + [RunId("nobody")])
+        assert now == {story.run: story.state.seq for story in stories[::2]}
+
+    async def test_nothing_to_append_is_nothing_wrong(self, connect: Connect) -> None:
+        assert list(await (await connect()).append([])) == []
+
+    @pytest.mark.parametrize("poison", ["value", "text", "number", "row of another", "key taken", "late", "early"])
+    async def test_what_cannot_be_stored_hurts_only_itself(self, connect: Connect, poison: str) -> None:
+        store = await connect()
+        taken = Story()
+        await put(store, taken.start(key="taken"))
+        there = tuple(taken.history)
+        stories = [Story() for _ in range(20)]
+        appends = [story.start() for story in stories]
+        bad = appends[7]
+        match poison:
+            case "value":
+                event = ValueRecorded(DRAFT, PATH, "now", object())
+                bad = msgspec.structs.replace(bad, events=(bad.events[0], Recorded(Seq(2), BORN_MS, event)))
+            case "text":
+                bad = with_row(bad, workflow="half of a pair: \ud800")
+            case "number":
+                bad = with_row(bad, limit_nanousd=2**70)
+            case "row of another":
+                bad = with_row(bad, run=stories[8].run)
+            case "key taken":
+                bad = Story().start(key="taken")
+            case "late":
+                bad = msgspec.structs.replace(taken.start_again(), append_id=AppendId("another"))
+            case _:
+                bad = stories[7].draft()
+        fates = await store.append([*appends[:7], bad, *appends[8:]])
+        expected = {"key taken": KeyReused, "late": SeqConflict, "early": SeqConflict}.get(poison, StoreError)
+        assert [type(fate) for fate in fates] == [expected if n == 7 else type(None) for n in range(20)]
+        good = [story.run for n, story in enumerate(stories) if n != 7]
+        assert await store.seqs([*good, stories[7].run]) == dict.fromkeys(good, 2)
+        assert await store.events(taken.run) == there
+        assert len(await store.runs(limit=1000)) == 20
+
+    @pytest.mark.parametrize("text", ["a\0b", "'; drop table runs; --", "😀 ﷺ \u2028", "\\", "x" * 3_000_000, ""])
+    async def test_any_text_comes_back_unchanged(self, connect: Connect, text: str) -> None:
+        store, story = await connect(), Story(tenant=text[:100])
+        await put(store, story.start(key=text[:100], text=text))
+        assert fold(await store.load(story.run, FOLD_VERSION)).input.value() == {"text": text}
+        row = await store.run(story.run)
+        assert row is not None
+        assert (row.tenant, row.key) == (text[:100], text[:100])
+        found = await store.run_of_key(text[:100], text[:100])
+        assert found is not None
+        assert found[0] == story.run
+
+    # --- Start keys ---------------------------------------------------------------------------------------------------
+
+    async def test_a_start_key_belongs_to_one_run_of_its_tenant(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second, other = Story(), Story(), Story(tenant="umbrella")
+        await put(mine, first.start(key="order-1"))
+        fate = await told(theirs, second.start(key="order-1"))
+        assert isinstance(fate, KeyReused)
+        assert fate.run == first.run  # type: ignore[attr-defined]
+        await put(theirs, other.start(key="order-1"))
+        assert await theirs.run_of_key("acme", "order-1") == (first.run, first.state.input_digest)
+        assert await theirs.run_of_key("umbrella", "order-1") == (other.run, other.state.input_digest)
+        assert await theirs.run_of_key("acme", "order-2") is None
+        assert await theirs.run(second.run) is None
+
+    async def test_of_two_starts_under_one_key_in_one_commit_the_first_wins(self, connect: Connect) -> None:
+        store = await connect()
+        first, second = Story(), Story()
+        fates = await store.append([first.start(key="order-1"), second.start(key="order-1")])
+        assert fates[0] is None
+        assert isinstance(fates[1], KeyReused)
+        assert fates[1].run == first.run  # type: ignore[attr-defined]
+        assert await store.seqs([first.run, second.run]) == {first.run: 2}
+
+    # --- Folding and snapshots ----------------------------------------------------------------------------------------
+
+    async def test_rows_are_the_projection_of_the_folded_history(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        for append in story.whole():
+            await put(store, append)
+            reopened = await connect()
+            state = fold(await reopened.load(story.run, FOLD_VERSION))
+            assert state == story.state
+            assert await reopened.run(story.run) == project(state, [append.events[-1].event], executing=True).run
+            await reopened.aclose()
+
+    async def test_a_run_that_nobody_started_is_not_found(self, connect: Connect) -> None:
+        store = await connect()
+        with pytest.raises(NotFound):
+            await store.load(RunId("nobody"), FOLD_VERSION)
+        assert await store.run(RunId("nobody")) is None
+
+    async def test_a_snapshot_stands_for_the_events_before_it(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start(), story.draft(), story.ask())
+        await store.snapshot(story.run, snapshot_of(story.state))
+        middle = len(story.history)
+        await put(store, story.answer(), story.intend())
+        loaded = await (await connect()).load(story.run, FOLD_VERSION)
+        assert loaded.events == tuple(story.history[middle:])
+        assert loaded.snapshot is not None
+        assert fold(loaded) == fold(History(None, tuple(story.history))) == story.state
+
+    async def test_the_latest_snapshot_counts_whatever_the_order_they_came_in(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start())
+        old = snapshot_of(story.state)
+        await put(store, story.draft())
+        await store.snapshot(story.run, snapshot_of(story.state))
+        await store.snapshot(story.run, old)
+        assert (await store.load(story.run, FOLD_VERSION)).snapshot == snapshot_of(story.state)
+
+    async def test_a_snapshot_of_another_fold_is_ignored(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start(), story.draft())
+        await store.snapshot(story.run, SnapshotRecord(Seq(4), FOLD_VERSION + 1, b"of a later Holdfast"))
+        assert await store.load(story.run, FOLD_VERSION) == History(None, tuple(story.history))
+        await store.snapshot(story.run, snapshot_of(story.state))
+        assert fold(await store.load(story.run, FOLD_VERSION)) == story.state
+
+    # --- Blobs --------------------------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("content", [b"", b"\0\xff not text", b"x" * 5_000_000])
+    async def test_a_blob_comes_back_by_the_hash_of_its_content(self, connect: Connect, content: bytes) -> None:
+        mine, theirs = await connect(), await connect()
+        sha256 = await mine.put("acme", "2026-01", content)
+        assert await theirs.get(sha256) == content
+        assert await theirs.put("umbrella", "2026-02", content) == sha256
+        with pytest.raises(NotFound):
+            await theirs.get("0" * 64)
+
+    # --- Sessions -----------------------------------------------------------------------------------------------------
+
+    async def test_a_session_lives_from_its_opening_to_its_close(self, connect: Connect) -> None:
+        mine, theirs, session = await connect(), await connect(), SessionId("s 1/ä")
+        assert not mine.alive(session)
+        await mine.open_session(session, "worker", [TINY.hash])
+        assert mine.alive(session)
+        assert not theirs.alive(session), "a process answers for its own sessions only"
+        await mine.close_session(session)
+        assert not mine.alive(session)
+        await mine.close_session(session)
+
+    async def test_death_is_for_ever(self, connect: Connect) -> None:
+        mine, theirs, session = await connect(), await connect(), SessionId("s")
+        await mine.open_session(session, "worker", [])
+        await mine.close_session(session)
+        for store in (mine, theirs):
+            with pytest.raises(StoreError):
+                await store.open_session(session, "worker", [])
+            assert not store.alive(session)
+
+    async def test_a_living_session_is_not_buried(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story(session="s")
+        await mine.open_session(story.session, "worker", [TINY.hash])
+        await put(mine, story.start())
+        for store in (mine, theirs):
+            assert await store.bury() == frozenset()
+            assert await store.due(FOR_EVER_MS, [TINY.hash], 10) == []
+        assert mine.alive(story.session)
+
+    async def test_a_dead_session_is_named_as_long_as_it_has_work_in_flight(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        story, quiet = Story(session="s"), Story(session="quiet")
+        for each in (story, quiet):
+            await mine.open_session(each.session, "worker", [TINY.hash])
+            await put(mine, each.start())
+        await put(mine, quiet.draft(), quiet.ask())
+        await mine.aclose()
+        assert await theirs.bury() == {story.session}
+        (due,) = await theirs.due(BORN_MS, [TINY.hash], 10)
+        assert due == DueRun(story.run, TINY.hash, None, frozenset({story.session}))
+        dead, story.session = frozenset({story.session}), SessionId("t")
+        await theirs.open_session(story.session, "worker", [TINY.hash])
+        await put(theirs, story.does(cmd.Look(dead)))
+        assert await theirs.bury() == frozenset()
+        assert await theirs.due(BORN_MS, [TINY.hash], 10) == []
+
+    async def test_a_session_that_nobody_knows_is_dead(self, connect: Connect) -> None:
+        store, story = await connect(), Story(session="never opened")
+        await put(store, story.start())
+        assert await store.bury() == {story.session}
+        (due,) = await store.due(BORN_MS, [TINY.hash], 10)
+        assert due.dead == {story.session}
+
+    async def test_a_run_that_has_ended_waits_for_no_session(self, connect: Connect) -> None:
+        store, story = await connect(), Story(session="never opened")
+        appends = list(story.whole())
+        still = msgspec.structs.replace(appends[-1].changes, sessions=(story.session,))
+        await put(store, *appends[:-1], msgspec.structs.replace(appends[-1], changes=still))
+        assert await store.bury() == frozenset()
+        assert await store.due(FOR_EVER_MS, [TINY.hash], 10) == []
+
+    # --- What is due --------------------------------------------------------------------------------------------------
+
+    async def test_runs_are_due_in_the_order_of_their_times_and_not_before(self, connect: Connect) -> None:
+        store = await connect()
+        stories = [Story() for _ in range(5)]
+        waits_ms = [300, 100, 500, 200, 400]
+        for story, wait_ms in zip(stories, waits_ms, strict=True):
+            await put(store, story.start(), story.draft(), story.ask(timeout_ms=wait_ms))
+        in_order = [stories[n].run for n in (1, 3, 0, 4, 2)]
+        first_ms = stories[1].at_ms + 100
+        assert await store.next_due_ms([TINY.hash]) == first_ms
+        assert await store.due(first_ms - 1, [TINY.hash], 10) == []
+        assert [due.run for due in await store.due(first_ms, [TINY.hash], 10)] == in_order[:1]
+        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order
+        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 3)] == in_order[:3]
+        await put(store, stories[1].answer("reject"))
+        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order[1:]
+        assert await store.next_due_ms([TINY.hash]) == stories[3].at_ms + 200
+
+    async def test_a_process_is_only_told_of_workflows_that_it_can_run(self, connect: Connect) -> None:
+        store = await connect()
+        theirs = graph("of another release")
+        foreign, own = Story(graph=theirs), Story()
+        for story in (foreign, own):
+            await put(store, story.start(executes=False))
+        both = [TINY.hash, theirs.hash]
+        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == [own.run]
+        assert {due.run for due in await store.due(FOR_EVER_MS, both, 10)} == {own.run, foreign.run}
+        assert await store.due(FOR_EVER_MS, [], 10) == []
+        assert await store.next_due_ms([]) is None
+        assert [await store.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 1, 2]
+        await put(store, own.does(cmd.CancelRun()))
+        assert [await store.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 0, 1]
+
+    async def test_what_a_dead_session_left_is_due_with_everything_else(self, connect: Connect) -> None:
+        store = await connect()
+        waiting, left = Story(), Story(session="never opened")
+        await put(store, waiting.start(), waiting.draft(), waiting.ask(timeout_ms=100), left.start())
+        await store.bury()
+        due = {due.run: due.dead for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)}
+        assert due == {waiting.run: frozenset(), left.run: {left.session}}
+        assert len(await store.due(FOR_EVER_MS, [TINY.hash], 1)) == 1
+        assert await store.due(FOR_EVER_MS, ["another"], 10) == []
+
+    # --- Lists --------------------------------------------------------------------------------------------------------
+
+    async def test_runs_are_listed_newest_first(self, connect: Connect) -> None:
+        store = await connect()
+        stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(6)]
+        await store.append([story.start() for story in stories[:3]])
+        await put(store, *(story.start() for story in stories[3:]))
+        await put(store, stories[4].does(cmd.CancelRun()))
+
+        async def listed(**conditions: Any) -> list[int]:
+            found = await store.runs(**conditions)
+            return [next(n for n, story in enumerate(stories) if story.run == row.run) for row in found]
+
+        assert await listed() == [5, 4, 3, 2, 1, 0]
+        assert await listed(limit=2) == [5, 4]
+        assert await listed(before=stories[4].run, limit=2) == [3, 2]
+        assert await listed(tenant="umbrella") == [5, 3, 1]
+        assert await listed(tenant="umbrella", before=stories[5].run) == [3, 1]
+        assert await listed(status="cancelled") == [4]
+        assert await listed(tenant="umbrella", status="cancelled") == []
+        assert await listed(workflow="tiny", status="running", tenant="acme") == [2, 0]
+        assert await listed(workflow="another") == []
+
+    async def test_gates_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:
+        store = await connect()
+        first, second = Story(), Story()
+        for story in (first, second):
+            await put(store, story.start(), story.draft(), story.ask(timeout_ms=100))
+        ((row, change),) = await store.gates(run=first.run)
+        assert (row.gate, row.run, row.reviewers, change) == (first.gate, first.run, ("ada", "grace"), None)
+        first.at_ms += 1000
+        escalated = first.does(cmd.Look())
+        await put(store, escalated)
+        ((_, change),) = await store.gates(run=first.run)
+        assert (change,) == escalated.changes.gate_changes
+        assert change is not None
+        assert change.state == "escalated"
+        assert [row.gate for row, _ in await store.gates()] == [first.gate, second.gate]
+        assert [row.gate for row, _ in await store.gates(limit=1)] == [first.gate]
+        answered = first.answer()
+        await put(store, answered)
+        assert [row.gate for row, _ in await store.gates()] == [second.gate]
+        assert await store.gates(run=first.run) == []
+        ((_, change),) = await store.gates(run=first.run, open_only=False)
+        assert (change,) == answered.changes.gate_changes
+        assert change is not None
+        assert (change.state, change.decision, change.by) == ("decided", "approve", "ada")
+
+    async def test_effects_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:
+        store = await connect()
+        first, second = Story(), Story()
+        for story in (first, second):
+            await put(store, story.start(), story.draft(), story.ask(), story.answer(), story.intend())
+        ((row, change),) = await store.effects(run=first.run)
+        assert (row.call, row.tool, row.policy, row.request.value()) == (first.call, "mail", "once", {"to": "bob"})
+        assert change is None
+        assert [row.call for row, _ in await store.effects(state="intended")] == [first.call, second.call]
+        await put(store, first.send())
+        ((_, change),) = await store.effects(run=first.run)
+        assert change == EffectChange(first.call, "completed", first.at_ms, inline("sent"))
+        assert [row.call for row, _ in await store.effects(state="intended")] == [second.call]
+        assert [row.call for row, _ in await store.effects(state="completed")] == [first.call]
+        assert [row.call for row, _ in await store.effects(limit=1)] == [first.call]
+        assert await store.effects(run=second.run, state="completed") == []
+
+    # --- Between processes, and time ----------------------------------------------------------------------------------
+
+    async def test_a_process_hears_of_others_commits_and_not_of_its_own(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        await put(mine, story.start())
+        await mine.put("acme", "2026-01", b"mine")
+        assert not await mine.changed(0.01)
+        assert await theirs.changed(5)
+        assert not await theirs.changed(0.01)
+        hearing = asyncio.create_task(mine.changed(30))
+        await put(theirs, story.draft())
+        assert await asyncio.wait_for(hearing, 5)
+
+    async def test_nobody_else_commits_while_one_is_exclusive(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second = Story(), Story()
+        async with mine.exclusive():
+            waiting = asyncio.create_task(theirs.append([second.start()]))
+            await put(mine, first.start(), first.draft())
+            assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
+        assert list(await waiting) == [None]
+        async with theirs.exclusive():
+            pass
+
+    async def test_whoever_gave_up_waiting_to_be_exclusive_holds_nothing(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+
+        async def want() -> None:
+            async with theirs.exclusive():
+                raise AssertionError("not while the other is")
+
+        async with mine.exclusive():
+            wanting = asyncio.create_task(want())
+            await asyncio.wait({wanting}, timeout=0.05)
+            wanting.cancel()
+            await asyncio.wait({wanting})
+        await put(mine, story.start())
+        await put(theirs, story.draft())
+
+    async def test_store_time_never_runs_backwards(self, connect: Connect) -> None:
+        store, story = await connect(), Story(at_ms=BORN_MS * 2)
+        times = [store.now_ms() for _ in range(1000)]
+        assert times == sorted(times)
+        await put(store, story.start())
+        assert (await connect()).now_ms() >= story.at_ms
+
+    async def test_a_closed_store_says_so(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start())
+        writing = asyncio.create_task(store.append([story.draft()]))
+        await asyncio.sleep(0)
+        await asyncio.gather(store.aclose(), store.aclose())
+        await store.aclose()
+        assert list(await writing) == [None], "what was queued is finished"
+        with pytest.raises(StoreError):
+            await store.append([story.ask()])
+        with pytest.raises(StoreError):
+            await store.load(story.run, FOLD_VERSION)
+        assert fold(await (await connect()).load(story.run, FOLD_VERSION)).seq == 4

@@ -1,0 +1,137 @@
+"""Runs for the tests of stores: decided, folded and projected by the real core, one append at a time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.core import commands as cmd
+from holdfast.core.decide import decide
+from holdfast.core.events import Event, Recorded
+from holdfast.core.graph import Definition, Edge, Graph, Node
+from holdfast.core.ids import (
+    AppendId,
+    CallId,
+    GateId,
+    NodeName,
+    Path,
+    RunId,
+    Seq,
+    SessionId,
+    call_id,
+    gate_id,
+    step_id,
+)
+from holdfast.core.payload import digest, inline
+from holdfast.core.projection import project
+from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.ports import Append, History, SnapshotRecord
+
+DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)
+PATH = Path("0")
+BORN_MS = 1_700_000_000_000
+
+_nodes = (Node(NodeName("draft"), "task"), Node(NodeName("approve"), "human_gate"), Node(NodeName("send"), "tool_node"))
+_edges = (Edge(NodeName("draft"), NodeName("approve")), Edge(NodeName("approve"), NodeName("send")))
+_ids = itertools.count(1)
+
+
+def graph(name: str = "tiny") -> Graph:
+    """A draft that a person approves and a tool then sends."""
+    return Graph(Definition(name, 1, _nodes, _edges))
+
+
+TINY = graph()
+
+
+class Story:
+    """One run as its own process sees it: every method decides something and returns what is to be appended."""
+
+    def __init__(
+        self, *, tenant: str = "acme", session: str = "a session", graph: Graph = TINY, at_ms: int = BORN_MS
+    ) -> None:
+        self.graph = graph
+        self.tenant = tenant
+        self.session = SessionId(session)
+        self.state = State()
+        self.at_ms = at_ms
+        number = os.getpid() << 24 | next(_ids)
+        self.run = RunId(str(uuid.UUID(int=at_ms << 80 | 7 << 76 | 2 << 62 | number)))
+        self.history: list[Recorded] = []
+
+    def does(self, command: cmd.Command, *, executes: bool = True) -> Append:
+        """The append that `command` leads to, a millisecond after the last."""
+        before = self.state.seq
+        self.at_ms += 1
+        worker = cmd.Worker(self.session, 10) if executes else None
+        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker))
+
+    def happens(self, before: int, events: list[Event]) -> Append:
+        """An append of `events`, which are folded already."""
+        recorded = tuple(Recorded(Seq(before + 1 + n), self.state.at_ms, event) for n, event in enumerate(events))
+        self.history.extend(recorded)
+        changes = project(self.state, events, executing=True)
+        return Append(self.run, Seq(before), AppendId(uuid.uuid4().hex), recorded, changes)
+
+    # --- What may happen, in this order -------------------------------------------------------------------------------
+
+    def start(self, *, key: str | None = None, text: str = "hello", executes: bool = True) -> Append:
+        command = cmd.StartRun(self.run, self.tenant, inline({"text": text}), digest(text), key=key)
+        return self.does(command, executes=executes)
+
+    def start_again(self) -> Append:
+        """The start of this run once more, by somebody who does not know that it has begun."""
+        self.state, self.history = State(), []
+        return self.start()
+
+    def draft(self, text: str = "a draft") -> Append:
+        return self.does(cmd.CompleteStep(DRAFT, 1, inline(text)))
+
+    def ask(self, *, timeout_ms: int | None = None) -> Append:
+        return self.does(
+            cmd.OpenGate(
+                APPROVE, 1, PATH, "approval", "hash", inline("a draft"), "shown", ("approve", "reject"),
+                reviewers=("ada", "grace"), timeout_ms=timeout_ms, completes_step=True,
+            )
+        )  # fmt: skip
+
+    def answer(self, decision: str = "approve") -> Append:
+        return self.does(cmd.DecideGate(self.gate, decision, by="ada"))
+
+    def intend(self) -> Append:
+        return self.does(cmd.IntendEffect(SEND, 1, PATH, "mail", "once", "hash", inline({"to": "bob"})))
+
+    def send(self) -> Append:
+        return self.does(cmd.CompleteEffect(self.call, inline("sent")))
+
+    def finish(self) -> Append:
+        return self.does(cmd.CompleteStep(SEND, 1, inline("done")))
+
+    def whole(self) -> Iterator[Append]:
+        """From the start to the end, each decided when it is asked for."""
+        for act in (self.start, self.draft, self.ask, self.answer, self.intend, self.send, self.finish):
+            yield act()
+
+    @property
+    def gate(self) -> GateId:
+        return gate_id(self.run, APPROVE, PATH)
+
+    @property
+    def call(self) -> CallId:
+        return call_id(self.run, SEND, PATH, 1)
+
+
+def fold(history: History) -> State:
+    """What a loaded history amounts to."""
+    state = State() if history.snapshot is None else msgspec.json.decode(history.snapshot.state, type=State)
+    for recorded in history.events:
+        evolve(state, recorded.event, recorded.at_ms)
+    return state
+
+
+def snapshot_of(state: State, fold_version: int = FOLD_VERSION) -> SnapshotRecord:
+    return SnapshotRecord(state.seq, fold_version, msgspec.json.encode(state))

@@ -1,0 +1,590 @@
+"""What is true of the SQLite store in particular: its file, the processes around it, and what they do to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core import commands as cmd
+from holdfast.core.ids import RunId, SessionId
+from holdfast.core.state import FOLD_VERSION
+from holdfast.errors import (
+    CorruptHistory,
+    NotAStore,
+    StoreBusy,
+    StoreError,
+    StoreTooNew,
+    StoreUnreadable,
+    UnknownCommit,
+    UsageError,
+)
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST
+from holdfast.stores.sqlite.lock import is_free
+from holdfast.stores.sqlite.turnstile import Turnstile
+from tests.stores.story import TINY, Story, fold
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60
+THEIRS = SessionId("theirs")
+
+Start = Callable[..., Awaitable[Process]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "holdfast.db"
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """Starts other processes, and ends them with the test."""
+    started: list[Process] = []
+
+    async def another(what: str, path: Path, *rest: object) -> Process:
+        argv = (sys.executable, "-m", "tests.stores.process", what, str(path), *map(str, rest))
+        started.append(await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdin=PIPE, stdout=PIPE))
+        return started[-1]
+
+    yield another
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(process.communicate(), PATIENCE_S)  # to the end, or its pipes outlive the loop
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Callable[..., Awaitable[SqliteStore]]]:
+    stores: list[SqliteStore] = []
+
+    async def connect(path: Path, **options: float) -> SqliteStore:
+        stores.append(await SqliteStore.connect(path, **options))  # type: ignore[arg-type]
+        return stores[-1]
+
+    yield connect
+    for store in stores:
+        await store.aclose()
+
+
+Opened = Callable[..., Awaitable[SqliteStore]]
+
+
+async def line(process: Process) -> str:
+    assert process.stdout is not None
+    return (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode().strip()
+
+
+def tell(process: Process, text: str = "go on") -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{text}\n".encode())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+
+
+def sql(path: Path, statement: str) -> object:
+    """Meddle with the file, as no program should."""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        return db.execute(statement).get
+
+
+# --- Crashes ----------------------------------------------------------------------------------------------------------
+
+
+async def test_whatever_was_acknowledged_survives_kill_9(path: Path, start: Start, opened: Opened) -> None:
+    acknowledged: dict[RunId, int] = {}
+    for many in (1, 30, 100):
+        process = await start("append", path)
+        run = RunId((await line(process)).removeprefix("run "))
+        for _ in range(many):
+            acknowledged[run] = int(await line(process))
+        process.kill()
+        await process.wait()
+        assert process.stdout is not None
+        for rest in (await process.stdout.read()).split():  # said before it died
+            acknowledged[run] = int(rest)
+    store = await opened(path)
+    for run, seq in acknowledged.items():
+        events = await store.events(run)
+        assert [recorded.seq for recorded in events] == list(range(1, len(events) + 1))
+        assert len(events) >= seq
+        row = await store.run(run)
+        assert row is not None
+        assert row.seq == len(events) == fold(await store.load(run, FOLD_VERSION)).seq
+    assert sql(path, "pragma integrity_check") == "ok"
+
+
+@pytest.mark.parametrize(
+    "left", ["", "pragma journal_mode = wal", "pragma journal_mode = wal; begin; create table t (a)"]
+)
+async def test_a_process_that_died_while_making_the_file_left_one_that_opens(
+    path: Path, left: str, opened: Opened
+) -> None:
+    path.touch()
+    if left:
+        sql(path, left)
+    store, story = await opened(path), Story()
+    assert list(await store.append([story.start()])) == [None]
+
+
+async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    processes = await asyncio.gather(*(start("first", path) for _ in range(4)))
+    for process in processes:
+        assert await line(process) == "ready"
+    for process in processes:
+        tell(process)
+    started = [(await line(process)).split() for process in processes]
+    assert [fate for _, fate in started] == ["None"] * 4
+    store = await opened(path)
+    assert {row.run for row in await store.runs()} == {run for run, _ in started}
+
+
+async def test_a_disk_that_is_full_loses_nothing_and_work_goes_on_when_there_is_room(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    process = await start("full", path)
+    word, taken, said = (await line(process)).split(maxsplit=2)
+    assert (word, said) == ("full", f"There is no room left for {path}")
+    assert 5 < int(taken) < 30
+    assert await line(process) == str(2 + int(taken))
+    fate, seq = (await line(process)).split()
+    assert fate == "None"
+    assert await process.wait() == 0
+    store = await opened(path)
+    ((row),) = await store.runs()
+    assert row.seq == len(await store.events(row.run)) == int(seq) == 3 + int(taken)
+
+
+class FailingDisk(apsw.VFS):
+    """A disk that loses its word when it is told to keep something: the sync after a commit fails, once."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        super().__init__("failing", base="unix", makedefault=True)
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return FailingFile(self, name, flags)
+
+
+class FailingFile(apsw.VFSFile):
+    def __init__(self, disk: FailingDisk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        self.disk = disk
+        super().__init__("unix", name, flags)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        if self.disk.fails:
+            self.disk.fails = False
+            problem = apsw.IOError("the disk lost its word")
+            problem.extendedresult = apsw.SQLITE_IOERR_FSYNC  # type: ignore[attr-defined]
+            raise problem
+        super().xSync(flags)
+
+
+@pytest.fixture
+def disk() -> Iterator[FailingDisk]:
+    disk = FailingDisk()
+    yield disk
+    disk.unregister()
+
+
+async def test_a_commit_that_the_disk_did_not_confirm_is_unknown_and_appended_again(
+    path: Path, disk: FailingDisk
+) -> None:
+    store, story = await SqliteStore.connect(path), Story()
+    await store.append([story.start()])
+    again = story.draft()
+    disk.fails = True
+    with pytest.raises(UnknownCommit):
+        await store.append([again])
+    assert list(await store.append([again])) == [None]
+    assert list(await store.append([again])) == [None]
+    assert await store.events(story.run) == tuple(story.history)
+    await store.aclose()
+
+
+# --- Files that are no store, or no store of ours ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["a note", "not a database at all\n" * 1000])
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, text: str) -> None:
+    path.write_text(text)
+    with pytest.raises(NotAStore, match="not even a SQLite database"):
+        await SqliteStore.connect(path)
+    assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+async def test_the_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+    sql(path, "create table theirs (a); insert into theirs values (1)")
+    before = path.read_bytes()
+    with pytest.raises(NotAStore, match="another program"):
+        await SqliteStore.connect(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+async def test_a_store_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+    await (await SqliteStore.connect(path)).aclose()
+    sql(path, "pragma user_version = 99")
+    with pytest.raises(StoreTooNew, match="version 99") as refusal:
+        await SqliteStore.connect(path)
+    assert (refusal.value.found, refusal.value.known) == (99, LATEST)  # type: ignore[attr-defined]
+    assert sql(path, "pragma user_version") == 99
+
+
+async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None:
+    path.touch()
+    await opened(path)
+    assert sql(path, "pragma application_id") == APPLICATION_ID
+    assert sql(path, "pragma journal_mode") == "wal"
+
+
+@pytest.mark.parametrize("where", ["", ":memory:"])
+async def test_a_store_must_be_a_file(where: str) -> None:
+    with pytest.raises(UsageError):
+        await SqliteStore.connect(where)
+
+
+async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnreadable, match=r"There is no directory .*missing"):
+        await SqliteStore.connect(tmp_path / "missing" / "holdfast.db")
+    with pytest.raises(StoreUnreadable, match="is a directory"):
+        await SqliteStore.connect(tmp_path)
+
+
+@contextlib.contextmanager
+def nobody_in_particular() -> Iterator[None]:
+    """As a user to whom the rights of files apply."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("closed", ["file", "directory", "both", "new file"])
+async def test_what_may_not_be_written_is_named(closed: str) -> None:
+    with nobody_in_particular(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "holdfast.db"
+        if closed != "new file":
+            await (await SqliteStore.connect(path)).aclose()
+            path.chmod(0o644 if closed == "directory" else 0o444)
+        if closed != "file":
+            path.parent.chmod(0o555)
+        with pytest.raises(StoreUnreadable) as refusal:
+            await SqliteStore.connect(path)
+        assert str(path) in str(refusal.value)
+        path.parent.chmod(0o755)
+
+
+async def test_a_file_that_was_deleted_takes_no_more_appends(path: Path, opened: Opened) -> None:
+    store, story = await opened(path), Story()
+    await store.append([story.start()])
+    path.unlink()
+    with pytest.raises(StoreUnreadable, match="deleted or replaced"):
+        await store.append([story.draft()])
+    with pytest.raises(StoreUnreadable, match="deleted or replaced"):
+        await store.load(story.run, FOLD_VERSION)
+    await opened(path)
+    with pytest.raises(StoreUnreadable, match="deleted or replaced"):
+        await store.append([story.ask()])
+
+
+async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:
+    store = await opened(path)
+    newer, gap, sound = Story(), Story(), Story()
+    await store.append([story.start() for story in (newer, gap, sound)])
+    await store.append([story.draft() for story in (newer, gap, sound)])
+    sql(
+        path,
+        f"""update events set payload = cast('{{"type":"FromTheFuture"}}' as blob) where run = '{newer.run}' and seq = 3""",
+    )
+    sql(path, f"delete from events where run = '{gap.run}' and seq = 2")
+    for story in (newer, gap):
+        with pytest.raises(CorruptHistory):
+            await store.load(story.run, FOLD_VERSION)
+    assert fold(await store.load(sound.run, FOLD_VERSION)) == sound.state
+
+
+# --- Several processes ------------------------------------------------------------------------------------------------
+
+
+async def test_beside_a_busy_writer_everybody_gets_through_and_nothing_is_lost(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    store, story = await opened(path), Story()
+    await store.append([story.start()])
+    busy = await asyncio.gather(*(start("append", path, 300) for _ in range(2)))
+    runs = [RunId((await line(process)).removeprefix("run ")) for process in busy]
+    for _ in range(40):
+        assert list(await store.append([story.does(cmd.SendSignal("more"))])) == [None]
+    for process in busy:
+        assert (await process.communicate())[0].split()[-1] == b"302"
+    assert await store.seqs([story.run, *runs]) == {story.run: 42, runs[0]: 302, runs[1]: 302}
+    assert sql(path, "pragma integrity_check") == "ok"
+
+
+def test_whoever_leaves_the_room_queues_behind_whoever_waits(tmp_path: Path) -> None:
+    order = []
+    mine, theirs = Turnstile(tmp_path, PATIENCE_S), Turnstile(tmp_path, PATIENCE_S)
+
+    def enter() -> None:
+        with theirs:
+            order.append("theirs")
+
+    for _ in range(20):
+        order.clear()
+        other = threading.Thread(target=enter)
+        with mine:
+            other.start()
+            while is_free(tmp_path / "turnstile"):
+                time.sleep(0.001)
+        with mine:
+            order.append("mine")
+        other.join()
+        assert order == ["theirs", "mine"]
+    mine.close()
+    theirs.close()
+
+
+async def test_a_commit_of_another_process_is_heard_of_within_a_second(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    store = await opened(path)
+    process = await start("first", path)
+    await line(process)
+    assert not await store.changed(0)
+    tell(process)
+    assert await store.changed(PATIENCE_S)
+
+
+async def test_who_holds_the_write_lock_for_too_long_is_named(path: Path, start: Start, opened: Opened) -> None:
+    store, story = await opened(path, wait_s=0.2), Story()
+    await store.append([story.start()])
+    holder = await start("hold", path)
+    assert await line(holder) == "holding"
+    holder.send_signal(signal.SIGSTOP)
+    append = story.draft()
+    with pytest.raises(StoreBusy, match=f"Process {holder.pid} ") as busy:
+        await store.append([append])
+    assert busy.value.pid == holder.pid  # type: ignore[attr-defined]
+    assert fold(await store.load(story.run, FOLD_VERSION)).seq == 2, "reading goes on"
+    assert not await store.changed(0.01)
+    await opened(path)  # and so does opening
+    holder.send_signal(signal.SIGCONT)
+    tell(holder)
+    assert await holder.wait() == 0
+    assert list(await store.append([append])) == [None]
+
+
+async def test_a_program_that_is_not_ours_and_keeps_a_transaction_open_is_told_of(path: Path, opened: Opened) -> None:
+    store, story = await opened(path, wait_s=0.1), Story()
+    with contextlib.closing(apsw.Connection(str(path))) as browser:
+        browser.execute("begin immediate")
+        with pytest.raises(StoreBusy, match="A program other than Holdfast"):
+            await store.append([story.start()])
+
+
+async def test_a_link_to_a_store_is_the_same_store(path: Path, opened: Opened) -> None:
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    mine, theirs, story = await opened(path), await opened(link), Story()
+    async with mine.exclusive():
+        waiting = asyncio.create_task(theirs.append([story.start()]))
+        assert not (await asyncio.wait({waiting}, timeout=0.05))[0]
+    assert list(await waiting) == [None]
+    assert (await mine.seqs([story.run])) == {story.run: 2}
+
+
+async def test_lock_files_that_somebody_deletes_cost_nothing_but_the_order(path: Path, opened: Opened) -> None:
+    mine, story = await opened(path), Story()
+    await mine.append([story.start()])
+    for file in path.with_name("holdfast.db-locks").iterdir():
+        file.unlink()
+    theirs = await opened(path)
+    for store in (mine, theirs, mine):
+        assert list(await store.append([story.does(cmd.SendSignal("more"))])) == [None]
+
+
+# --- Sessions ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    store = await opened(path)
+    process = await start("session", path, "theirs", 60)
+    run = RunId(await line(process))
+    assert await store.bury() == frozenset()
+    process.kill()
+    await process.wait()
+    assert await store.bury() == {THEIRS}, "the first who asks knows"
+    (due,) = await store.due(0, [TINY.hash], 10)
+    assert (due.run, due.dead) == (run, frozenset({THEIRS}))
+    assert not list(path.with_name("holdfast.db-locks").glob("session-*")), "its lock file goes with it"
+
+
+async def test_a_child_that_a_dead_process_forked_does_not_keep_its_session_alive(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    store = await opened(path)
+    process = await start("forks", path, "theirs", 60)
+    child = int(await line(process))
+    try:
+        assert await store.bury() == frozenset()
+        process.kill()
+        await process.wait()
+        assert await store.bury() == {THEIRS}
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    store = await opened(path, wait_s=0.5)
+    process = await start("session", path, "theirs", 1)
+    await line(process)
+    renewed = "select renewed_boot_ms from sessions"
+    for _ in range(2):
+        before = sql(path, renewed)
+        await until(lambda before=before: sql(path, renewed) != before)  # type: ignore[misc]
+    tell(process, "alive?")
+    assert await line(process) == "True"
+    await freeze(process, store)
+    async with asyncio.timeout(PATIENCE_S):
+        while await store.bury() != {THEIRS}:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    tell(process, "alive?")
+    process.send_signal(signal.SIGCONT)
+    assert await line(process) == "False"
+    await asyncio.sleep(0.3)  # a renewal later
+    tell(process, "alive?")
+    assert await line(process) == "False"
+    assert await store.bury() == {THEIRS}
+
+
+async def freeze(process: Process, store: SqliteStore) -> None:
+    """Stop `process` outside of a commit: inside of one it would keep all others from writing."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        try:
+            async with store.exclusive():
+                return
+        except StoreBusy:
+            process.send_signal(signal.SIGCONT)
+
+
+async def test_a_lease_that_was_over_unseen_is_renewed(path: Path, opened: Opened) -> None:
+    """A laptop that slept: nobody has found its only process dead, so it goes on when it wakes."""
+    store, session = await opened(path, lease_s=0.3), SessionId("mine")
+    await store.open_session(session, "a process", [])
+    release = threading.Event()
+    asleep = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
+    await until(lambda: not store.alive(session))
+    assert await store.bury() == frozenset(), "nobody buries himself"
+    release.set()
+    await asleep
+    await until(lambda: store.alive(session))
+
+
+async def test_the_machine_s_clock_is_believed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = StoreClock(newest_ms=0)
+    before = clock.now_ms()
+    month_ns = 30 * 24 * 3600 * 10**9
+    real_ns = time.time_ns()
+    for jump in (month_ns, -month_ns):
+        monkeypatch.setattr(time, "time_ns", lambda jump=jump: real_ns + jump)
+        assert before <= clock.now_ms() < before + 60_000
+    after = StoreClock(newest_ms=before + 1000)  # restarted, with the clock set back
+    first = after.now_ms()
+    assert first >= before + 1000
+    await asyncio.sleep(0.005)
+    assert after.now_ms() > first, "it stands still for nobody"
+
+
+# --- Threads and queues -----------------------------------------------------------------------------------------------
+
+
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("holdfast-sqlite")}
+
+
+async def test_a_closed_store_leaves_no_thread_and_no_log(path: Path) -> None:
+    before = threads()
+    store, story = await SqliteStore.connect(path), Story(session="mine")
+    await store.open_session(story.session, "a process", [])
+    await store.append([story.start()])
+    assert len(threads() - before) == 3
+    await store.aclose()
+    assert threads() == before
+    assert {file.name for file in path.parent.iterdir()} == {"holdfast.db", "holdfast.db-locks"}
+    path.write_text("no store any more, but long enough to be taken for a page of one" * 10)
+    with pytest.raises(NotAStore):
+        await SqliteStore.connect(path)
+    assert threads() == before
+
+
+async def test_reading_does_not_wait_behind_writing(path: Path, opened: Opened) -> None:
+    store, story = await opened(path), Story()
+    await store.append([story.start()])
+    release = threading.Event()
+    writing = asyncio.create_task(store._writer.write(lambda db: release.wait(PATIENCE_S)))
+    assert fold(await store.load(story.run, FOLD_VERSION)).seq == 2
+    assert not writing.done()
+    release.set()
+    assert await writing
+
+
+async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: Path, opened: Opened) -> None:
+    store, story = await opened(path), Story()
+    release = threading.Event()
+    blocked = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
+    await asyncio.sleep(0)
+    jobs = [
+        asyncio.create_task(store.put("acme", "2026-01", b"one")),
+        asyncio.create_task(store.put("half of a pair: \ud800", "2026-01", b"two")),
+        asyncio.create_task(store.append([story.start()])),
+    ]
+    await asyncio.sleep(0)
+    release.set()
+    await blocked
+    one, two, appended = await asyncio.gather(*jobs, return_exceptions=True)
+    assert await store.get(str(one)) == b"one"
+    assert isinstance(two, StoreError)
+    assert appended == [None]
+
+
+async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.stores.sqlite.desk.MOST_QUEUED", 3)
+    store = await opened(path)
+    release = threading.Event()
+    blocked = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
+    jobs = [asyncio.create_task(store.put("acme", "2026-01", b"%d" % n)) for n in range(20)]
+    await asyncio.sleep(0.05)
+    assert store._writer._queue.qsize() <= 3
+    release.set()
+    await blocked
+    assert len(set(await asyncio.gather(*jobs))) == 20

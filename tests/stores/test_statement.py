@@ -1,0 +1,52 @@
+"""The SQL in files: every statement is named, described, used, and finds its index."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import apsw.ext
+import pytest
+
+from holdfast.stores import statement
+
+ROOM = Path(statement.__file__).parent
+SQL = statement.statements("sqlite")
+
+
+@pytest.fixture(scope="module")
+def db() -> apsw.Connection:
+    db = apsw.Connection(":memory:")
+    for migration in statement.migrations("sqlite"):
+        db.execute(migration.sql)
+    return db
+
+
+def test_every_statement_is_described_and_used() -> None:
+    text = (ROOM / "sql" / "sqlite" / "queries.sql").read_text()
+    sources = "".join(file.read_text() for file in (ROOM / "sqlite").glob("*.py"))
+    for name in SQL:
+        assert re.search(rf"-- name: {name}\n-- \w", text), f"{name} has no description"
+        assert f'"{name}"' in sources, f"{name} is used by nobody"
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_every_statement_fits_the_tables(db: apsw.Connection, name: str) -> None:
+    apsw.ext.query_info(db, SQL[name])
+
+
+@pytest.mark.parametrize("name", ["standings", "events", "due_runs", "lost_runs", "next_due_ms", "unended", "seqs"])
+def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection, name: str) -> None:
+    plan = str(apsw.ext.query_info(db, SQL[name], explain_query_plan=True).query_plan)
+    assert not re.search(r"SCAN (runs|events|flights)\b", plan), plan
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    found = statement.migrations("sqlite")
+    assert [migration.version for migration in found] == list(range(1, len(found) + 1))
+
+
+def test_a_statement_is_widened_to_as_many_rows_as_there_are() -> None:
+    one = "insert into t (a, b) values (?, ?) on conflict (a) do nothing"
+    assert statement.widened(one, 3) == "insert into t (a, b) values (?, ?), (?, ?), (?, ?) on conflict (a) do nothing"

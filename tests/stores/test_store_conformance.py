@@ -1,0 +1,36 @@
+"""Every store against every promise. A new store is one more entry of STORES."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.ports import Store
+from holdfast.stores.sqlite import SqliteStore
+
+pytest.register_assert_rewrite("tests.stores.conformance")
+
+from tests.stores.conformance import Connect, StoreConformance  # noqa: E402 - its asserts are to be rewritten
+
+STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {
+    "sqlite": lambda folder: SqliteStore.connect(folder / "holdfast.db"),
+}
+
+
+@pytest.fixture(params=STORES)
+async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
+    opened: list[Store] = []
+
+    async def again() -> Store:
+        opened.append(await STORES[request.param](tmp_path))
+        return opened[-1]
+
+    yield again
+    for store in opened:
+        await store.aclose()
+
+
+class TestStores(StoreConformance):
+    pass
