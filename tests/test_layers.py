@@ -17,7 +17,8 @@ FLOORS = (
     {"tools", "models", "stores"},
     {"engine"},
     {"compose", "testing"},
-    {"cli", "__main__", "__init__"},
+    {"cli"},
+    {"__main__", "__init__"},
 )
 """From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
 

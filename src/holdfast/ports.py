@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.commands import Offer
 from holdfast.core.events import Recorded
 from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId
 from holdfast.core.policies import ErrorRecord
@@ -363,7 +364,9 @@ class Journal(Protocol):
         """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
         ...
 
-    async def hold(self, path: Path, model: str, args_hash: str, hold_nanousd: int, tokens: int) -> CallId: ...
+    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[Offer]) -> tuple[CallId, int]:
+        """The call that may now be made, and which of the offers it is: the first that fits the money that is left."""
+        ...
 
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
         """Returns `output` as the journal keeps it: what a replay would return."""
@@ -371,7 +374,9 @@ class Journal(Protocol):
 
     async def refuse(self, call: CallId, error: ErrorRecord) -> None: ...
 
-    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None) -> Any: ...
+    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
+        """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
+        ...
 
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
@@ -392,7 +397,9 @@ class Journal(Protocol):
 
     async def release(self, call: CallId) -> None: ...
 
-    async def doubt_effect(self, call: CallId, error: ErrorRecord) -> None: ...
+    async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
+        """`reopens`: nobody has heard of an outcome, so the next attempt calls again where a repeat is harmless."""
+        ...
 
     async def reopen(self, call: CallId) -> None: ...
 

@@ -6,8 +6,9 @@ Never here: calling it (tools.executor), deciding who may (tools.access).
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -46,6 +47,7 @@ class Tool:
         compensation: str | Tool | None = None,
         timeout_s: float | None = None,
         secrets: tuple[str, ...] = (),
+        names: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
         self.name = name
@@ -57,7 +59,7 @@ class Tool:
         self.compensation = compensation
         self.timeout_s = timeout_s
         self.secrets = secrets
-        signature = inspect.signature(function, eval_str=True)
+        signature = inspect.signature(function, eval_str=True, locals=names)
         self.given = GIVEN & set(signature.parameters)
         self._arguments = _model(name, signature)
         _defined.add(self)
@@ -165,6 +167,9 @@ def tool(
     Raises UsageError for a policy without what it needs.
     """
 
+    # Hints may name what is defined beside the function, inside another one.
+    names = dict(sys._getframe(1).f_locals)
+
     def make(inner: Callable[..., Any]) -> Tool:
         label = name or inner.__name__
         if effect not in POLICIES:
@@ -182,6 +187,7 @@ def tool(
             compensation=compensation,
             timeout_s=timeout_s,
             secrets=tuple(secrets),
+            names=names,
         )
 
     return make(function) if function is not None else make

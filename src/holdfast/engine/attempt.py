@@ -20,12 +20,11 @@ from holdfast.core import commands as cmd
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
-from holdfast.core.state import State, Step
 from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
-from holdfast.errors import Conflict, NotFound, StoreError
+from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError
 
 if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
@@ -72,18 +71,8 @@ class Attempt:
         return node_of(self.step)
 
     @property
-    def state(self) -> State:
-        state = self.mailbox.state
-        if state is None:
-            raise Conflict(f"Run {self.run} is being loaded again.")
-        return state
-
-    @property
     def tools(self) -> dict[str, Tool]:
         return self.definition.tools if self.definition is not None else {}
-
-    def step_state(self) -> Step | None:
-        return self.state.step(self.step)
 
     async def send(self, command: cmd.Command) -> list[Event]:
         return await self.mailbox.send(command)
@@ -97,12 +86,13 @@ class Attempt:
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left
-        brings its outcome home, because an outcome that is known is worth more than a question to a person."""
+        brings its outcome home, because an outcome that is known is worth more than a question to a person. Nor does the
+        end of the process, which gives calls a moment of their own."""
         task = self.house.outlives(call)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not self._called_off and not task.done():
+            if not (self._called_off or self.house.closing) and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
@@ -139,6 +129,7 @@ class Attempt:
         context = StepContext(self)
         journal.begin()
         try:
+            await context.open()
             command = await self._end(context)
             if command is not None:
                 await self._report(command)
@@ -169,7 +160,7 @@ class Attempt:
             return cmd.CompleteStep(self.step, self.number, output, result.decisions, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
-        except (Conflict, StoreError):
+        except (StaleAttempt, RunEnded, SeqConflict, StoreError):
             raise  # not the step's own errors
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
             if isinstance(problem, TimeoutError) and timer.expired():

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.engine.journal import StepContext
 
 ANSWER: Final = "final_result"
+_TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _PROMPT_FIELDS: Final = frozenset({"system", "user"})
 _TOLD_TO_THE_MODEL: Final = frozenset(
     {TOOL, SCHEMA, "denied", REJECTED, "validation", "authorization", UNKNOWN_OUTCOME}
@@ -80,13 +81,12 @@ async def talk(
         )
         reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens))
         turns.append(ModelTurn(reply.turn))
-        if reply.tool_requests and tools:
+        wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
+        if wanted and tools:
             if used >= max_turns + mended:
                 break
-            turns.append(ToolTurn(await _tool_replies(context, reply, answer)))
+            turns.append(await _tool_turn(context, reply, wanted, tools, _TOO_EARLY))
             continue
-        if answer is None:
-            return reply.text
         problem, value = _fit(reply, output, answer)
         if problem is None:
             return value
@@ -95,7 +95,7 @@ async def talk(
                 f"The answer of {model} does not fit its schema, after one attempt to mend it: {problem}."
             )
         mended = True
-        turns.append(_complaint(reply, problem))
+        turns.extend(await _complaint(context, reply, wanted, problem, answer))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
 
 
@@ -120,24 +120,20 @@ def _text(part: Any) -> str:
     return part if isinstance(part, str) else encode(part).decode()
 
 
-async def _tool_replies(context: StepContext, reply: ModelReply, answer: AnswerSpec | None) -> tuple[ToolReply, ...]:
-    """What the tools answered to one turn's requests, which run at the same time."""
-    wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
-    answers = [
-        request
-        for request in (*reply.tool_requests, *([reply.answer] if reply.answer else []))
-        if request not in wanted
-    ]
-    done = await context.gather(*(_tool_reply(context, request) for request in wanted))
-    early = [
-        ToolReply(request.id, request.name, "Not taken: first read the tools' answers.", True) for request in answers
-    ]
-    return (*done, *early)
+async def _tool_turn(
+    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], tools: Mapping[str, Tool], to_answers: str
+) -> ToolTurn:
+    """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
+    answers = [request for request in reply.tool_requests if request not in wanted]
+    if reply.answer is not None:
+        answers.append(reply.answer)
+    done = await context.gather(*(_tool_reply(context, request, tools) for request in wanted)) if wanted else []
+    return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
 
 
-async def _tool_reply(context: StepContext, request: ToolRequest) -> ToolReply:
+async def _tool_reply(context: StepContext, request: ToolRequest, tools: Mapping[str, Tool]) -> ToolReply:
     try:
-        value = await context.call_tool(request.name, request.arguments)
+        value = await context.call_tool(request.name, request.arguments, allowed=tools)
     except OperationFailed as failed:
         error = getattr(failed, "error", None)
         if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
@@ -146,8 +142,12 @@ async def _tool_reply(context: StepContext, request: ToolRequest) -> ToolReply:
     return ToolReply(request.id, request.name, _text(value))
 
 
-def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec) -> tuple[str | None, Any]:
-    """What is wrong with the structured answer (None if nothing is), and its value."""
+def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec | None) -> tuple[str | None, Any]:
+    """What is wrong with the answer (None if nothing is), and its value."""
+    if reply.answer is None and reply.tool_requests:
+        return f"it asks for {reply.tool_requests[0].name!r}, and there is no such tool", None
+    if answer is None:
+        return None, reply.text
     if reply.answer is None:
         return f"it is text, not a call of {answer.name}", None
     given = reply.answer.arguments
@@ -171,9 +171,15 @@ def _fits_schema(given: dict[str, Any], answer: AnswerSpec) -> str | None:
     return None
 
 
-def _complaint(reply: ModelReply, problem: str) -> Turn:
-    """The one chance to mend: the model is told what does not fit."""
-    words = f"This does not fit: {problem}. Call {ANSWER} again with an answer that does."
-    if reply.answer is None:
-        return UserTurn(words)
-    return ToolTurn((ToolReply(reply.answer.id, reply.answer.name, words, is_error=True),))
+async def _complaint(
+    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], problem: str, answer: AnswerSpec | None
+) -> list[Turn]:
+    """The one chance to mend: the model is told what does not fit. Every request must be replied to; a tool that was
+    not offered is denied, which is recorded."""
+    words = f"This does not fit: {problem}. " + (
+        f"Call {answer.name} with an answer that does." if answer is not None else "Answer in words."
+    )
+    if not reply.tool_requests and reply.answer is None:
+        return [UserTurn(words)]
+    told: list[Turn] = [await _tool_turn(context, reply, wanted, {}, words)]
+    return told if reply.answer is not None else [*told, UserTurn(words)]

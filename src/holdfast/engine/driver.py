@@ -10,10 +10,10 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,6 +40,10 @@ from holdfast.tools.executor import ToolExecutor
 log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
+
+
+_CALL_GRACE_S: Final = 2.0
+"""What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
 
 
 class Key(NamedTuple):
@@ -90,10 +94,13 @@ class Driver:
         self.session = session
         self.workflows: dict[str, Workflow] = {}
         self._ids = ids
-        self._free = slots
+        self._slots = slots
+        self._starting = 0
+        """Slots of steps whose start is on its way to the disk."""
         self._graphs: dict[str, Graph] = {}
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
+        self._working = 0
         self._calls: set[asyncio.Task[Any]] = set()
         """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
         self._judging: dict[RunId, asyncio.Task[None]] = {}
@@ -102,6 +109,8 @@ class Driver:
         self._hungry_set: set[RunId] = set()
         self._watchers: dict[RunId, set[Watcher]] = {}
         self._closing = False
+        self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
+        """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.broken: BaseException | None = None
         """Why this process can no longer work, if so."""
 
@@ -114,11 +123,15 @@ class Driver:
             return None
         return Worker(self.session, max(0, self._free))
 
+    @property
+    def _free(self) -> int:
+        return self._slots - self.working - self._starting
+
     def append_id(self) -> AppendId:
         return self._ids.append()
 
     def take_slots(self, count: int) -> None:
-        self._free -= count
+        self._starting += count
         if count < 0:
             self._feed()
 
@@ -135,6 +148,8 @@ class Driver:
         run = mailbox.run
         for watcher in self._watchers.get(run, ()):
             watcher.set()
+        if events and self.on_commit is not None:
+            self.on_commit(state, events)
         self._match_attempts(mailbox, state)
         if self.session is None or state.graph_hash not in self.workflows:
             return
@@ -194,7 +209,7 @@ class Driver:
     @property
     def working(self) -> int:
         """How many attempts run here."""
-        return sum(len(running) for running in self._attempts.values())
+        return self._working
 
     @property
     def resident(self) -> list[tuple[RunId, int]]:
@@ -257,14 +272,15 @@ class Driver:
         attempt = Attempt(self, mailbox, workflow.graph, key.step, key.number, definition, state.tenant)
         task = asyncio.create_task(attempt.work(), name=f"holdfast-{key.step}-{key.number}")
         self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task)
+        self._working += 1
         task.add_done_callback(lambda done: self._finished(mailbox, key, done))
 
     def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
         running = self._attempts[key.run]
         del running[key]
+        self._working -= 1
         if not running:
             del self._attempts[key.run]
-        self._free += 1
         if not task.cancelled() and (problem := task.exception()) is not None:
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
             log.error("holdfast cannot go on: %s", problem, exc_info=problem)
@@ -280,8 +296,13 @@ class Driver:
             self._hungry_set.discard(run)
             mailbox = self.mailbox(run)
             told = mailbox.post(cmd.Look())
-            told.add_done_callback(_heard)
-            return  # one at a time: its commit feeds the next, when the slots are known again
+            told.add_done_callback(self._fed)
+            return  # one at a time: when this look is over, the slots are known again
+
+    def _fed(self, told: asyncio.Future[list[Event]]) -> None:
+        """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""
+        _heard(told)
+        self._feed()
 
     def give_up(self, problem: BaseException) -> None:
         """Stop beginning anything: whoever waits here is told, and another process can take over."""
@@ -342,13 +363,20 @@ class Driver:
         tasks = [task for running in self._attempts.values() for _, task in running.values()]
         if tasks and grace_s > 0:
             await asyncio.wait(tasks, timeout=grace_s)
-        for group in (tasks, [*self._judging.values()], [*self._calls]):
-            for task in group:
-                task.cancel()
-            await asyncio.gather(*group, return_exceptions=True)
+        await _cancel([*tasks, *self._judging.values()])
+        if self._calls:
+            # An outcome that comes home now spares somebody a question.
+            await asyncio.wait(self._calls, timeout=_CALL_GRACE_S)
+        await _cancel([*self._calls])
         # What was just handed over, or became doubtful, is still on its way to the store.
         while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
             await asyncio.wait(busy)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:

@@ -28,6 +28,7 @@ from holdfast.core.policies import (
 from holdfast.errors import (
     HoldfastError,
     InvalidInput,
+    KeyReused,
     MissingSecret,
     NonDeterministicStep,
     OperationFailed,
@@ -43,7 +44,7 @@ _CLASSES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...
     (NonDeterministicStep, NON_DETERMINISTIC, False),
     (SchemaMismatch, SCHEMA, False),
     ((ToolDenied, TransitionDenied), DENIED, False),
-    ((InvalidInput, ValidationError), VALIDATION, False),
+    ((InvalidInput, KeyReused, ValidationError), VALIDATION, False),
     ((PermissionError, MissingSecret), AUTHORIZATION, False),
     (TimeoutError, TIMEOUT, True),
     (ConnectionError, NETWORK, True),

@@ -26,7 +26,7 @@ from holdfast.core.fence import match_operation
 from holdfast.core.ids import CallId, EffectKey, Path, RunId, StepId, named_effect_key, node_of
 from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import Step
+from holdfast.core.state import State, Step
 from holdfast.engine.payloads import encode
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import ModelReply, ModelRequest, Recall, UserTurn
@@ -84,7 +84,10 @@ class StepContext:
         self.run: RunId = attempt.run
         self.tenant: str = attempt.tenant
         self.step: StepId = attempt.step
+        self._before = Step(attempt.step)
+        """The step as this attempt found it: what earlier attempts left in its journal."""
         self._keys: dict[CallId, EffectKey] = {}
+        self._sent_ms: dict[CallId, int] = {}
 
     # --- What handlers call ------------------------------------------------------------------------------------------
 
@@ -99,7 +102,7 @@ class StepContext:
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
         with self._place() as path:
-            op = match_operation(self._current(), path, "now", "now", "")
+            op = match_operation(self._before, path, "now", "now", "")
             if op is None or op.outcome is None:
                 at_ms = self._attempt.house.store.now_ms()
                 self._values.append(cmd.Value(path, "now", at_ms))
@@ -124,8 +127,10 @@ class StepContext:
     ) -> Any:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
         prompt = {"system": system, "user": user}
-        return await self._attempt.talk(
-            self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
+        return fields(
+            await self._attempt.talk(
+                self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
+            )
         )
 
     async def tool(
@@ -230,6 +235,10 @@ class StepContext:
         args_hash = digest(["gate", shown])
         await self._open(Path("0"), "approval", args_hash, shown=shown, completes_step=True, **options)
 
+    async def open(self) -> None:
+        """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
+        self._before = self._current(await self._attempt.mailbox.stable())
+
     def take_values(self) -> tuple[cmd.Value, ...]:
         """What the step looked at since its last commit, for the command that carries it."""
         return self._take()
@@ -237,8 +246,8 @@ class StepContext:
     # --- The Journal port --------------------------------------------------------------------------------------------
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
-        await self._attempt.mailbox.stable()
-        op = match_operation(self._current(), path, kind, name, args_hash)
+        state = await self._attempt.mailbox.stable()
+        op = match_operation(self._current(state), path, kind, name, args_hash)
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
@@ -246,8 +255,9 @@ class StepContext:
         if op.status == "failed":
             return Recall(error=op.error)
         if op.status == "unverified" and op.call is not None:
-            state = self._attempt.state
-            return Recall(unverified=state.calls[op.call], call=op.call)
+            call = state.calls[op.call]
+            self._keys[op.call], self._sent_ms[op.call] = call.key or EffectKey(""), call.at_ms
+            return Recall(unverified=call, call=op.call)
         raise Suspension
 
     def error(
@@ -279,9 +289,9 @@ class StepContext:
     async def refuse(self, call: CallId, error: ErrorRecord) -> None:
         await self._outcome(cmd.FailModelCall(call, error))
 
-    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None) -> Any:
+    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         kept = None if output is None else await self._keep(output)
-        await self._outcome(cmd.DoubtModelCall(call, error, kept))
+        await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))
         return None if kept is None else await self._value(kept)
 
     async def intend(
@@ -303,10 +313,10 @@ class StepContext:
         return known
 
     def key_of(self, call: CallId) -> EffectKey:
-        return self._keys.get(call) or self._attempt.state.calls[call].key or EffectKey("")
+        return self._keys[call]
 
     def sent_at_ms(self, call: CallId) -> int:
-        return self._attempt.state.calls[call].at_ms
+        return self._sent_ms[call]
 
     async def complete(self, call: CallId, response: Any) -> Any:
         kept = await self._keep(response)
@@ -319,9 +329,9 @@ class StepContext:
     async def release(self, call: CallId) -> None:
         await self._outcome(cmd.ReleaseEffect(call))
 
-    async def doubt_effect(self, call: CallId, error: ErrorRecord) -> None:
-        for event in await self._attempt.send(cmd.DoubtEffect(call, error)):
-            if isinstance(event, ev.EffectInDoubt):
+    async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
+        for event in await self._attempt.send(cmd.DoubtEffect(call, error, reopens)):
+            if isinstance(event, ev.EffectInDoubt) and not reopens:
                 raise Suspension  # its lookup or a person will say
 
     async def reopen(self, call: CallId) -> None:
@@ -380,8 +390,8 @@ class StepContext:
         else:
             await self._attempt.send(command)
 
-    def _current(self) -> Step:
-        step = self._attempt.step_state()
+    def _current(self, state: State) -> Step:
+        step = state.step(self.step)
         if step is None or step.attempt != self._number or step.status != "active":
             raise StaleAttempt(f"Attempt {self._number} of step {self.step} is over; what follows is another's work.")
         return step

@@ -198,14 +198,14 @@ class Mailbox:
             self._appending = asyncio.ensure_future(self._house.flush.append(append))
             try:
                 await self._appending
+                self._weigh(events)
+                self._house.committed(self, events, state)
             except BaseException:
                 self.state = None
-                self._house.take_slots(-taken)
                 raise
             finally:
                 self._appending = None
-            self._weigh(events)
-            self._house.committed(self, events, state)
+                self._house.take_slots(-taken)
         for letter, caused in told:
             if not letter.told.done():
                 letter.told.set_result(caused)

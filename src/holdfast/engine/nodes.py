@@ -17,6 +17,7 @@ from holdfast.errors import InvalidInput, StepError
 from holdfast.ports import AnswerSpec
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.engine.attempt import Attempt
     from holdfast.engine.journal import StepContext
 
@@ -115,7 +116,7 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
     chosen = await attempt.handle(context, await attempt.view())
     if settings["model"] is not None:
         attempt.posts_outcomes = True
-        ways = _ways(attempt)
+        ways = _ways(attempt, await attempt.mailbox.stable())
         answer = AnswerSpec(
             conversation.ANSWER,
             "Where the workflow goes next.",
@@ -136,13 +137,13 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
     return Result(chosen if isinstance(chosen, str) else list(names), tuple(names))
 
 
-def _ways(attempt: Attempt) -> list[str]:
+def _ways(attempt: Attempt, state: State) -> list[str]:
     """The names that a branch may choose among: of its edges, and of its loops that have visits left."""
     graph, name = attempt.graph, attempt.name
     loops = [
         loop
         for loop in graph.loops_from.get(name, ())
-        if attempt.state.visits.get(loop.target, 0) < (loop.max_visits or 0)
+        if state.visits.get(loop.target, 0) < (loop.max_visits or 0)
     ]
     edges = [edge for edge in graph.outgoing[name] if edge.on == "success"]
     return list(dict.fromkeys(edge.when or edge.target for edge in (*edges, *loops)))
@@ -173,8 +174,8 @@ def _negative(attempt: Attempt) -> str:
 
 async def _compensate(attempt: Attempt, context: StepContext) -> Result:
     """Undo the run's effects, the latest first; each undoing is an effect itself."""
-    effects = (await attempt.mailbox.stable()).compensable
-    known = attempt.house.tools_of(attempt.state.graph_hash)
+    effects = list((await attempt.mailbox.stable()).compensable)
+    known = attempt.house.tools_of(attempt.graph.hash)
     attempt.posts_outcomes = True
     for done in reversed(effects):
         tool = known.get(done.compensation)

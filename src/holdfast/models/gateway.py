@@ -7,6 +7,7 @@ provider's SDK, a retry (each attempt is a call of its own), the run's books.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -15,12 +16,15 @@ import msgspec
 
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
+from holdfast.core.money import usd
 from holdfast.core.payload import digest
 from holdfast.core.policies import LOST, MODEL, TIMEOUT, VALIDATION
 from holdfast.errors import ModelError, ModelRefused, OperationFailed, UnboundableRequest, UnknownPrice
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Price, Prices
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
+
+log = logging.getLogger("holdfast")
 
 _GRACE_S: Final = 5.0
 """How much longer than its own time-out a request may take before it is given up from outside."""
@@ -60,18 +64,20 @@ class Gateway:
             for model in dict.fromkeys(way.model for way in ways):
                 await self._model.prepare(model)
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
-            error = journal.error(VALIDATION, problem.message)
+            error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
             raise OperationFailed(error.message, error=error, path=None) from None
         call, chosen = await journal.hold(path, ways[0].model, args_hash, offers)
-        request, price = ways[chosen], prices[chosen]
+        request, price, offer = ways[chosen], prices[chosen], offers[chosen]
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
             error = journal.error(LOST, "This process lost its lease before the model was called.", retryable=True)
             await journal.refuse(call, error)
             raise OperationFailed(error.message, error=error, path=path)
-        return await journal.outside(self._conclude(journal, path, request, call, price))
+        return await journal.outside(self._conclude(journal, path, request, call, price, offer))
 
-    async def _conclude(self, journal: Journal, path: Path, request: ModelRequest, call: CallId, price: Price) -> Any:
+    async def _conclude(
+        self, journal: Journal, path: Path, request: ModelRequest, call: CallId, price: Price, offer: Offer
+    ) -> Any:
         """Send the request and record what became of it."""
         try:
             async with asyncio.timeout(request.timeout_s + _GRACE_S):
@@ -80,7 +86,7 @@ class Gateway:
             error = journal.error(
                 TIMEOUT, f"The call to {request.model} was given up before its reply came.", retryable=True
             )
-            await journal.doubt(call, error)
+            await journal.doubt(call, error, reopens=True)
             raise
         except ModelError as problem:
             raise await self._failed(journal, path, call, problem) from problem
@@ -92,9 +98,10 @@ class Gateway:
             raise OperationFailed(error.message, error=error, path=path) from None
         except Exception as problem:
             # An adapter's fault is not a reply: nobody can know whether the request left.
-            await journal.doubt(call, journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}"))
-            raise
-        return await self._settle(journal, call, price, reply)
+            error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
+            await journal.doubt(call, error)
+            raise OperationFailed(error.message, error=error, path=path) from problem
+        return await self._settle(journal, call, price, offer, reply)
 
     async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
         """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
@@ -110,7 +117,7 @@ class Gateway:
             await journal.doubt(call, error)
         return OperationFailed(error.message, error=error, path=path)
 
-    async def _settle(self, journal: Journal, call: CallId, price: Price, reply: ModelReply) -> Any:
+    async def _settle(self, journal: Journal, call: CallId, price: Price, offer: Offer, reply: ModelReply) -> Any:
         output = msgspec.to_builtins(reply)
         try:
             if reply.usage is None:
@@ -121,6 +128,13 @@ class Gateway:
                 MODEL, f"No price can be put on the reply: {problem}. Its whole hold counts as spent."
             )
             return await journal.doubt(call, error, output)
+        used = reply.usage.input_tokens + reply.usage.output_tokens
+        if cost_nanousd > offer.hold_nanousd or used > offer.tokens:
+            log.error(
+                "holdfast: %s says that the call %s used %d tokens for $%s, more than its bound of %d tokens and $%s."
+                " It is recorded as it is; until this is understood, no limit holds for this model.",
+                offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
+            )  # fmt: skip
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
 
 

@@ -16,8 +16,9 @@ from typing import Any, Final
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import CallId, Path
 from holdfast.core.payload import digest
-from holdfast.core.policies import DENIED, LOST, REJECTED, SCHEMA, ErrorRecord
-from holdfast.errors import OperationFailed, SchemaMismatch
+from holdfast.core.policies import DENIED, LOST, REJECTED, SCHEMA, VALIDATION, ErrorRecord
+from holdfast.core.state import REPEATABLE
+from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Recall
 from holdfast.settings import Secrets
 from holdfast.tools.outcome import describe, error_class, knowledge
@@ -141,17 +142,25 @@ class ToolExecutor:
         try:
             async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
                 response = await self._invoke(tool.function, {**tool.typed(arguments), **given})
-        except asyncio.CancelledError as problem:
-            await self._lost(journal, tool, call, problem)
+        except asyncio.CancelledError:
+            message = f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
+            error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
+            await journal.doubt_effect(call, error, reopens=True)
             raise
         except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
             return await self._lost(journal, tool, call, problem)
-        return Recall(await journal.complete(call, response))
+        try:
+            return Recall(await journal.complete(call, response))
+        except InvalidInput as problem:
+            # It happened; only its answer is of no use to anybody.
+            error = journal.error(VALIDATION, f"The answer of {tool.name!r}: {problem.message}", tool=tool.name)
+            await journal.doubt_effect(call, error)
+            return Recall(error=error)
 
     async def _lost(self, journal: Journal, tool: Tool, call: CallId, problem: BaseException) -> Recall:
         """Record an exception of the tool as what it says about the world."""
         said = knowledge(problem)
-        repeatable = tool.policy in ("read", "idempotent") or said == "not_sent"
+        repeatable = tool.policy in REPEATABLE or said == "not_sent"
         klass = error_class(problem)
         error = journal.error(klass, f"{tool.name!r}: {describe(problem)}", retryable=repeatable, tool=tool.name)
         if said == "unknown":

@@ -1,0 +1,59 @@
+"""What the tests of gates, effects and the journal share: a clock of their own, the world outside, names of events.
+
+Never here: a promise.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast import Engine, Run
+from holdfast.core.state import State
+from holdfast.stores.sqlite import SqliteStore
+
+DAY_S = 86_400
+
+
+class Time:
+    """The store's time as the test owns it. It stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.ms = time.time_ns() // 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def forward(self, seconds: float = 0, *, days: float = 0) -> None:
+        self.ms += int((seconds + days * DAY_S) * 1000)
+
+
+@asynccontextmanager
+async def engine_at(path: Path, now: Time, **options: Any) -> AsyncIterator[Engine]:
+    """An engine whose store's time is `now`."""
+    opened = await SqliteStore.connect(path / "holdfast.db", machine_ms=now)
+    try:
+        async with Engine.open(opened, **options) as engine:
+            yield engine
+    finally:
+        await opened.aclose()
+
+
+async def names(run: Run) -> list[str]:
+    """The run's history, as the names of its events."""
+    return [type(recorded.event).__name__ for recorded in await run.events()]
+
+
+async def gate_of(run: Run, *, number: int = 0) -> str:
+    """The id of the run's open gate, once it is open."""
+    state = await run.until(lambda state: len(state.gates) > number)
+    return list(state.gates)[number]
+
+
+def call_of(state: State) -> str:
+    """The only effect call that has no outcome yet."""
+    (call,) = [id_ for id_, call in state.calls.items() if call.kind == "effect"]
+    return call

@@ -1,0 +1,75 @@
+"""A program that runs one workflow of model calls, for tests that kill it while a call is on its way.
+
+usage: python -m tests.engine.spender STORE WORKFLOW
+
+It says `settled` when the run has ended or waits for somebody, and then waits for its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from holdfast import Engine, Join, Workflow, llm_node, task
+
+HAIKU = "claude-haiku-4-5"
+
+
+def row() -> Workflow:
+    """Three questions, one after another."""
+    wf = Workflow("row", cost_limit_usd="1")
+    for name in "abc":
+
+        @wf.node(name)
+        @llm_node(model=HAIKU, max_tokens=100)
+        async def ask(state, name=name):
+            return f"question {name}"
+
+    wf.edge("a", "b")
+    wf.edge("b", "c")
+    return wf
+
+
+def tight() -> Workflow:
+    """One question, with money for one call at its worst, not for two."""
+    wf = Workflow("tight", cost_limit_usd="0.001")
+
+    @wf.node("only")
+    @llm_node(model=HAIKU, max_tokens=100)
+    async def only(state):
+        return "question"
+
+    return wf
+
+
+def quorum() -> Workflow:
+    """Two questions, of which the run waits for one."""
+    wf = Workflow("quorum")
+    wf.node("begin")(task(lambda state: None))
+    for name in ("fast", "slow"):
+
+        @wf.node(name)
+        @llm_node(model=HAIKU, max_tokens=100)
+        async def ask(state, name=name):
+            return f"question {name}"
+
+        wf.edge("begin", name)
+        wf.edge(name, "end")
+    wf.node("end")(task(join=Join("any"))(lambda state: state.events["fast"].output))
+    return wf
+
+
+WORKFLOWS = {"row": row, "tight": tight, "quorum": quorum}
+
+
+async def main(store: str, name: str) -> None:
+    wf = WORKFLOWS[name]()
+    async with Engine.open(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await run.settled()
+        print("settled", flush=True)
+        await asyncio.Event().wait()  # until somebody kills it
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))
