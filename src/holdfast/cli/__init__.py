@@ -1,0 +1,16 @@
+"""The command line. One module a subject; each command opens a store, asks or decides, and prints.
+
+Never here: a rule, SQL, anything that a program could not do through `holdfast.Engine`. What is heavy is imported when
+a command needs it, so that `holdfast --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """The console script."""
+    from holdfast.cli.app import main as begin
+
+    begin()

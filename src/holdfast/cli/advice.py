@@ -1,0 +1,102 @@
+"""What a run waits for, in words, with the commands that a person can type about it.
+
+Never here: doing any of it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli.moment import clock
+from holdfast.cli.opening import typed
+from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.status import Wait, waiting_for
+
+if TYPE_CHECKING:
+    from holdfast.core.events import GateOpened
+    from holdfast.core.ids import RunId
+    from holdfast.core.state import State
+
+_EXTEND: Final = {
+    "max_steps": "--steps",
+    "max_tokens": "--tokens",
+    "max_active": "--active-s",
+    "lifespan": "--lifespan-s",
+}
+
+
+def of_state(state: State, store: str | None) -> list[str]:
+    """A line for everything that the run waits for, followed by the commands that go with it, indented."""
+    lines: list[str] = []
+    if state.paused and not state.ended:
+        lines += ["It is paused:", f"  {typed('runs', 'resume', state.run, store=store)}"]
+    for wait in waiting_for(state):
+        gate = next((gate.opened for id_, gate in state.gates.items() if id_ == wait.id), None)
+        if gate is not None:
+            lines.append(f"It asks {', '.join(gate.reviewers) or 'somebody'}: {about(gate)}.")
+            lines += [f"  {command}" for command in shortest(state.run, gate, store)]
+        else:
+            lines += _other(state.run, wait, store)
+    return lines
+
+
+def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
+    due = f" until {clock(wait.due_at_ms)}" if wait.due_at_ms is not None else ""
+    match wait.kind:
+        case "signal":
+            command = typed("runs", "signal", run, wait.reason, "--data", "{...}", store=store)
+            return [f"It waits for the signal {wait.reason!r}{due}:", f"  {command}"]
+        case "timer":
+            return [f"It sleeps{due} in {wait.step}."]
+        case "retry":
+            return [f"It tries {wait.step} again ({wait.reason}){due.replace(' until', ' at')}."]
+        case "money":
+            return [f"{wait.step} waits for money that other calls of the run hold."]
+        case _:
+            return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
+
+
+def about(gate: GateOpened) -> str:
+    """What a gate is about, in a few words."""
+    shown = _shown(gate)
+    message = shown.get("message") or shown.get("what_is_known")
+    if message and gate.step is None:
+        return str(message).rstrip(".")
+    return f"{gate.reason} in {gate.step}" if gate.step is not None else gate.reason
+
+
+def shortest(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
+    """The commands to begin with: for the engine's own questions their answers, else a look at what is shown."""
+    return commands(run, gate, store) if gate.step is None else [typed("gates", "show", gate.gate, store=store)]
+
+
+def commands(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
+    """Every way to answer a gate, as commands."""
+    if gate.reason == EFFECT_UNKNOWN and gate.subject is not None:
+        answers = (("--happened", "{...}"), ("--did-not",), ("--again",))
+        return [typed("effects", "resolve", gate.subject, *answer, store=store) for answer in answers]
+    found = []
+    for decision in gate.allowed:
+        if decision == "answer" and gate.reason == "budget":
+            needed = _shown(gate).get("needed_limit_usd", "USD")
+            found.append(typed("budget", "raise", run, str(needed), store=store))
+        elif decision == "answer" and gate.reason in _EXTEND:
+            found.append(typed("runs", "extend", run, _EXTEND[gate.reason], "N", store=store))
+        else:
+            found.append(typed("gates", decision, gate.gate, *_more(gate, decision), store=store))
+    return found
+
+
+def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
+    """What a decision is given beside the gate's id."""
+    if decision in ("edit", "answer"):
+        fields: dict[str, Any] = (gate.form or {}).get("properties", {})
+        return ("--data", json.dumps(dict.fromkeys(fields, "...")) if fields else "{...}")
+    return ("--reason", "...") if decision == "reject" else ()
+
+
+def _shown(gate: GateOpened) -> dict[str, Any]:
+    """What is shown, if it is an object that lies in the event itself."""
+    value = gate.shown.value() if gate.shown.blob is None else None
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,72 @@
+"""Which commands there are, and what becomes of their errors.
+
+Never here: what a command does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import typer
+
+from holdfast.cli import failure, terminal
+from holdfast.cli.budget import app as budget
+from holdfast.cli.effects import app as effects
+from holdfast.cli.gates import app as gates
+from holdfast.cli.graph import graph, validate
+from holdfast.cli.run import run
+from holdfast.cli.runs import app as runs
+from holdfast.cli.worker import worker
+
+_STRAGGLER_S: Final = 0.2
+"""How long the thread of a finished step may take to notice that it is no longer needed."""
+
+app = typer.Typer(
+    name="holdfast",
+    help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above"
+    " their limit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(worker)
+app.add_typer(runs, name="runs")
+app.add_typer(gates, name="gates")
+app.add_typer(budget, name="budget")
+app.add_typer(effects, name="effects")
+app.command()(validate)
+app.command()(graph)
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Do what `arguments` say; the exit code. Whatever goes wrong is told on stderr."""
+    terminal.prepare()
+    try:
+        code = app(list(arguments), prog_name="holdfast", standalone_mode=False)
+    except Exception as problem:  # noqa: BLE001 - the last place that can tell anybody
+        return failure.tell(problem, as_json="--json" in arguments)
+    return code if isinstance(code, int) else 0
+
+
+def main() -> NoReturn:
+    """The console script."""
+    code = invoke(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # A plain function that runs in a thread cannot be stopped; its step has been handed over, so nobody waits for it.
+    if any(_straggles(thread) for thread in threading.enumerate() if thread.name.startswith("holdfast-step")):
+        os._exit(code)
+    sys.exit(code)
+
+
+def _straggles(thread: threading.Thread) -> bool:
+    thread.join(_STRAGGLER_S)
+    return thread.is_alive()

@@ -1,0 +1,47 @@
+"""How an error is told: one clear paragraph, or with --json an object, on stderr; a traceback only for the unexpected.
+
+Never here: an exit code's meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.exit_code import FAILED, USAGE, of_error
+from holdfast.errors import HoldfastError
+
+_HINT = (
+    "This is nothing that Holdfast expected. Runs are safe: what was committed stays, and a worker takes the rest up"
+    " again. If the traceback does not point into your own code, please report it."
+)
+
+
+def tell(problem: Exception, *, as_json: bool) -> int:
+    """Say what went wrong; the exit code that goes with it."""
+    trace: str | None = None
+    if isinstance(problem, HoldfastError):
+        code, message = of_error(problem), problem.message
+        trace = getattr(problem, "trace", None)
+    elif isinstance(problem, typer.TyperException):
+        code, message = USAGE, _usage(problem)
+    else:
+        code, message = FAILED, f"{type(problem).__name__}: {problem}"
+        trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
+    if trace is not None:
+        sys.stderr.write(terminal.plain(trace))
+    if as_json:
+        terminal.emit({"error": {"class": type(problem).__name__, "message": message, "exit_code": code}}, sys.stderr)
+    else:
+        terminal.say(f"Error: {message}")
+    return code
+
+
+def _usage(problem: typer.TyperException) -> str:
+    """What is wrong with the command, and how to ask for its help."""
+    context = getattr(problem, "ctx", None)
+    hint = f" Try '{context.command_path} --help'." if context is not None else ""
+    return f"{problem.format_message().rstrip('.')}.{hint}"

@@ -1,0 +1,302 @@
+"""`holdfast gates`: what people are asked, and their answers.
+
+Never here: what follows from an answer (the engine decides that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from holdfast.cli import moment, terminal
+from holdfast.cli.given import json_value, who
+from holdfast.cli.opening import asking
+from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.errors import AlreadyDecided, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.compose import Engine
+    from holdfast.core.events import GateDecided, GateOpened
+    from holdfast.core.projection import RunRow
+
+app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
+
+_SHORT: Final = 80
+"""JSON up to this length is shown on one line."""
+
+GateArgument = Annotated[str, typer.Argument(metavar="GATE", help="A gate's id, or that of a run with one open gate.")]
+Data = Annotated[
+    str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")
+]
+Shown = Annotated[
+    str | None,
+    typer.Option("--shown", metavar="HASH", help="Decide only if this is what is shown (`gates show` prints it)."),
+]
+
+
+# --- Looking ----------------------------------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_(
+    run: Annotated[str | None, typer.Option("--run", help="Only this run's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Those that were decided or withdrawn as well.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List the open gates, oldest first."""
+    asyncio.run(_list(run, everything, as_json, store))
+
+
+async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import report
+
+    async with asking(store) as engine:
+        if run is not None:
+            await engine.find(run)
+        rows = await engine.gates(run, open_only=not everything)
+        now_ms = engine.driver.store.now_ms()
+    found = [report.of_gate(row, change) for row, change in rows]
+    if as_json:
+        terminal.emit(found)
+        return
+    terminal.table(
+        ("gate", "reason", "state", "asks", "opened", "deadline", "reminders"),
+        [
+            (
+                gate["gate_id"],
+                gate["reason"],
+                gate["state"],
+                ", ".join(gate["reviewers"]) or "anybody",
+                moment.around(row.opened_at_ms, now_ms),
+                moment.around(row.due_at_ms, now_ms) if row.due_at_ms is not None else "-",
+                str(gate["reminders"]),
+            )
+            for gate, (row, _) in zip(found, rows, strict=True)
+        ],
+    )
+
+
+class Story(NamedTuple):
+    """A gate, from its run's history."""
+
+    opened: GateOpened
+    opened_at_ms: int
+    reminders: int
+    escalated_at_ms: int | None
+    decided: GateDecided | None
+    withdrawn: str | None
+
+    @property
+    def state(self) -> str:
+        if self.decided is not None:
+            return "decided"
+        if self.withdrawn is not None:
+            return "withdrawn"
+        return "open" if self.escalated_at_ms is None else "escalated"
+
+
+async def _story(engine: Engine, gate: str) -> Story:
+    """What the history says about a gate. Raises NotFound."""
+    from holdfast.core import events as ev
+    from holdfast.core.ids import GateId, run_of
+
+    row = await engine.find(run_of(GateId(gate)))
+    story: Story | None = None
+    for each in await engine.run(row.run).events():
+        event = each.event
+        if getattr(event, "gate", None) != gate:
+            continue
+        if isinstance(event, ev.GateOpened):
+            story = Story(event, each.at_ms, 0, None, None, None)
+        elif story is not None and isinstance(event, ev.GateReminded):
+            story = story._replace(reminders=event.number)
+        elif story is not None and isinstance(event, ev.GateEscalated):
+            story = story._replace(escalated_at_ms=each.at_ms)
+        elif story is not None and isinstance(event, ev.GateDecided):
+            story = story._replace(decided=event)
+        elif story is not None and isinstance(event, ev.GateWithdrawn):
+            story = story._replace(withdrawn=event.reason)
+    if story is None:
+        raise NotFound(f"There is no gate {gate}; `holdfast gates list` shows those that are open.")
+    return story
+
+
+@app.command()
+def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> None:
+    """Show what a gate asks about, whom, its form, and the commands that answer it."""
+    asyncio.run(_show(gate, as_json, store))
+
+
+async def _show(given: str, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import advice
+    from holdfast.core.ids import run_of
+
+    async with asking(store) as engine:
+        story = await _story(engine, await _find(engine, given, decided=True))
+        run = await engine.find(run_of(story.opened.gate))
+        value = engine.driver.payloads.value
+        shown, filled = await value(story.opened.shown), await value(story.opened.filled)
+        data = await value(story.decided.data) if story.decided is not None else None
+        now_ms = engine.driver.store.now_ms()
+    commands = advice.commands(run.run, story.opened, store) if story.state in ("open", "escalated") else []
+    if as_json:
+        terminal.emit({**_facts(story, run), "shown": shown, "filled": filled, "data": data, "commands": commands})
+    else:
+        _print(story, run, shown, filled, commands, now_ms)
+
+
+def _facts(story: Story, run: RunRow) -> dict[str, Any]:
+    """All about a gate but its payloads."""
+    opened, decided = story.opened, story.decided
+    return {
+        "gate_id": opened.gate,
+        "run_id": run.run,
+        "step": opened.step,
+        "reason": opened.reason,
+        "subject": opened.subject,
+        "state": story.state,
+        "reviewers": list(opened.reviewers),
+        "requester": opened.requester,
+        "four_eyes": opened.four_eyes,
+        "opened_at": moment.iso(story.opened_at_ms),
+        "due_at": moment.iso(opened.due_at_ms),
+        "reminders": story.reminders,
+        "escalated_at": moment.iso(story.escalated_at_ms),
+        "allowed": list(opened.allowed),
+        "shown_hash": opened.shown_hash,
+        "form": opened.form,
+        "decision": decided.decision if decided is not None else None,
+        "by": decided.by if decided is not None else None,
+    }
+
+
+def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[str], now_ms: int) -> None:
+    opened = story.opened
+    terminal.sheet([
+        ("Gate", opened.gate),
+        ("Run", f"{run.run} of {run.workflow} {run.version}, tenant {run.tenant}"),
+        ("Reason", f"{opened.reason} in {opened.step}" if opened.step is not None else opened.reason),
+        ("Asks", ", ".join(opened.reviewers) or "anybody"),
+        *([("Four eyes", f"{opened.requester or 'whoever started the run'} cannot decide")] if opened.four_eyes else []),
+        ("Opened", moment.around(story.opened_at_ms, now_ms)),
+        ("Deadline", moment.around(opened.due_at_ms, now_ms) if opened.due_at_ms is not None else "none"),
+        ("Reminders", str(story.reminders)),
+        ("State", _state(story, now_ms)),
+        ("Hash", opened.shown_hash),
+    ])  # fmt: skip
+    terminal.show("\nShown")
+    fields = shown if isinstance(shown, dict) else {"": shown}
+    terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
+    if opened.form is not None:
+        terminal.show("\nForm")
+        terminal.table(("field", "type", "needed", "value"), _fields(opened.form, filled))
+    if commands:
+        terminal.show("\nAnswer with")
+        for command in commands:
+            terminal.show(f"  {command}")
+
+
+def _readable(value: Any) -> str:
+    """Text as it is; anything else as JSON, on one line where that is short."""
+    if isinstance(value, str):
+        return value
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= _SHORT else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _state(story: Story, now_ms: int) -> str:
+    if story.decided is not None:
+        why = f": {story.decided.reason}" if story.decided.reason else ""
+        return f"{story.decided.decision} by {story.decided.by or 'somebody unnamed'}{why}"
+    if story.withdrawn is not None:
+        return f"withdrawn: {story.withdrawn}"
+    if story.escalated_at_ms is not None:
+        return f"escalated {moment.around(story.escalated_at_ms, now_ms)}"
+    return "open"
+
+
+def _fields(form: dict[str, Any], filled: Any) -> list[tuple[str, str, str, str]]:
+    """The fields of a form: name, type, whether it must be given, and what it is filled with."""
+    values = filled if isinstance(filled, dict) else {}
+    needed = form.get("required", [])
+    return [
+        (
+            name,
+            str(shape.get("type", "object" if "$ref" in shape else "any")),
+            "yes" if name in needed else "no",
+            json.dumps(values[name], ensure_ascii=False) if name in values else "-",
+        )
+        for name, shape in form.get("properties", {}).items()
+    ]
+
+
+# --- Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def _answering(decision: str) -> Callable[..., None]:
+    """The command that gives a gate this answer."""
+
+    def command(
+        gate: GateArgument, data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None,
+        as_json: AsJson = False, store: Store = None,
+    ) -> None:  # fmt: skip
+        value = json_value(data, "--data") if data is not None else None
+        found = asyncio.run(_decide(gate, decision, value, reason, shown, who(by), store))
+        if as_json:
+            terminal.emit(found)
+        else:
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {found['by']}. Where a worker runs, its run goes on.")
+
+    return command
+
+
+for _decision, _help in (
+    ("approve", "Approve what is shown, with the form as it is filled, under what --data says."),
+    ("edit", 'Approve it with changes: --data \'{"edited_body": "..."}\'.'),
+    ("reject", "Reject it: the run takes the edge for that, or fails."),
+    ("answer", "Answer a question with --data."),
+    ("retry", "Have it done again."),
+):
+    app.command(_decision, help=_help)(_answering(_decision))
+
+
+async def _decide(
+    gate: str, decision: str, data: Any, reason: str | None, shown: str | None, by: str, store: str | None
+) -> dict[str, Any]:
+    from holdfast.cli import report
+    from holdfast.core.ids import GateId, run_of
+
+    async with asking(store) as engine:
+        gate = await _find(engine, gate)
+        await engine.decide(gate, decision, data, by=by, reason=reason, shown_hash=shown)
+        rows = await engine.gates(run_of(GateId(gate)), open_only=False)
+        return next(report.of_gate(row, change) for row, change in rows if row.gate == gate)
+
+
+async def _find(engine: Engine, given: str, *, decided: bool = False) -> str:
+    """The gate that a person means: by its id, or as the only open one of a run.
+
+    With `decided` a run's last gate will do if none is open. Raises NotFound, AlreadyDecided, and UsageError where
+    several are open.
+    """
+    if ":" in given:
+        return given
+    run = await engine.find(given)
+    rows = await engine.gates(run.run, open_only=False)
+    still = [row for row, change in rows if change is None or change.state in ("open", "escalated")]
+    if len(still) == 1:
+        return still[0].gate
+    if still:
+        raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row.gate for row in still)}.")
+    if not rows:
+        raise NotFound(f"Run {given} asks nothing; it is {run.status}.")
+    last, change = rows[-1]
+    if decided:
+        return last.gate
+    how = f"{change.decision} by {change.by or 'somebody unnamed'}" if change and change.decision else "withdrawn"
+    raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")

@@ -1,0 +1,48 @@
+"""What a person typed, read: JSON, and who they are.
+
+Never here: whether it fits (the engine says that).
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import UsageError
+
+
+def json_value(text: str, option: str) -> Any:
+    """The value that `option` was given: JSON, `@FILE` of it, or `@-` for stdin. Raises UsageError."""
+    source = option
+    if text.startswith("@"):
+        source = "stdin" if text == "@-" else text[1:]
+        text = _content(text[1:])
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        hint = " A text needs its quotes: '\"text\"'." if text[:1].isalpha() else ""
+        raise UsageError(f"{source} is not JSON: {problem}.{hint} Nothing was done.") from None
+
+
+def _content(place: str) -> str:
+    try:
+        return sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise UsageError(f"{place} cannot be read: {why}. Nothing was done.") from None
+
+
+def who(named: str | None) -> str:
+    """Who is acting: as named, else HOLDFAST_USER, else the system's user."""
+    return named or os.environ.get("HOLDFAST_USER") or _system_user()
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        return f"uid-{os.getuid()}"

@@ -1,0 +1,93 @@
+"""`holdfast validate` and `holdfast graph`: what is wrong with a workflow, and what it looks like.
+
+Never here: running it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli import terminal
+from holdfast.cli.exit_code import OK, USAGE
+from holdfast.cli.option import AsJson, Target
+
+if TYPE_CHECKING:
+    from holdfast.core.graph import Definition, Edge
+
+_SHAPES = {
+    "task": '["{}"]',
+    "llm_node": '(["{}"])',
+    "tool_node": '[["{}"]]',
+    "human_gate": '{{{{"{}"}}}}',
+    "branch": '{{"{}"}}',
+    "check": '[/"{}"/]',
+}
+"""A kind's shape in a Mermaid flowchart."""
+
+
+def validate(target: Target, as_json: AsJson = False) -> int:
+    """Say everything that is wrong with a workflow, and what should be thought about."""
+    from holdfast.cli.target import load
+    from holdfast.errors import InvalidWorkflow
+
+    workflow = load(target)
+    problems: tuple[str, ...] = ()
+    warnings: list[str] = []
+    size = ""
+    try:
+        size = f"{len(workflow.graph.nodes)} nodes, {len(workflow.graph.definition.edges)} edges"
+        warnings = workflow.warnings()
+    except InvalidWorkflow as invalid:
+        problems = invalid.problems
+    if as_json:
+        terminal.emit({
+            "workflow": workflow.name, "version": workflow.version, "valid": not problems, "problems": list(problems),
+            "warnings": warnings,
+        })  # fmt: skip
+        return USAGE if problems else OK
+    for problem in problems:
+        terminal.show(f"problem: {problem}")
+    for warning in warnings:
+        terminal.show(f"warning: {warning}")
+    if problems:
+        terminal.say(f"{workflow.name} {workflow.version} cannot be run; {len(problems)} thing(s) to mend.")
+        return USAGE
+    terminal.say(f"{workflow.name} {workflow.version} is valid: {size}.")
+    return OK
+
+
+def graph(target: Target, as_json: AsJson = False) -> None:
+    """Print a workflow as a Mermaid flowchart."""
+    import msgspec
+
+    from holdfast.cli.target import load
+
+    compiled = load(target).graph
+    if as_json:
+        terminal.emit({"hash": compiled.hash, **msgspec.to_builtins(compiled.definition)})
+    else:
+        terminal.show(mermaid(compiled.definition))
+
+
+def mermaid(definition: Definition) -> str:
+    """A flowchart: a shape for each kind, and on each edge what it takes to go that way."""
+    ids = {node.name: f"n{number}" for number, node in enumerate(definition.nodes, 1)}
+    lines = ["flowchart TD"]
+    lines += [f"    {ids[node.name]}{_SHAPES[node.kind].format(node.name)}" for node in definition.nodes]
+    for edge in definition.edges:
+        arrow = "-.->" if edge.on == "error" or edge.optional else "==>" if edge.max_visits is not None else "-->"
+        words = ", ".join(_labels(edge))
+        label = f'|"{words}"|' if words else ""
+        lines.append(f"    {ids[edge.source]} {arrow}{label} {ids[edge.target]}")
+    return "\n".join(lines)
+
+
+def _labels(edge: Edge) -> list[str]:
+    found = [
+        edge.when,
+        f"if {edge.guard}" if edge.guard is not None else None,
+        "error" if edge.on == "error" else None,
+        "optional" if edge.optional else None,
+        f"loop ×{edge.max_visits}" if edge.max_visits is not None else None,
+    ]
+    return [label for label in found if label is not None]

@@ -1,0 +1,50 @@
+"""Opening the store that a command works on. Never here: what is done with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import NotFound
+
+if TYPE_CHECKING:
+    from holdfast.compose import Engine
+    from holdfast.settings import Settings
+
+
+def located(store: str | None) -> tuple[str, Settings]:
+    """Which store is meant, and the settings that say so where no option does."""
+    from holdfast import settings
+
+    known = settings.load()
+    return store or known.store, known
+
+
+@asynccontextmanager
+async def asking(store: str | None) -> AsyncIterator[Engine]:
+    """An engine that asks and decides, and executes nothing, on a store that is there. Raises NotFound, StoreError."""
+    from holdfast.compose import Engine
+
+    where, known = located(store)
+    _expect(where)
+    async with Engine.open(where, execute=False, settings=known) as engine:
+        yield engine
+
+
+def _expect(where: str) -> None:
+    """Raises NotFound for a file that is not there: asking would make an empty store of it."""
+    path = where.removeprefix("sqlite:///")
+    if "://" not in path and not Path(path).exists():
+        raise NotFound(
+            f"There is no store at {where} yet: `holdfast run` makes one. If yours is elsewhere, name it with --store or"
+            " HOLDFAST_STORE."
+        )
+
+
+def typed(*words: str, store: str | None) -> str:
+    """A command as a person can type it here, quoted for a shell."""
+    named = ("--store", store) if store is not None else ()
+    return shlex.join(["holdfast", *words, *named])

@@ -1,0 +1,154 @@
+"""Following a run in the foreground: a live table at a terminal, plain lines elsewhere.
+
+Never here: prompting. What is shown is only what was committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+from holdfast.cli import terminal
+from holdfast.cli.telling import failure, named, tell
+from holdfast.compose import needs_somebody
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.money import usd
+from holdfast.core.status import status
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from holdfast.compose import Run
+    from holdfast.core.events import Recorded
+    from holdfast.core.graph import Graph
+    from holdfast.core.state import State, Step
+
+_LOOK_EVERY_S: Final = 0.05
+"""A person sees no more than this; and every look costs the run a little."""
+_MOST_ROWS: Final = 24
+_BAR: Final = 24
+_MARKS: Final = {
+    "ready": ("·", "dim"),
+    "suspended": ("⏸", "yellow"),
+    "retrying": ("↻", "yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "bold red"),
+    "skipped": ("–", "dim"),
+    "cancelled": ("–", "dim"),
+}
+
+
+class Display(Protocol):
+    """Shows how a run goes on."""
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        """`news` are the events since the last time; `state` is what they led to."""
+        ...
+
+
+@contextmanager
+def display(graph: Graph) -> Iterator[Display]:
+    """The display that suits stderr."""
+    if not terminal.interactive(sys.stderr):
+        yield Lines()
+        return
+    from rich.live import Live
+
+    with Live(console=terminal.console(sys.stderr), refresh_per_second=10) as live:
+        yield Board(live, graph)
+
+
+async def follow(run: Run, shown: Display) -> State:
+    """Show how a run goes on until it has ended or needs somebody; the state in which it does."""
+    seen = 0
+
+    def news(state: State) -> bool:
+        return state.seq > seen or needs_somebody(state)
+
+    while True:
+        state = await run.until(news)
+        done = needs_somebody(state)
+        events = await run.events(seen)
+        seen = events[-1].seq if events else seen
+        shown.show(state, events)
+        if done:
+            return state
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+class Lines:
+    """One line for each change, as a log keeps it."""
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        for recorded in news:
+            line = tell(recorded)
+            if line is not None:
+                terminal.say(line)
+
+
+class Board:
+    """A table of the nodes, with the run's money below it."""
+
+    def __init__(self, live: Live, graph: Graph) -> None:
+        self._live = live
+        self._graph = graph
+        self._spinners: dict[str, RenderableType] = {}
+
+    def show(self, state: State, news: Sequence[Recorded]) -> None:
+        from rich.console import Group
+        from rich.table import Table
+
+        nodes = Table.grid(padding=(0, 2))
+        names = [name for name in (*self._graph.order, COMPENSATE) if name in state.steps]
+        for name in names[-_MOST_ROWS:]:
+            step = state.steps[name]
+            kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
+            nodes.add_row(self._mark(step), named(step.id), kind, _detail(step))
+        waiting = [name for name in self._graph.order if name not in state.steps]
+        for name in waiting[: max(0, _MOST_ROWS - len(names))]:
+            nodes.add_row(" ", f"[dim]{name}", f"[dim]{self._graph.nodes[name].kind}", "")
+        self._live.update(Group(nodes, _money(state)), refresh=True)
+
+    def _mark(self, step: Step) -> RenderableType:
+        from rich.spinner import Spinner
+        from rich.text import Text
+
+        if step.status == "active":
+            return self._spinners.setdefault(step.id, Spinner("dots", style="cyan"))
+        mark, style = _MARKS[step.status]
+        return Text(mark, style=style)
+
+
+def _detail(step: Step) -> RenderableType:
+    from rich.text import Text
+
+    if step.status == "completed":
+        return Text(", ".join(step.decisions or ()), style="green")
+    if step.error is not None and step.status in ("failed", "retrying"):
+        return Text(terminal.plain(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)
+    waits = [op.name for op in step.journal.values() if op.status in ("open", "deferred", "in_doubt")]
+    words = step.reason or ", ".join(waits) or ("" if step.status == "active" else step.status)
+    return Text(terminal.plain(words), style="dim")
+
+
+def _money(state: State) -> RenderableType:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    budget = state.budget
+    now = status(state)
+    line = Table.grid(padding=(0, 2))
+    cells: list[RenderableType] = [Text(now, style=terminal.STYLES.get(now, ""))]
+    spent = f"${usd(budget.settled_nanousd)}"
+    if budget.limit_nanousd is not None:
+        spent += f" of ${usd(budget.limit_nanousd)}"
+        cells.append(ProgressBar(total=budget.limit_nanousd or 1, completed=budget.committed_nanousd, width=_BAR))
+    aside = budget.held_nanousd + budget.in_doubt_nanousd
+    cells.append(Text(spent + (f", ${usd(aside)} held" if aside else "")))
+    line.add_row(*cells)
+    return line

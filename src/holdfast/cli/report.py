@@ -1,0 +1,166 @@
+"""Runs, gates, effects and money as the plain data that --json prints: part of the public surface.
+
+Never here: printing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.cli.moment import iso
+from holdfast.core import status
+from holdfast.core.money import usd
+from holdfast.core.payload import Payload
+
+if TYPE_CHECKING:
+    from holdfast.compose import Engine
+    from holdfast.core.events import Event, Recorded
+    from holdfast.core.policies import ErrorRecord
+    from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+    from holdfast.core.state import State
+
+
+async def of_run(engine: Engine, state: State) -> dict[str, Any]:
+    """A run. `held_usd` is all that is set aside: for calls in flight, and for those whose cost is unknown."""
+    budget = state.budget
+    return {
+        "run_id": state.run,
+        "workflow": state.workflow,
+        "version": state.version,
+        "status": status.status(state),
+        "output": await engine.output(state) if state.ended == "completed" else None,
+        "cost_usd": usd(budget.settled_nanousd),
+        "held_usd": usd(budget.held_nanousd + budget.in_doubt_nanousd),
+        "limit_usd": maybe_usd(budget.limit_nanousd),
+        "error": _error(state.error),
+        "waiting_for": [status.describe(wait) for wait in status.waiting_for(state)],
+    }
+
+
+def of_row(row: RunRow) -> dict[str, Any]:
+    """A run as lists show it."""
+    return {
+        "run_id": row.run,
+        "workflow": row.workflow,
+        "version": row.version,
+        "status": row.status,
+        "tenant": row.tenant,
+        "key": row.key,
+        "started_at": iso(row.started_at_ms),
+        "updated_at": iso(row.updated_at_ms),
+        "ended_at": iso(row.ended_at_ms),
+        "cost_usd": usd(row.settled_nanousd),
+        "held_usd": usd(row.held_nanousd + row.in_doubt_nanousd),
+        "limit_usd": maybe_usd(row.limit_nanousd),
+        "waiting_for": json.loads(row.waiting_for),
+    }
+
+
+def maybe_usd(nanousd: int | None) -> str | None:
+    return None if nanousd is None else usd(nanousd)
+
+
+def _error(error: ErrorRecord | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {
+        "node": error.node or None,
+        "error_class": error.error_class,
+        "message": error.message,
+        "retryable": error.retryable,
+        "at": iso(error.at_ms),
+        "tool": error.tool,
+    }
+
+
+def of_event(recorded: Recorded) -> dict[str, Any]:
+    """An event in its place: what it says about the run, under the names of its fields."""
+    return {
+        "seq": recorded.seq,
+        "at": iso(recorded.at_ms),
+        "type": type(recorded.event).__name__,
+        **facts(recorded.event),
+    }
+
+
+def facts(event: Event) -> dict[str, Any]:
+    """An event's fields as plain data. A payload is its value, or names the blob that holds it."""
+    return {name: _plain(getattr(event, name)) for name in event.__struct_fields__}
+
+
+def news(event: Event) -> dict[str, Any]:
+    """The same without the fields that say no more than their default does."""
+    usual = {field.name: field.default for field in msgspec.structs.fields(event)}
+    return {name: value for name, value in facts(event).items() if value not in (usual[name], [], {})}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Payload):
+        return value.value() if value.blob is None else {"blob": value.blob, "size_bytes": value.size_bytes}
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return msgspec.to_builtins(value)
+
+
+def of_gate(row: GateRow, change: GateChange | None) -> dict[str, Any]:
+    return {
+        "gate_id": row.gate,
+        "run_id": row.run,
+        "step": row.step,
+        "reason": row.reason,
+        "subject": row.subject,
+        "state": change.state if change is not None else "open",
+        "reviewers": list(row.reviewers),
+        "opened_at": iso(row.opened_at_ms),
+        "due_at": iso(row.due_at_ms),
+        "reminders": (change.reminders if change is not None else None) or 0,
+        "decision": change.decision if change is not None else None,
+        "by": change.by if change is not None else None,
+    }
+
+
+async def of_effect(engine: Engine, row: EffectRow, change: EffectChange | None) -> dict[str, Any]:
+    value = engine.driver.payloads.value
+    response = change.response if change is not None else None
+    return {
+        "call": row.call,
+        "run_id": row.run,
+        "step": row.step,
+        "tool": row.tool,
+        "policy": row.policy,
+        "key": row.key,
+        "state": change.state if change is not None else "intended",
+        "request": await value(row.request),
+        "response": await value(response) if response is not None else None,
+        "error": change.error if change is not None else None,
+        "by": change.by if change is not None else None,
+        "intended_at": iso(row.intended_at_ms),
+        "updated_at": iso(change.updated_at_ms if change is not None else row.intended_at_ms),
+    }
+
+
+def of_budget(state: State) -> dict[str, Any]:
+    """The books of a run, with the calls whose cost nobody knows yet."""
+    budget = state.budget
+    return {
+        "run_id": state.run,
+        "limit_usd": maybe_usd(budget.limit_nanousd),
+        "settled_usd": usd(budget.settled_nanousd),
+        "held_usd": usd(budget.held_nanousd),
+        "in_doubt_usd": usd(budget.in_doubt_nanousd),
+        "available_usd": maybe_usd(budget.available_nanousd),
+        "in_doubt": [
+            {
+                "call": id_,
+                "model": call.name,
+                "step": call.step,
+                "hold_usd": usd(call.hold_nanousd),
+                "at": iso(call.at_ms),
+            }
+            for id_, call in state.calls.items()
+            if call.kind == "model" and call.doubted
+        ],
+    }

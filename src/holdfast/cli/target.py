@@ -1,0 +1,110 @@
+"""Finds the workflow that `FILE.py:name` or `package.module:name` means.
+
+Never here: running it. The file is the user's own code, so what goes wrong in it is shown as Python shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.terminal import aside
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+
+_MACHINERY: Final = (str(Path(__file__).parents[1]), importlib.__file__, "<frozen ")
+
+
+def load(target: str) -> Workflow:
+    """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow."""
+    place, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
+    if not place:
+        raise UsageError(f"{target!r} names no workflow; write FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW.")
+    return _pick(_imported(place), place, name)
+
+
+def _imported(place: str) -> ModuleType:
+    path = Path(place)
+    if place.endswith(".py") and not path.is_file():
+        raise UsageError(f"There is no file {place}.")
+    try:
+        with aside():
+            return _from_file(path.resolve()) if place.endswith(".py") else _from_path(place)
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - whatever a user's file raises is told
+        told = traceback.format_exception_only(problem)[-1].strip()
+        raise UsageError(
+            f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)
+        ) from None
+
+
+def _from_path(name: str) -> ModuleType:
+    _reach(Path.cwd())
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    """The module in a file, under a name that no other module has; inside its package, if it lives in one."""
+    packages: list[str] = []
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        packages.insert(0, root.name)
+        root = root.parent
+    own = f"{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+    name = ".".join([*packages, own])
+    if name in sys.modules:
+        return sys.modules[name]
+    for directory in (Path.cwd(), root, path.parent):
+        _reach(directory)
+    if packages:
+        importlib.import_module(".".join(packages))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _reach(directory: Path) -> None:
+    """Have imports look into `directory` first."""
+    sys.path[:] = [str(directory), *(entry for entry in sys.path if entry != str(directory))]
+
+
+def _pick(module: ModuleType, place: str, name: str) -> Workflow:
+    from holdfast.authoring.workflow import Workflow
+
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Workflow)}
+    if name in found:
+        return found[name]
+    if not name and len({id(value) for value in found.values()}) == 1:
+        return next(iter(found.values()))
+    known = ", ".join(f"{place}:{key}" for key in found)
+    if not found:
+        raise UsageError(f"There is no workflow in {place}; make one with wf = Workflow('name').")
+    if not name:
+        raise UsageError(f"There are several workflows in {place}; say which: {known}.")
+    raise UsageError(f"There is no workflow {name!r} in {place}; it has {known}.")
+
+
+def _users_part(problem: BaseException) -> str:
+    """The traceback without the frames of Holdfast and of the import machinery."""
+    told = traceback.TracebackException.from_exception(problem)
+    chain: list[traceback.TracebackException | None] = [told]
+    for link in chain:  # grows while it is walked
+        if link is not None:
+            frames = [frame for frame in link.stack if not frame.filename.startswith(_MACHINERY)]
+            link.stack = traceback.StackSummary.from_list(frames)
+            chain += [link.__cause__, link.__context__]
+    return "".join(told.format())

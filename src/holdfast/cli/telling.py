@@ -1,0 +1,89 @@
+"""What an event means to somebody who watches a run, in one line. Most events mean nothing to them.
+
+Never here: where the line goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.cli.moment import clock, span
+from holdfast.core import events as ev
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.ids import StepId, node_of
+from holdfast.core.money import usd
+from holdfast.core.policies import ErrorRecord
+
+
+def tell(recorded: ev.Recorded) -> str | None:
+    """The line for an event; None for one that only the engine cares about."""
+    teller = _TELLERS.get(type(recorded.event))
+    return teller(recorded.event, recorded.at_ms) if teller is not None else None
+
+
+def named(step: StepId) -> str:
+    """A step by its node's name, with its visit where that is not the first."""
+    return "compensation" if node_of(step) == COMPENSATE else step.removesuffix("#1")
+
+
+def failure(error: ErrorRecord) -> str:
+    return f"{error.error_class}: {error.message}"
+
+
+def _started(e: ev.StepStarted, at_ms: int) -> str:
+    return f"{named(e.step)} started" + (f" (attempt {e.attempt})" if e.attempt > 1 else "")
+
+
+def _completed(e: ev.StepCompleted, at_ms: int) -> str:
+    return f"{named(e.step)} completed" + (f": {', '.join(e.decisions)}" if e.decisions is not None else "")
+
+
+def _retried(e: ev.AttemptFailed, at_ms: int) -> str:
+    return f"{named(e.step)} failed and is tried again in {span(e.retry_at_ms - at_ms)}: {failure(e.error)}"
+
+
+def _asked(e: ev.GateOpened, at_ms: int) -> str:
+    who = ", ".join(e.reviewers) or "somebody"
+    return f"{named(e.step) if e.step is not None else 'the run'} asks {who}: {e.reason}"
+
+
+def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
+    until = f" until {clock(e.due_at_ms)}" if e.due_at_ms is not None else ""
+    return f"{named(e.step)} waits for the signal {e.name!r}{until}"
+
+
+def _by(who: str | None) -> str:
+    return f" by {who}" if who is not None else ""
+
+
+_TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
+    ev.RunPaused: lambda e, at_ms: f"the run was paused{_by(e.by)}",
+    ev.RunResumed: lambda e, at_ms: f"the run was resumed{_by(e.by)}",
+    ev.RunFailing: lambda e, at_ms: "the run is failing",
+    ev.RunCancelling: lambda e, at_ms: f"the run is being cancelled{_by(e.by)}: {e.reason}",
+    ev.RunMigrated: lambda e, at_ms: f"the run goes on with version {e.version}{_by(e.by)}",
+    ev.LimitRaised: lambda e, at_ms: (
+        f"the limit on {e.limit} was raised{_by(e.by)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"
+    ),
+    ev.StepStarted: _started,
+    ev.StepCompleted: _completed,
+    ev.AttemptFailed: _retried,
+    ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is taken up again",
+    ev.StepFailed: lambda e, at_ms: f"{named(e.step)} failed: {failure(e.error)}",
+    ev.StepReplayed: lambda e, at_ms: f"{named(e.step)} is tried again",
+    ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
+    ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
+    ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
+    ev.HoldDeferred: lambda e, at_ms: f"{named(e.step)} waits for money that other calls hold",
+    ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
+    ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",
+    ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
+    ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
+    ev.SignalAwaited: _awaited,
+    ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{_by(e.by)}",
+    ev.GateOpened: _asked,
+    ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
+    ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",
+    ev.GateDecided: lambda e, at_ms: f"gate {e.gate} decided{_by(e.by)}: {e.decision}",
+}

@@ -1,0 +1,112 @@
+"""Where words go: data to stdout, everything else to stderr; colour and motion only at a terminal.
+
+Never here: what is said. Whatever others wrote (models, customers) is shown without its control characters: a terminal
+obeys them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_KEPT: Final = frozenset("\n\t\u200c\u200d")  # the last two join and part letters and emoji
+
+STYLES: Final = {
+    "completed": "green",
+    "running": "cyan",
+    "waiting": "yellow",
+    "requires_attention": "bold magenta",
+    "budget_blocked": "bold yellow",
+    "paused": "blue",
+    "failed": "bold red",
+    "cancelled": "dim",
+    "open": "yellow",
+    "escalated": "bold magenta",
+    "in_doubt": "bold magenta",
+}
+"""How a status is coloured, wherever it is shown."""
+
+
+def prepare() -> None:
+    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def plain(text: str) -> str:
+    """`text` with control characters written out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in _KEPT else c.encode("unicode_escape").decode() for c in text)
+
+
+def interactive(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def console(stream: TextIO) -> Console:
+    """Rich, for a stream that may be a terminal; what it is told elsewhere comes out as plain text."""
+    from rich.console import Console
+
+    live = interactive(stream)
+    return Console(file=stream, force_terminal=live, no_color=None if live else True, highlight=False, emoji=False)
+
+
+def aside() -> AbstractContextManager[Any]:
+    """Inside, what the user's own code prints goes to stderr: stdout is for the command's data."""
+    return contextlib.redirect_stdout(sys.stderr)
+
+
+def say(message: str) -> None:
+    """A message to the person, beside the data."""
+    sys.stderr.write(plain(message) + "\n")
+    sys.stderr.flush()
+
+
+def show(text: str) -> None:
+    """Data as text."""
+    sys.stdout.write(plain(text) + "\n")
+
+
+def emit(value: Any, stream: TextIO | None = None) -> None:
+    """Data as JSON: on one line for programs, indented for people."""
+    stream = stream if stream is not None else sys.stdout
+    stream.write(json.dumps(value, ensure_ascii=False, indent=2 if interactive(stream) else None) + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns under their names; at a terminal a status has its colour."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    clean = [[plain(cell).replace("\n", " ") for cell in row] for row in rows]
+    lines = [[name.upper() for name in columns], *clean]
+    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
+    out = console(sys.stdout)
+    for number, line in enumerate(lines):
+        text = Text("  ").join(
+            Text(set_cell_size(cell, width), style=STYLES.get(cell, "") if number else "bold")
+            for cell, width in zip(line, widths, strict=True)
+        )
+        text.rstrip()
+        out.print(text, soft_wrap=True)
+
+
+def sheet(pairs: Sequence[tuple[str, str]], indent: str = "") -> None:
+    """Names and what stands for each, one a line; a text of several lines stands below its name."""
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        if "\n" in value:
+            show("\n".join([f"{indent}{name}", *(f"{indent}  {line}".rstrip() for line in value.split("\n"))]))
+        else:
+            show(f"{indent}{name.ljust(width)}  {value}".rstrip())

@@ -1,0 +1,142 @@
+"""`holdfast worker`: drives every run of some workflows until it is told to stop, or nothing is left to do.
+
+Never here: driving (the engine does that).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.opening import located
+from holdfast.cli.option import AsJson, Store
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.compose import Engine
+    from holdfast.core.events import Event
+    from holdfast.core.state import State
+
+_GRACE_S: Final = 10.0
+"""What a running step may take to finish after the first signal, before it is handed over."""
+_LOOK_EVERY_S: Final = 0.5
+
+
+def worker(
+    targets: Annotated[list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows to drive.")],
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
+    ] = False,
+    slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Drive every run of these workflows in the store."""
+    from holdfast.cli.target import load
+
+    workflows = [load(target) for target in targets]
+    tally = Tally()
+    began_s = time.monotonic()
+    with terminal.aside():
+        asyncio.run(_work(workflows, tally, until_idle, slots, store))
+    took_s = time.monotonic() - began_s
+    terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
+    if as_json:
+        terminal.emit({"seconds": round(took_s, 3), **tally.counts})
+
+
+class Tally:
+    """What this worker saw happen."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(("steps", "completed", "failed", "cancelled", "handed_over"), 0)
+
+    def __str__(self) -> str:
+        ended = ", ".join(f"{self.counts[how]} {how}" for how in ("completed", "failed", "cancelled"))
+        handed = self.counts["handed_over"]
+        return f"steps: {self.counts['steps']}; runs: {ended}" + (f"; steps handed over: {handed}" if handed else "")
+
+    def hear(self, state: State, events: Sequence[Event]) -> None:
+        """Count what a commit did, and say what somebody should know."""
+        from holdfast.cli.telling import failure
+        from holdfast.core import events as ev
+
+        for event in events:
+            match event:
+                case ev.StepCompleted():
+                    self.counts["steps"] += 1
+                case ev.StepSuspended(yields=True):
+                    self.counts["handed_over"] += 1
+                case ev.RunCompleted():
+                    self.counts["completed"] += 1
+                case ev.RunCancelled():
+                    self.counts["cancelled"] += 1
+                case ev.RunFailed():
+                    self.counts["failed"] += 1
+                    terminal.say(f"{state.run} failed: {failure(event.error)}")
+                case ev.GateOpened():
+                    terminal.say(f"{state.run} asks {', '.join(event.reviewers) or 'somebody'}: {event.reason}")
+                case _:
+                    pass
+
+
+async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, slots: int, store: str | None) -> None:
+    from holdfast.compose import Engine
+
+    where, known = located(store)
+    async with Engine.open(where, workflows=workflows, slots=slots, settings=known, grace_s=_GRACE_S) as engine:
+        engine.driver.on_commit = tally.hear
+        names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows)
+        terminal.say(f"Worker on {where}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
+        stopped = _listen(engine)
+        waits: list[asyncio.Future[Any]] = [stopped]
+        if until_idle:
+            waits.append(asyncio.ensure_future(engine.idle()))
+        with _glance() as glance:
+            while not any(wait.done() for wait in waits):
+                if engine.driver.broken is not None:
+                    raise engine.driver.broken
+                glance(f"running: {engine.driver.working}; {tally}")
+                await asyncio.wait(waits, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            if wait.done():
+                wait.result()
+            wait.cancel()
+
+
+def _listen(engine: Engine) -> asyncio.Future[None]:
+    """Done with the first SIGINT or SIGTERM; the second ends the process as if nobody listened."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def stop(received: signal.Signals) -> None:
+        for each in signals:
+            loop.remove_signal_handler(each)
+        terminal.say(
+            f"{received.name}: nothing new is taken. Steps that run ({engine.driver.working}) get {_GRACE_S:g} s to"
+            " finish; then they are handed over."
+        )
+        stopped.set_result(None)
+
+    for each in signals:
+        loop.add_signal_handler(each, stop, each)
+    return stopped
+
+
+@contextmanager
+def _glance() -> Iterator[Any]:
+    """A line that says how it goes, at a terminal."""
+    if not terminal.interactive(sys.stderr):
+        yield lambda words: None
+        return
+    with terminal.console(sys.stderr).status("") as line:
+        yield line.update

@@ -1,0 +1,183 @@
+"""The workflows that the command line's tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from holdfast import OutcomeUnknown, Workflow, branch, check, human_gate, llm_node, task, tool, tool_node
+
+
+class Order(BaseModel):
+    customer: str
+    pieces: int = 1
+
+
+greet = Workflow("greet", version=3, input=Order, cost_limit_usd="0.50")
+
+
+@greet.node("greeting")
+@task
+async def greeting(state):
+    return f"Dear {state.input.customer}"
+
+
+letter = Workflow("letter", input=Order)
+
+
+@letter.node("draft")
+@task
+def draft(state):
+    return f"Dear {state.input.customer},\nhere \x1b[31myou are."
+
+
+@letter.node("approval")
+@human_gate(reviewers=["ann", "bob"], timeout_days=3)
+async def approval(state):
+    return {"diff": state.events["draft"].output, "risk": {"level": "low"}}
+
+
+@letter.node("send")
+@task
+async def send(state):
+    return {"sent": state.events["approval"].payload["edited_body"]}
+
+
+letter.edge("draft", "approval")
+letter.edge("approval", "send")
+letter.loop("approval", "draft", when="retry", max_visits=3)
+
+reminded = Workflow("reminded")
+
+
+@reminded.node("question")
+@human_gate(timeout_s=0.2, remind_every_s=0.1)
+async def question(state):
+    return {"diff": "Shall we?"}
+
+
+two_questions = Workflow("two_questions")
+
+
+@two_questions.node("ask")
+@task
+async def ask(state, ctx):
+    answers = await ctx.gather(ctx.ask("One?"), ctx.ask("Two?", reviewers=["ann"]))
+    return [answer.decision for answer in answers]
+
+
+broken = Workflow("broken")
+
+
+@broken.node("work")
+@task
+async def work(state):
+    raise ValueError("nothing \x1b[31m works")
+
+
+patient = Workflow("patient")
+
+
+@patient.node("listen")
+@task
+async def listen(state, ctx):
+    await ctx.sleep(0.05)
+    return await ctx.wait_signal("go")
+
+
+three_steps = Workflow("three_steps", max_steps=2)
+for _name in ("a", "b", "c"):
+    three_steps.node(_name)(task(lambda state: 1))
+three_steps.edge("a", "b")
+three_steps.edge("b", "c")
+
+
+@tool(effect="once")
+async def pay(amount: int) -> dict[str, int]:
+    with Path("paid").open("a") as file:
+        file.write("x")
+    if Path("paid").stat().st_size == 1:
+        raise OutcomeUnknown("the bank hung up")
+    return {"paid": amount}
+
+
+payment = Workflow("payment")
+
+
+@payment.node("pay")
+@tool_node(name=pay)
+async def pay_five(state):
+    return {"amount": 5}
+
+
+costly = Workflow("costly", cost_limit_usd="0.000001")
+
+
+@costly.node("answer")
+@llm_node(model="claude-haiku-4-5", max_tokens=100)
+async def answer(state):
+    return {"system": "Be brief.", "user": "Hello?"}
+
+
+slow = Workflow("slow")
+
+
+@slow.node("first")
+@task
+async def first(state):
+    print("at work")
+    Path(f"began-{os.getpid()}").touch()
+    await asyncio.sleep(float(os.environ.get("STEP_S", "0.3")))
+    return 1
+
+
+@slow.node("second")
+@task
+async def second(state):
+    return 2
+
+
+slow.edge("first", "second")
+
+stuck = Workflow("stuck")
+
+
+@stuck.node("hang")
+@task
+def hang(state):
+    Path(f"began-{os.getpid()}").touch()
+    time.sleep(60)
+
+
+every_kind = Workflow("every_kind")
+every_kind.node("start")(task(lambda state: 1))
+every_kind.node("think")(llm_node(model="claude-haiku-4-5")(lambda state: "think"))
+every_kind.node("act")(tool_node(name=pay)(lambda state: {"amount": 1}))
+every_kind.node("ask")(human_gate(lambda state: "ok?"))
+every_kind.node("choose")(branch(lambda state: "left"))
+every_kind.node("verify")(check(lambda state: True))
+every_kind.node("sorry")(task(lambda state: 1))
+
+
+@every_kind.guard
+def in_stock(state):
+    return True
+
+
+every_kind.edge("start", "think")
+every_kind.edge("think", "act", guard=in_stock)
+every_kind.edge("act", "ask")
+every_kind.edge("act", "sorry", on="error")
+every_kind.edge("ask", "choose", when="approve")
+every_kind.edge("choose", "verify", when="left")
+every_kind.edge("choose", "sorry", when="right", optional=True)
+every_kind.loop("verify", "think", when="retry", max_visits=3)
+
+invalid = Workflow("invalid")
+invalid.node("a")(task(lambda state: 1))
+invalid.edge("a", "nowhere")
+invalid.edge("a", "elsewhere")

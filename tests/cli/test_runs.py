@@ -1,0 +1,155 @@
+"""`holdfast runs`, `budget` and `effects`: what a person sees of a run, and what they may do to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.model_server import Fault, ModelServer, Rule
+from tests.cli.conftest import Said, Shell
+
+
+def started(shell: Shell, flow: str, *words: str) -> str:
+    run: str = shell("run", f"flow:{flow}", "--json", *words).data["run_id"]
+    return run
+
+
+def finished(shell: Shell, flow: str, run: str) -> dict[str, object]:
+    """The run after a worker has done what it can."""
+    shell("worker", f"flow:{flow}", "--until-idle")
+    found: dict[str, object] = shell("runs", "show", run, "--json").data
+    return found
+
+
+def test_runs_are_listed_newest_first_and_filtered(shell: Shell) -> None:
+    first = started(shell, "greet", "-i", '{"customer": "Ada"}', "--tenant", "acme", "--key", "k")
+    second = started(shell, "letter", "-i", '{"customer": "Ada"}')
+    assert [run["run_id"] for run in shell("runs", "list", "--json").data] == [second, first]
+    (acme,) = shell("runs", "list", "--tenant", "acme", "--json").data
+    assert (acme["run_id"], acme["key"], acme["status"]) == (first, "k", "completed")
+    assert [run["run_id"] for run in shell("runs", "list", "--status", "waiting", "--json").data] == [second]
+    assert shell("runs", "list", "--before", first, "--json").data == []
+    assert first in shell("runs", "list").out
+    assert shell("runs", "list", "--status", "asleep").code == 2
+
+
+def test_no_store_is_made_by_asking(shell: Shell) -> None:
+    assert shell("runs", "list").code == 3
+    assert shell("runs", "list").code == 3
+
+
+def test_the_store_is_named_by_the_environment_or_an_option(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_STORE", "sqlite:///elsewhere.db")
+    run = started(shell, "broken")
+    assert shell("runs", "show", run, "--store", "elsewhere.db").code == 0
+    assert shell("runs", "show", run).code == 0
+
+
+def test_a_run_shows_its_steps_and_what_went_wrong(shell: Shell) -> None:
+    run = started(shell, "broken")
+    told = shell("runs", "show", run).out
+    assert "work#1  failed  1         error: ValueError: nothing \\x1b[31m works" in told
+    assert "\x1b" not in told
+
+
+def test_events_are_one_a_line(shell: Shell) -> None:
+    run = started(shell, "greet", "-i", '{"customer": "Ada"}')
+    lines = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert [line["type"] for line in lines] == ["RunStarted", "StepStarted", "StepCompleted", "RunCompleted"]
+    assert lines[0]["input"] == {"customer": "Ada", "pieces": 1}
+    told = shell("runs", "events", run, "--after", "2").out.splitlines()
+    assert len(told) == 2
+    assert 'StepCompleted       step="greeting#1"  attempt=1  output="Dear Ada"' in told[0]
+
+
+def test_a_paused_run_waits_until_it_is_resumed(shell: Shell) -> None:
+    run = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--detach").out.strip()
+    assert "paused" in shell("runs", "pause", run).err
+    assert finished(shell, "greet", run)["status"] == "paused"
+    assert shell("runs", "resume", run, "--json").data["run_id"] == run
+    assert finished(shell, "greet", run)["status"] == "completed"
+    assert shell("runs", "pause", run).code == 4
+
+
+def test_a_cancelled_run_says_who_and_why(shell: Shell) -> None:
+    run = started(shell, "patient")
+    assert shell("runs", "cancel", run, "--reason", "no need", "--as", "ann").code == 0
+    assert finished(shell, "patient", run)["status"] == "cancelled"
+    assert "no need" in shell("runs", "show", run).out
+    assert '"ann"' in shell("runs", "events", run).out
+
+
+def test_a_signal_reaches_the_step_that_waits_for_it(shell: Shell) -> None:
+    run = started(shell, "patient")
+    assert f"holdfast runs signal {run} go" in shell("runs", "show", run).out
+    assert shell("runs", "signal", run, "go", "--data", '{"n": 1}').code == 0
+    assert finished(shell, "patient", run)["output"] == {"n": 1}
+
+
+def test_a_run_at_its_limit_goes_on_when_it_is_extended(shell: Shell) -> None:
+    said = shell("run", "flow:three_steps")
+    assert said.code == 8
+    (run,) = [run["run_id"] for run in shell("runs", "list", "--json").data]
+    assert f"holdfast runs extend {run} --steps N" in said.err
+    assert shell("runs", "extend", run).code == 2
+    assert shell("runs", "extend", run, "--steps", "1").code == 2
+    assert shell("runs", "extend", run, "--steps", "10").code == 0
+    assert finished(shell, "three_steps", run)["status"] == "completed"
+
+
+def test_a_run_is_moved_to_another_definition(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}')
+    refused = shell("runs", "migrate", run, "flow:greet")
+    assert refused.code == 4
+    assert "approval" in refused.err
+    assert shell("runs", "migrate", run, "flow:letter", "--json").data["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "paid"),
+    [
+        (["--happened", '{"paid": 5}'], "completed", "x"),
+        (["--did-not", "--reason", "the bank says no"], "failed", "x"),
+        (["--again"], "completed", "xx"),
+    ],
+)
+def test_an_unknown_effect_is_resolved_by_a_person(
+    shell: Shell, home: Path, answer: list[str], status: str, paid: str
+) -> None:
+    said = shell("run", "flow:payment")
+    assert said.code == 8
+    (effect,) = shell("effects", "list", "--state", "in_doubt", "--json").data
+    call = effect["call"]
+    assert effect["request"] == {"amount": 5}
+    assert f"holdfast effects resolve '{call}' --did-not" in said.err
+    assert shell("effects", "resolve", call).code == 2
+    assert shell("effects", "resolve", call, *answer).code == 0
+    found = finished(shell, "payment", effect["run_id"])
+    assert found["status"] == status
+    if status == "completed":
+        assert found["output"] == {"paid": 5}
+    assert (home / "paid").read_text() == paid
+    assert shell("effects", "resolve", call, *answer).code == 4
+
+
+def test_the_books_show_what_is_in_doubt(shell: Shell, server: ModelServer) -> None:
+    server.script.add(Rule(fault=Fault("cut_in_body"), times=1))
+    said: Said = shell("run", "flow:costly", "--cost-limit", "0.50", "--json")
+    assert said.code == 0
+    books = shell("budget", "show", said.data["run_id"], "--json").data
+    (call,) = books["in_doubt"]
+    assert books["in_doubt_usd"] == call["hold_usd"] == said.data["held_usd"]
+    assert float(books["settled_usd"]) > 0
+    assert call["call"] in shell("budget", "show", said.data["run_id"]).out
+
+
+def test_a_limit_is_raised_to_an_amount_or_by_one(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}', "--cost-limit", "0.50")
+    assert shell("budget", "raise", run, "--by", "0.25", "--json").data["limit_usd"] == "0.75"
+    assert shell("budget", "raise", run, "2.00", "--json").data["limit_usd"] == "2.00"
+    for words in ([], ["1.00"], ["3.00", "--by", "1"], ["--by", "much"], ["lots"]):
+        assert shell("budget", "raise", run, *words).code == 2
+    assert shell("budget", "show", run, "--json").data["limit_usd"] == "2.00"
