@@ -11,7 +11,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "settings", "machine"},
+    {"errors", "settings", "machine", "threads"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "stores"},

@@ -162,7 +162,7 @@ async def first_kill(world: World) -> None:
         fresh = bool(world.mails.taken_within(FRESH_S, time.time()))
         calls = world.model_calls_in_flight()
         late = taken > count // 2  # the best moment has not come and may not: take the next good one
-        return (fresh and calls > 0) or (late and (fresh or calls > 0))
+        return (fresh and calls >= world.slots // 2) or (late and (fresh or calls > 0))
 
     await world.until(worst_moment, "model calls and e-mails to be on their way together")
     if world.done == count:
@@ -171,8 +171,8 @@ async def first_kill(world: World) -> None:
     pid, calls = await world.kill_worker()
     emails = len(world.mails.taken_within(MAIL_DELAY_S, world.kills[-1]))
     world.show.say(
-        f"kill -9 {pid}. On their way were {calls} model calls, and {emails} e-mails that the mail server has taken and"
-        " not acknowledged.",
+        f"kill -9 {pid}. On their way: {many(calls, 'model call')}, and {many(emails, 'e-mail')} that the mail server has"
+        " taken and not acknowledged.",
         "kill",
     )
     await restart(world)
@@ -190,10 +190,11 @@ async def second_kill(world: World, on_call: OnCall) -> None:
     say("The mail server freezes (SIGSTOP): it accepts connections and answers nothing.", "kill")
 
     async def stuck(least: int) -> bool:
-        return len(await unseen(world)) >= least
+        return world.done == count or len(await unseen(world)) >= least
 
-    if await world.comes_true(lambda: stuck(1), within_s=FROZEN_AT_MOST_S):
-        await world.comes_true(lambda: stuck(3), within_s=GATHERING_S)
+    await world.comes_true(lambda: stuck(1), within_s=FROZEN_AT_MOST_S)
+    await world.comes_true(lambda: stuck(3), within_s=GATHERING_S)
+    if await unseen(world):
         pid, calls = await world.kill_worker()
         emails = len(await world.emails_in("intended"))
         say(

@@ -24,7 +24,7 @@ from holdfast.testing.journal_file import read_journal
 from holdfast.testing.mail_sink import MailRecord, arrived, duplicates, read_mail
 from holdfast.testing.model_server import CallRecord, read_calls
 
-JUST_BEFORE_S = 1.0
+JUST_BEFORE_S = 3.0
 """A reply sent less than this before a kill may not have been written down by the worker: it was still in flight."""
 
 STORE, MODELS, MAIL, KILLS = "holdfast.db", "models.jsonl", "mail.jsonl", "kills.json"

@@ -23,7 +23,8 @@ from holdfast.core.projection import EffectRow, RunRow
 HOLDFAST = (sys.executable, "-c", "import sys; from holdfast.cli import main; sys.exit(main())")
 """The command `holdfast`, wherever this Python keeps its scripts."""
 LOOK_S = 0.01
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
+"""A machine that has come to a halt is no broken promise."""
 SMTP_TIMEOUT_S = 10.0
 
 Condition = Callable[[], bool | Awaitable[bool]]
@@ -50,9 +51,13 @@ class World:
 
     # --- The worker ---------------------------------------------------------------------------------------------------
 
+    @property
+    def slots(self) -> int:
+        """How many steps run at once: few enough that the tickets take a while."""
+        return max(2, len(self.tickets) // 4)
+
     async def start_worker(self) -> None:
-        slots = max(2, len(self.tickets) // 4)
-        command = (*HOLDFAST, "worker", self.workflow, "--slots", str(slots))
+        command = (*HOLDFAST, "worker", self.workflow, "--slots", str(self.slots))
         self.worker = await self.stage.start("worker", *command, environment=self.environment, cwd=HERE)
 
     async def kill_worker(self) -> tuple[int, int]:

@@ -6,15 +6,17 @@ Never here: a rule, SQL, anything that a user's test would want to replace witho
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import socket
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
@@ -26,7 +28,7 @@ from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.status import Wait, status
 from holdfast.engine.driver import Driver
 from holdfast.engine.payloads import encode
 from holdfast.engine.sweep import Sweep
@@ -36,16 +38,22 @@ from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
 from holdfast.ports import Model, Store
-from holdfast.settings import Secrets, Settings
+from holdfast.settings import RedactedLog, Secrets, Settings
+from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
+log = logging.getLogger("holdfast")
+
 DEFAULT_SLOTS: Final = 100
+NOT_GIVEN: Final = object()
+"""No data, as opposed to the data null."""
 DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _LOOK_AGAIN_S: Final = 1.0
 _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
+_MOST_SOON: Final = 100
 _IDLE_LOOK_S: Final = 0.02
 
 
@@ -159,12 +167,13 @@ class Engine:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         opened = await open_store(store) if isinstance(store, str | Path) else store
         secrets = Secrets(known.secrets_file)
+        clean_log = RedactedLog(secrets)
         declared = known.models
         providers: Any = model or Providers(
             {name: each.provider for name, each in declared.items() if each.provider is not None}
         )
         prices = Prices({name: _price(each) for name, each in declared.items()})
-        threads = ThreadPoolExecutor(min(slots, MOST_THREADS), thread_name_prefix="holdfast-step")
+        threads = Threads(min(slots, MOST_THREADS))
         ids = RandomIds()
         session = ids.session() if execute else None
         driver = Driver(
@@ -173,6 +182,7 @@ class Engine:
         )  # fmt: skip
         sweep = Sweep(driver)
         engine = cls(driver, sweep, providers)
+        log.addFilter(clean_log)
         try:
             for workflow in workflows:
                 await driver.add(workflow)
@@ -187,9 +197,10 @@ class Engine:
                 await opened.close_session(session)
             if model is None:
                 await providers.aclose()
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.close()
             if isinstance(store, str | Path):
                 await opened.aclose()
+            log.removeFilter(clean_log)
 
     # --- Starting and finding ----------------------------------------------------------------------------------------
 
@@ -221,7 +232,7 @@ class Engine:
         mailbox = driver.new_run(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, by, driver.gateway.price_fingerprint
+            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -277,7 +288,7 @@ class Engine:
         self,
         gate_id: str,
         decision: str = "approve",
-        data: Any = None,
+        data: Any = NOT_GIVEN,
         *,
         by: str | None = None,
         reason: str | None = None,
@@ -287,32 +298,32 @@ class Engine:
 
         Raises AlreadyDecided (who was first), InvalidDecision, NotFound, Conflict when something else is shown.
         """
-        driver = self.driver
-        if data is not None:
-            payload = await driver.payloads.keep(data, "", driver.store.now_ms())
-            data = await driver.payloads.value(payload)
         gate = GateId(gate_id)
-        await driver.send(run_of(gate), cmd.DecideGate(gate, decision, data, by, reason, shown_hash))
+        given = data is not NOT_GIVEN
+        plain = self.driver.payloads.plain(data) if given else None
+        command = cmd.DecideGate(gate, decision, plain, self._clean(by), self._clean(reason), shown_hash, given)
+        await self.driver.send(run_of(gate), command)
 
     async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | None = None) -> None:
         """Send a run a signal; it is kept until a step asks for it."""
         driver = self.driver
         run = await self.find(run_id)
         payload = await driver.payloads.keep(data, run.tenant, driver.store.now_ms())
-        await driver.send(run.run, cmd.SendSignal(name, payload, by))
+        await driver.send(run.run, cmd.SendSignal(name, payload, self._clean(by)))
 
     async def pause(self, run_id: str, *, by: str | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.PauseRun(by))
+        await self.driver.send(RunId(run_id), cmd.PauseRun(self._clean(by)))
 
     async def resume(self, run_id: str, *, by: str | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.ResumeRun(by))
+        await self.driver.send(RunId(run_id), cmd.ResumeRun(self._clean(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.CancelRun(reason, by))
+        command = cmd.CancelRun(self.driver.payloads.redact(reason), self._clean(by))
+        await self.driver.send(RunId(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | None = None) -> None:
         """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
-        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, by))
+        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._clean(by)))
 
     async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | None = None) -> None:
         try:
@@ -324,10 +335,10 @@ class Engine:
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
         id_ = CallId(call)
-        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, nanousd(cost_usd), by))
+        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, nanousd(cost_usd), self._clean(by)))
 
     async def resolve_effect(
-        self, call: str, decision: str, response: Any = None, *, by: str | None = None, reason: str | None = None
+        self, call: str, decision: str, response: Any = NOT_GIVEN, *, by: str | None = None, reason: str | None = None
     ) -> None:
         """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
         id_ = CallId(call)
@@ -341,7 +352,11 @@ class Engine:
     async def migrate(self, run_id: str, workflow: Workflow, *, by: str | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
         await self.driver.add(workflow)
-        await self.driver.send(RunId(run_id), cmd.MigrateRun(by), workflow.graph)
+        await self.driver.send(RunId(run_id), cmd.MigrateRun(self._clean(by)), workflow.graph)
+
+    def _clean(self, text: str | None) -> str | None:
+        """What a person typed, without the values of secrets."""
+        return None if text is None else self.driver.payloads.redact(text)
 
     # --- Working -----------------------------------------------------------------------------------------------------
 
@@ -352,12 +367,22 @@ class Engine:
         while True:
             if driver.broken is not None:
                 raise driver.broken
-            now_ms = driver.store.now_ms()
-            due_ms = await driver.store.next_due_ms(hashes)
-            lost = await driver.store.due(now_ms, hashes, 1)
-            if not driver.working and not lost and (due_ms is None or due_ms > now_ms + _SOON_MS):
+            if not driver.working and not await self._work_soon(hashes):
                 return
             await driver.clock.sleep(_IDLE_LOOK_S)
+
+    async def _work_soon(self, hashes: Sequence[str]) -> bool:
+        """Whether a step of these workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
+        store = self.driver.store
+        soon_ms = store.now_ms() + _SOON_MS
+        for due in await store.due(soon_ms, hashes, _MOST_SOON):
+            row = await store.run(due.run)
+            if due.dead or row is None or row.status == "running":
+                return True
+            waits = msgspec.json.decode(row.waiting_for, type=list[Wait])
+            if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
+                return True
+        return False
 
 
 def _price(model: settings_.DeclaredModel) -> DeclaredPrice:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -395,7 +395,9 @@ class Journal(Protocol):
 
     async def fail(self, call: CallId, error: ErrorRecord) -> None: ...
 
-    async def release(self, call: CallId) -> None: ...
+    async def release(self, call: CallId) -> NoReturn:
+        """The call never left. Leaves the step: whoever holds the lease goes on with it."""
+        ...
 
     async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
         """`reopens`: nobody has heard of an outcome, so the next attempt calls again where a repeat is harmless."""

@@ -6,6 +6,7 @@ Never here: a default that only one adapter knows, a secret's value in a repr, a
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import threading
@@ -120,6 +121,21 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         return self.redact_bytes(text.encode("utf-8", "replace")).decode()
+
+
+class RedactedLog(logging.Filter):
+    """Takes the values of secrets out of what Holdfast logs, tracebacks included."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self._secrets.redact(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = self._secrets.redact(logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+        return True
 
 
 def _forms(value: str) -> set[str]:

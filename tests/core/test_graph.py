@@ -194,6 +194,6 @@ def test_the_encoded_form_is_the_same_workflow_again() -> None:
 def test_ten_thousand_nodes_compile_in_a_moment() -> None:
     ways = [f"root > n{i} > end" for i in range(9_998)]
     wide = definition(*ways)
-    began = time.perf_counter()
+    began = time.process_time()
     Graph(wide)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2

@@ -161,7 +161,7 @@ class Chaos:
     def __init__(self, graph: Graph, pick: random.Random) -> None:
         self.game = Record(graph)
         self.pick = pick
-        self.steps: list[tuple[StepId, int]] = []
+        self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates: list[GateId] = []
         self.sessions = [SessionId(f"s{n}") for n in range(3)]
@@ -171,6 +171,8 @@ class Chaos:
             self.game.now_ms += self.pick.choice([0, 0, 1, 500, 5_000, 40_000, -10_000])
             session = self.pick.choice([*self.sessions, None])
             try:
+                if self.game.state.paused and self.pick.random() < 0.5:
+                    self.game.resume()
                 events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]))
             except HoldfastError:
                 continue
@@ -185,13 +187,13 @@ class Chaos:
     def move(self) -> cmd.Command:
         pick = self.pick
         state = self.game.state
-        choices = [self.outside, self.judge]
+        choices = [self.judge, self.outside] if pick.random() < 0.5 else [cmd.Look]
         if self.steps:
-            choices += [self.inside] * 6
+            choices += [self.inside] * 8
         if self.calls:
             choices += [self.outcome] * 4
         if state.gates or self.gates:
-            choices += [self.answer] * 2
+            choices += [self.answer]
         return pick.choice(choices)()
 
     def outside(self) -> cmd.Command:
@@ -199,14 +201,14 @@ class Chaos:
             [
                 cmd.Look(),
                 cmd.Look(frozenset(self.pick.sample(self.sessions, 1))),
-                cmd.PauseRun(),
+                cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
                 ),
-                cmd.Look() if self.pick.random() < 0.8 else cmd.CancelRun(),
+                cmd.Look() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
                 cmd.StartRun(RUN, "acme", NULL, ""),
             ]
@@ -232,16 +234,17 @@ class Chaos:
         active = [(step.id, step.attempt) for step in map(self.game.step, self.game.active)]
         at = pick.choice(active if active and pick.random() < 0.85 else self.steps)
         path = Path(pick.choice(["0", "0", "1", "2.0.0", "2.1.0"]))
-        args = pick.choice(["h", "h", "h", "other"])
+        args = pick.choice(["h"] * 8 + ["other"])
         key = pick.choice([None, None, "k1", "k2"])
         policy = pick.choice(["read", "idempotent", "verify", "once"])
         decisions = pick.choice([None, ("pass",), ("fail",), ("retry",), ("x",), ("again",), ("n1",), ("n2", "n3"), ()])
         value = cmd.Value(Path("9"), "now", 1)
+        limited = error(policies.RATE_LIMIT, retryable=True)
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
         return pick.choice(
             [
                 cmd.CompleteStep(*at, inline(1), decisions, values=(value,)),
-                cmd.FailAttempt(*at, pick.choice([TRANSIENT, error(), error(policies.RATE_LIMIT, retryable=True)]), path),
+                cmd.FailAttempt(*at, pick.choice([TRANSIENT] * 4 + [limited] * 2 + [error()]), path),
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
@@ -433,8 +436,8 @@ class Crew:
         if op is not None and op.status == "done":
             return False
         if op is not None and op.status == "failed":
-            if self.pick.random() < 0.5:
-                return False  # the handler survives it
+            if random.Random(f"{self.seed}/{step.id}/{path}").random() < 0.5:
+                return False  # the handler survives it, as it does every time
             self.game.fail(name, op.error, path)
         elif op is None or op.status in ("reopened", "deferred"):
             self.begin(step, name, path, kind, how)

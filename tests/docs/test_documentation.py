@@ -341,6 +341,13 @@ def test_the_glossary_names_no_error_class_that_is_gone() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == codes()["exception"]
 
 
+def test_the_glossary_says_which_errors_are_tried_again() -> None:
+    table = GLOSSARY.partition("## Classes of errors")[2].partition("\n## ")[0]
+    retried = dict(re.findall(r"^\| `(\w+)` \| .+ \| (yes|never|only)[^|]* \|$", table, re.MULTILINE))
+    assert {code for code, how in retried.items() if how == "yes"} == policies.TRANSIENT
+    assert {code for code, how in retried.items() if how == "never"} == policies.NEVER_RETRIED
+
+
 def known_events() -> set[str]:
     return {kind.__name__ for kind in get_args(events.AnyEvent)}
 

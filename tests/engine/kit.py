@@ -5,6 +5,7 @@ Never here: a promise.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,9 +14,12 @@ from typing import Any
 
 from holdfast import Engine, Run
 from holdfast.core.state import State
+from holdfast.errors import StoreError
+from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
 
 DAY_S = 86_400
+MOST_S = 20.0
 
 
 class Time:
@@ -32,14 +36,21 @@ class Time:
 
 
 @asynccontextmanager
+async def opened(store: str | SqliteStore, **options: Any) -> AsyncIterator[Engine]:
+    """An engine on `store`, for as long as a test may take: what hangs fails."""
+    async with asyncio.timeout(MOST_S), Engine.open(store, **options) as engine:
+        yield engine
+
+
+@asynccontextmanager
 async def engine_at(path: Path, now: Time, **options: Any) -> AsyncIterator[Engine]:
     """An engine whose store's time is `now`."""
-    opened = await SqliteStore.connect(path / "holdfast.db", machine_ms=now)
+    store = await SqliteStore.connect(path / "holdfast.db", machine_ms=now)
     try:
-        async with Engine.open(opened, **options) as engine:
+        async with opened(store, **options) as engine:
             yield engine
     finally:
-        await opened.aclose()
+        await store.aclose()
 
 
 async def names(run: Run) -> list[str]:
@@ -57,3 +68,19 @@ def call_of(state: State) -> str:
     """The only effect call that has no outcome yet."""
     (call,) = [id_ for id_, call in state.calls.items() if call.kind == "effect"]
     return call
+
+
+async def lose_lease(engine: Engine) -> None:
+    """What a process finds that has stood still for too long: its session is dead, and others may know it."""
+    assert engine.driver.session is not None
+    await engine.driver.store.close_session(engine.driver.session)
+
+
+async def die(engine: Engine) -> None:
+    """What others see of a process that is killed: it says nothing more, and its session is dead."""
+
+    async def silence(append: Append) -> None:
+        raise StoreError("This process is dead.")
+
+    engine.driver.flush.append = silence  # type: ignore[method-assign]
+    await lose_lease(engine)

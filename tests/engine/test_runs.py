@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from pydantic import BaseModel
@@ -369,3 +370,26 @@ async def test_an_output_that_the_typed_state_does_not_take_fails_its_step(store
         with pytest.raises(RunFailed, match="count") as failed:
             await (await engine.start(wf)).result()
         assert failed.value.error.error_class == "schema"
+
+
+async def test_a_plain_function_that_timed_out_keeps_its_slot_until_it_returns(store: str) -> None:
+    wf = Workflow("stuck")
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    @wf.node("stuck")
+    @task(timeout_s=0.1, retry=1)
+    def stuck(state):
+        begun.append(state.input.n)
+        if state.input.n == 1:
+            go_on.wait(10)
+
+    async with Engine.open(store, slots=1) as engine:
+        first = await engine.start(wf, {"n": 1})
+        with pytest.raises(RunFailed):
+            await first.result()
+        second = await engine.start(wf, {"n": 2})
+        assert (await second.state()).steps["stuck"].status == "ready"
+        go_on.set()
+        assert await second.result() is None
+    assert begun == [1, 2]

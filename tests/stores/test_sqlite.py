@@ -258,6 +258,16 @@ async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None
     assert sql(path, "pragma journal_mode") == "wal"
 
 
+async def test_a_copy_made_by_sqlite_is_a_store(path: Path, opened: Opened) -> None:
+    store, story = await opened(path), Story()
+    await store.append([story.start()])
+    copy = path.with_name("copy.db")
+    sql(path, f"vacuum into '{copy}'")
+    restored = await opened(copy)
+    assert sql(copy, "pragma journal_mode") == "wal"
+    assert fold(await restored.load(story.run, FOLD_VERSION)) == story.state
+
+
 @pytest.mark.parametrize("where", ["", ":memory:"])
 async def test_a_store_must_be_a_file(where: str) -> None:
     with pytest.raises(UsageError):

@@ -71,18 +71,18 @@ def resolve(
     """Say what became of a call whose outcome nobody knows; its run goes on from there."""
     if (happened is not None) + did_not + again != 1:
         raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
-    response = json_value(happened, "--happened") if happened is not None else None
+    given = {"response": json_value(happened, "--happened")} if happened is not None else {}
     decision = "answer" if happened is not None else "reject" if did_not else "retry"
-    tell_run(asyncio.run(_resolve(call, decision, response, who(by), reason, store)), as_json)
+    tell_run(asyncio.run(_resolve(call, decision, given, who(by), reason, store)), as_json)
 
 
 async def _resolve(
-    call: str, decision: str, response: Any, by: str, reason: str | None, store: str | None
+    call: str, decision: str, given: dict[str, Any], by: str, reason: str | None, store: str | None
 ) -> dict[str, Any]:
     from holdfast.cli import report
     from holdfast.core.ids import CallId, run_of
 
     async with asking(store) as engine:
         run = (await engine.find(run_of(CallId(call)))).run
-        await engine.resolve_effect(call, decision, response, by=by, reason=reason)
+        await engine.resolve_effect(call, decision, **given, by=by, reason=reason)
         return await report.of_run(engine, await engine.run(run).state())

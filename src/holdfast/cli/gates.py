@@ -245,8 +245,8 @@ def _answering(decision: str) -> Callable[..., None]:
         gate: GateArgument, data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None,
         as_json: AsJson = False, store: Store = None,
     ) -> None:  # fmt: skip
-        value = json_value(data, "--data") if data is not None else None
-        found = asyncio.run(_decide(gate, decision, value, reason, shown, who(by), store))
+        given = {"data": json_value(data, "--data")} if data is not None else {}
+        found = asyncio.run(_decide(gate, decision, given, reason, shown, who(by), store))
         if as_json:
             terminal.emit(found)
         else:
@@ -256,7 +256,7 @@ def _answering(decision: str) -> Callable[..., None]:
 
 
 for _decision, _help in (
-    ("approve", "Approve what is shown, with the form as it is filled, under what --data says."),
+    ("approve", "Approve what is shown; --data fills in the form's other fields."),
     ("edit", 'Approve it with changes: --data \'{"edited_body": "..."}\'.'),
     ("reject", "Reject it: the run takes the edge for that, or fails."),
     ("answer", "Answer a question with --data."),
@@ -266,14 +266,14 @@ for _decision, _help in (
 
 
 async def _decide(
-    gate: str, decision: str, data: Any, reason: str | None, shown: str | None, by: str, store: str | None
+    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: str, store: str | None
 ) -> dict[str, Any]:
     from holdfast.cli import report
     from holdfast.core.ids import GateId, run_of
 
     async with asking(store) as engine:
         gate = await _find(engine, gate)
-        await engine.decide(gate, decision, data, by=by, reason=reason, shown_hash=shown)
+        await engine.decide(gate, decision, **given, by=by, reason=reason, shown_hash=shown)
         rows = await engine.gates(run_of(GateId(gate)), open_only=False)
         return next(report.of_gate(row, change) for row, change in rows if row.gate == gate)
 

@@ -75,7 +75,10 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
     ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
-    ev.HoldDeferred: lambda e, at_ms: f"{named(e.step)} waits for money that other calls hold",
+    ev.HoldDeferred: lambda e, at_ms: (
+        f"{named(e.step)} "
+        + ("needs more money than is left" if e.blocked else "waits for money that other calls hold")
+    ),
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
     ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",

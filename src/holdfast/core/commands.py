@@ -76,7 +76,10 @@ class SendSignal(Command, frozen=True):
 
 
 class DecideGate(Command, frozen=True):
-    """Answer a gate. `shown_hash`, where given, is what the person saw; `data` is the gate's form, None for none given."""
+    """Answer a gate. `shown_hash`, where given, is what the person saw.
+
+    `data` is the gate's form; `given` tells an answer of null from no answer.
+    """
 
     gate: GateId
     decision: str
@@ -84,6 +87,7 @@ class DecideGate(Command, frozen=True):
     by: str | None = None
     reason: str | None = None
     shown_hash: str | None = None
+    given: bool = False
 
 
 class JudgeGuards(Command, frozen=True):

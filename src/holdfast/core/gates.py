@@ -25,6 +25,7 @@ from holdfast.core.readiness import chosen, may_loop
 from holdfast.core.state import Gate, State
 from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDecision, InvalidInput, NotFound
 
+TOOL_APPROVAL: Final = "tool_approval"
 DEADLINE: Final = "gate_deadline_passed"
 STALE: Final = "gate_stale_limit_exceeded"
 
@@ -156,7 +157,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     """The decision's data: what the form was filled with, under what the person gave. Raises InvalidDecision if it
     does not fit the form."""
     if opened.form is None:
-        if c.data is None and opened.reason == EFFECT_UNKNOWN and c.decision == "answer":
+        if not c.given and c.data is None and opened.reason == EFFECT_UNKNOWN and c.decision == "answer":
             raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with --data, for example 'null'.")
         return inline(c.data)
     if c.decision in ("reject", "retry"):
@@ -169,7 +170,8 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     shown = filled if isinstance(filled, dict) else {}
     data = {**shown, **(c.data or {})}
     changed = [name for name in shown if data[name] != shown[name]]
-    if c.decision == "approve" and changed:
+    editable = "edit" in opened.allowed and opened.reason != TOOL_APPROVAL
+    if c.decision == "approve" and changed and not editable:
         raise InvalidDecision(
             f"Gate {opened.gate}: an approval is of what was shown; {', '.join(changed)} would be something else."
             f" {'Decide `edit` to change it.' if 'edit' in opened.allowed else 'This gate takes no edits.'}"

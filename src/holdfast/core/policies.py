@@ -35,7 +35,7 @@ CANCELLED: Final = "cancelled"
 MODEL: Final = "model"
 ERROR: Final = "error"
 
-TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT})
+TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, LOST})
 """What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
 
 NEVER_RETRIED: Final = frozenset(

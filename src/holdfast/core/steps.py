@@ -79,7 +79,8 @@ def finish_step(d: Decision, step: Step, output: Payload, decisions: tuple[str, 
     """Complete `step`, unless its decision leads nowhere."""
     wrong = _misrouted(d, step, decisions)
     if wrong is not None:
-        fail_step(d, step, wrong)
+        # A gate that has its decision cannot be tried again: the person has spoken.
+        fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate")
         return
     questions.withdraw_of_step(d, step.id, "the step has completed")
     d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions))
@@ -133,15 +134,20 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
         fail_step(d, step, c.error, c.path)
 
 
-def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = None) -> None:
-    """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure."""
+def fail_step(
+    d: Decision, step: Step, error: ErrorRecord, path: Path | None = None, *, final: bool = False
+) -> None:  # fmt: skip
+    """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure.
+
+    `final`: nobody could mend it, so it is no dead letter.
+    """
     name = node_of(step.id)
     if name == COMPENSATE:
         d.emit(ev.StepFailed(step.id, step.attempt, error, parked=True, path=path))
         questions.ask_about_compensation(d, step.id, error)
         return
     taken_up = absorbed(d.graph, d.state, name)
-    parks = not taken_up and d.graph.definition.on_exhausted == "dead_letter" and error.error_class != REJECTED
+    parks = not taken_up and not final and d.graph.definition.on_exhausted == "dead_letter"
     d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path))
     if parks:
         questions.ask_about_failure(d, step.id, error, answerable=not d.graph.nodes[name].decides)

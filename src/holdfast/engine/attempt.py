@@ -6,9 +6,7 @@ Never here: what a kind of node does (nodes), what an operation does (journal).
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Coroutine
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -100,20 +98,18 @@ class Attempt:
     async def view(self) -> StateView:
         """The run as this attempt sees it."""
         state = await self.mailbox.stable()
-        blobs = await self.house.payloads.fetch(payloads_of(state))
-        return StateView(state, lambda payload: read(payload, blobs), self.state_model)
+        # Taken in one piece: while the blobs are fetched, others commit.
+        blobs: dict[str, bytes] = {}
+        view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
+        blobs |= await self.house.payloads.fetch([*payloads_of(state)])
+        return view
 
     async def handle(self, context: StepContext, view: StateView) -> Any:
         """Call the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
         assert self.definition is not None
         handler = self.definition.handler
         given = {name: context if name == "ctx" else view for name in self.definition.parameters}
-        if inspect.iscoroutinefunction(handler):
-            return await handler(**given)
-        around = copy_context()
-        loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self.house.threads, lambda: around.run(handler, **given))
-        return await result if inspect.isawaitable(result) else result
+        return await self.house.threads.run(handler, given)
 
     async def talk(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None,
@@ -151,7 +147,7 @@ class Attempt:
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
-                result = await nodes.run(self, context)
+                result = await journal.heeding(nodes.run(self, context))
             if result is nodes.LEFT:
                 return None
             output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
@@ -160,9 +156,11 @@ class Attempt:
             return cmd.CompleteStep(self.step, self.number, output, result.decisions, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
-        except (StaleAttempt, RunEnded, SeqConflict, StoreError):
-            raise  # not the step's own errors
-        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
+        except StoreError:
+            raise  # not the step's own error
+        except Exception as problem:
+            if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await self._is_over():
+                raise
             if isinstance(problem, TimeoutError) and timer.expired():
                 problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
             error, path = failure.record(problem, self.name, self.house.store.now_ms())
@@ -171,6 +169,12 @@ class Attempt:
                 retry_after_s=error.retry_after_s,
             )  # fmt: skip
             return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
+
+    async def _is_over(self) -> bool:
+        """Whether the step has moved on without this attempt."""
+        state = await self.mailbox.current()
+        step = state.step(self.step)
+        return step is None or (step.status, step.attempt) != ("active", self.number)
 
     async def _report(self, command: cmd.Command) -> None:
         """Have the end committed. A store that is away for a while is waited for: nobody else would bring this end."""

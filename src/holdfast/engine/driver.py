@@ -11,7 +11,6 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -35,6 +34,7 @@ from holdfast.errors import Conflict, HoldfastError, NotFound, TransitionDenied
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Clock, Ids, Store
 from holdfast.settings import Secrets
+from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
 log = logging.getLogger("holdfast")
@@ -79,7 +79,7 @@ class Driver:
         secrets: Secrets,
         gateway: Gateway,
         executor: ToolExecutor,
-        threads: Executor,
+        threads: Threads,
         session: SessionId | None,
         slots: int,
     ) -> None:
@@ -89,6 +89,7 @@ class Driver:
         self.gateway = gateway
         self.executor = executor
         self.threads = threads
+        threads.on_return = self._feed
         self.payloads = Payloads(store, secrets)
         self.flush = Flush(store, clock)
         self.session = session
@@ -125,7 +126,7 @@ class Driver:
 
     @property
     def _free(self) -> int:
-        return self._slots - self.working - self._starting
+        return self._slots - self.working - self._starting - self.threads.abandoned
 
     def append_id(self) -> AppendId:
         return self._ids.append()
@@ -317,9 +318,11 @@ class Driver:
             state = await mailbox.stable()
             while state.asked and not state.phase and not state.ended:
                 workflow = self.workflows[state.graph_hash]
-                blobs = await self.payloads.fetch(payloads_of(state))
-                view = _view(workflow, state, blobs)
-                verdicts = [await self._ask(workflow, question, view) for question in list(state.asked.values())]
+                # Taken in one piece: while the blobs are fetched and the guards think, others commit.
+                blobs: dict[str, bytes] = {}
+                view, questions = _view(workflow, state, blobs), [*state.asked.values()]
+                blobs |= await self.payloads.fetch([*payloads_of(state)])
+                verdicts = [await self._ask(workflow, question, view) for question in questions]
                 await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
                 state = await mailbox.stable()
         except (Conflict, NotFound):

@@ -12,7 +12,7 @@ import datetime
 import uuid
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
 from pydantic import BaseModel
@@ -23,6 +23,7 @@ from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.fence import match_operation
+from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.ids import CallId, EffectKey, Path, RunId, StepId, named_effect_key, node_of
 from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
@@ -52,10 +53,14 @@ class Cursor:
         self._prefix = prefix
         self._next = 0
         self._busy = False
+        self.left = False
+        """An operation at a place here has to be waited for; the code may have caught what said so."""
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
         """The next place, for one operation at a time."""
+        if self.left:
+            raise Suspension
         if self._busy:
             raise NonDeterministicStep(
                 "Two operations of one step overlap, so their places in the journal would depend on chance."
@@ -68,6 +73,9 @@ class Cursor:
         self._next += 1
         try:
             yield path
+        except Suspension:
+            self.left = True
+            raise
         finally:
             self._busy = False
 
@@ -196,7 +204,8 @@ class StepContext:
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
-        Every branch gets as far as it can before the step waits or the first error (by position) is raised.
+        Every branch gets as far as it can. Then the first branch without a result (by position, so that a replay sees
+        the same) decides: its error is raised, or the step waits for it.
         """
         with self._place() as path:
             tasks = [asyncio.create_task(_branch(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
@@ -207,10 +216,10 @@ class StepContext:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
-        errors = [result for result in results if isinstance(result, BaseException)]
-        if not errors:
-            return list(results)
-        raise next((error for error in errors if not isinstance(error, Suspension)), errors[0])
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return list(results)
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
@@ -326,8 +335,9 @@ class StepContext:
     async def fail(self, call: CallId, error: ErrorRecord) -> None:
         await self._outcome(cmd.FailEffect(call, error))
 
-    async def release(self, call: CallId) -> None:
-        await self._outcome(cmd.ReleaseEffect(call))
+    async def release(self, call: CallId) -> NoReturn:
+        await self._attempt.send(cmd.ReleaseEffect(call))
+        raise Suspension
 
     async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
         for event in await self._attempt.send(cmd.DoubtEffect(call, error, reopens)):
@@ -343,7 +353,7 @@ class StepContext:
     async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Ask a person about one call of a tool, with the tool's schema as the form."""
         answer: dict[str, Any] = await self._gate(
-            Path(f"{path}.approval"), "tool_approval", args_hash,
+            Path(f"{path}.approval"), TOOL_APPROVAL, args_hash,
             shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),
             form=self._attempt.tools[tool].schema, filled=arguments,
         )  # fmt: skip
@@ -423,10 +433,11 @@ class StepContext:
         completes_step: bool = False,
     ) -> None:  # fmt: skip
         kept = await self._keep(shown)
+        asked = tuple(self._attempt.house.payloads.redact(name) for name in reviewers)
         await self._send(
             cmd.OpenGate(
                 self.step, self._number, path, reason, args_hash, kept, digest(await self._value(kept)), allowed,
-                form, await self._keep(filled), reviewers, four_eyes, _ms(timeout_s), _ms(remind_every_s),
+                form, await self._keep(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
                 _ms(cancel_after_s), completes_step, values=self._take(),
             )
         )  # fmt: skip
@@ -444,7 +455,23 @@ def _value(known: Recall, path: Path) -> Any:
 
 async def _branch(branch: Awaitable[Any], prefix: str) -> Any:
     _cursor.set(Cursor(prefix))
-    return await branch
+    return await heeding(branch)
+
+
+async def heeding(code: Awaitable[T]) -> T:
+    """Run a step's code, or a branch of it. Where an operation has to be waited for it is left, even if the code has
+    caught what said so (a bare `except:`, a task group): what it made of that counts for nothing."""
+    try:
+        result = await code
+    except (Suspension, asyncio.CancelledError):
+        raise
+    except BaseException:
+        if _cursor.get().left:
+            raise Suspension from None
+        raise
+    if _cursor.get().left:
+        raise Suspension
+    return result
 
 
 def begin() -> None:

@@ -23,6 +23,8 @@ from holdfast.settings import Secrets
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 """No single value may be larger; anything of this size belongs into a file whose name is passed on."""
+MOST_PLAIN_BYTES: Final = 1024 * 1024
+"""What a person types, or a program in a person's place."""
 _CACHE_BYTES: Final = 64 * 1024 * 1024
 _MOST_DEPTH: Final = 200
 
@@ -53,6 +55,13 @@ class Payloads:
         sha256 = await self._blobs.put(tenant, month, encoded)
         self._remember(sha256, encoded)
         return Payload(blob=sha256, size_bytes=len(encoded))
+
+    def plain(self, value: Any) -> Any:
+        """`value` as plain JSON data, redacted, for what stands inside a command. Raises InvalidInput."""
+        encoded = self._secrets.redact_bytes(encode(value))
+        if len(encoded) > MOST_PLAIN_BYTES:
+            raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MOST_PLAIN_BYTES} can be given here.")
+        return msgspec.json.decode(encoded)
 
     async def fetch(self, payloads: Iterable[Payload]) -> dict[str, bytes]:
         """The contents of those payloads that live in blobs, by hash."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from contextvars import copy_context
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
@@ -21,6 +19,7 @@ from holdfast.core.state import REPEATABLE
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Recall
 from holdfast.settings import Secrets
+from holdfast.threads import Threads
 from holdfast.tools.outcome import describe, error_class, knowledge
 
 DEFAULT_TIMEOUT_S: Final = 300.0
@@ -48,7 +47,7 @@ class ToolContext:
 class ToolExecutor:
     """Calls tools for steps. Plain functions run in `threads`."""
 
-    def __init__(self, secrets: Secrets, threads: Executor) -> None:
+    def __init__(self, secrets: Secrets, threads: Threads) -> None:
         self._secrets = secrets
         self._threads = threads
 
@@ -67,70 +66,67 @@ class ToolExecutor:
 
         A tool that `allowed` does not list and arguments that do not validate are recorded as denied, never called.
         """
-        tool = allowed.get(name)
-        if tool is None:
-            listed = ", ".join(allowed) or "none"
-            message = f"This node may not call {name!r}; it lists: {listed}. It was not called."
-            raise await self._denied(journal, path, name, arguments, journal.error(DENIED, message, tool=name))
         try:
-            valid = tool.arguments(arguments)
-        except SchemaMismatch as problem:
-            error = journal.error(SCHEMA, problem.message, tool=name)
-            raise await self._denied(journal, path, name, arguments, error) from None
-        if compensates is None and _asks(tool, valid):
-            valid = await self._approved(journal, path, tool, valid)
-        args_hash = digest([name, valid, key])
-        known = await journal.recall(path, "tool", name, args_hash)
-        if known is not None and known.unverified is not None and known.call is not None:
-            known = await self._verified(journal, path, tool, valid, known.call)
-        if known is None:
-            started = await journal.intend(
-                path,
-                name,
-                tool.policy,
-                args_hash,
-                valid,
-                key_name=key,
-                settles_within_s=tool.settles_within_s,
-                compensation=tool.compensation_name if compensates is None else None,
-                compensates=compensates,
-            )
-            known = started if isinstance(started, Recall) else await self._send(journal, tool, valid, started)
+            tool = _listed(journal, name, allowed)
+            valid = _valid(journal, tool, arguments)
+            if compensates is None and _asks(tool, valid):
+                valid = await self._approved(journal, path, tool, valid)
+        except _Refusal as refusal:
+            known = await self._refused(journal, path, name, arguments, key, refusal.error)
+        else:
+            known = await self._called(journal, path, tool, valid, key, compensates)
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return known.value
 
-    async def _denied(
-        self, journal: Journal, path: Path, name: str, arguments: Any, error: ErrorRecord
-    ) -> OperationFailed:
-        """The refusal of a call, recorded once."""
-        args_hash = digest([name, arguments, None])
-        if await journal.recall(path, "tool", name, args_hash) is None:
+    async def _called(
+        self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None,
+        compensates: CallId | None,
+    ) -> Recall:  # fmt: skip
+        args_hash = digest([tool.name, arguments, key])
+        known = await journal.recall(path, "tool", tool.name, args_hash)
+        if known is not None and known.unverified is not None and known.call is not None:
+            known = await self._verified(journal, path, tool, arguments, known.call)
+        if known is not None:
+            return known
+        started = await journal.intend(
+            path,
+            tool.name,
+            tool.policy,
+            args_hash,
+            arguments,
+            key_name=key,
+            settles_within_s=tool.settles_within_s,
+            compensation=tool.compensation_name if compensates is None else None,
+            compensates=compensates,
+        )
+        return started if isinstance(started, Recall) else await self._send(journal, tool, arguments, started)
+
+    async def _refused(
+        self, journal: Journal, path: Path, name: str, arguments: Any, key: str | None, error: ErrorRecord
+    ) -> Recall:
+        """What a call that may not be made comes to: its refusal, recorded once. If it was made before it was
+        forbidden, what became of it stands."""
+        args_hash = _hash_of(name, arguments, key)
+        known = await journal.recall(path, "tool", name, args_hash)
+        if known is None:
             await journal.deny(path, name, args_hash, error)
-        return OperationFailed(error.message, error=error, path=path)
+        return known if known is not None and known.unverified is None else Recall(error=error)
 
     async def _approved(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments that a person let through: those shown, or edited ones that validate."""
         answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments)
-        decision, data = answer["decision"], answer["data"]
-        if decision == "reject":
+        if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""
             message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."
-            error = journal.error(REJECTED, message, tool=tool.name)
-            raise await self._denied(journal, path, tool.name, arguments, error)
-        try:
-            return tool.arguments(data)
-        except SchemaMismatch as problem:
-            error = journal.error(SCHEMA, problem.message, tool=tool.name)
-            raise await self._denied(journal, path, tool.name, arguments, error) from None
+            raise _Refusal(journal.error(REJECTED, message, tool=tool.name))
+        return _valid(journal, tool, answer["data"])
 
     async def _send(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
         """Make the call and record what became of it."""
         if not journal.may_send():
             # Frozen past its lease between intent and send: somebody else may already be at it.
             await journal.release(call)
-            error = journal.error(LOST, f"This process lost its lease before {tool.name!r} was called.", retryable=True)
-            return Recall(error=error)
         return await journal.outside(self._conclude(journal, tool, arguments, call))
 
     async def _conclude(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
@@ -141,7 +137,7 @@ class ToolExecutor:
             given["ctx"] = ToolContext(tool, journal, journal.key_of(call), self._secrets)
         try:
             async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
-                response = await self._invoke(tool.function, {**tool.typed(arguments), **given})
+                response = await self._threads.run(tool.function, {**tool.typed(arguments), **given})
         except asyncio.CancelledError:
             message = f"{tool.name!r} was given up before it answered: its step took too long, or its process stopped."
             error = journal.error(LOST, message, retryable=tool.policy in REPEATABLE, tool=tool.name)
@@ -182,7 +178,7 @@ class ToolExecutor:
         for number in range(2):
             try:
                 async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
-                    found = await self._invoke(tool.verify, {name: lookup[name] for name in wanted if name in lookup})
+                    found = await self._threads.run(tool.verify, {name: lookup[name] for name in wanted if name in lookup})
             except Exception as problem:
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
                 error = journal.error(error_class(problem), message, retryable=True, tool=tool.name)
@@ -198,13 +194,37 @@ class ToolExecutor:
         await journal.reopen(call)
         return None
 
-    async def _invoke(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        if inspect.iscoroutinefunction(function):
-            return await function(**arguments)
-        context = copy_context()
-        loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads, lambda: context.run(function, **arguments))
-        return await result if inspect.isawaitable(result) else result
+
+class _Refusal(Exception):
+    """A call that may not be made, and why."""
+
+    def __init__(self, error: ErrorRecord) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _listed(journal: Journal, name: str, allowed: Mapping[str, Tool]) -> Tool:
+    tool = allowed.get(name)
+    if tool is None:
+        listed = ", ".join(allowed) or "none"
+        message = f"This node may not call {name!r}; it lists: {listed}. It was not called."
+        raise _Refusal(journal.error(DENIED, message, tool=name))
+    return tool
+
+
+def _valid(journal: Journal, tool: Tool, arguments: Any) -> dict[str, Any]:
+    try:
+        return tool.arguments(arguments)
+    except SchemaMismatch as problem:
+        raise _Refusal(journal.error(SCHEMA, problem.message, tool=tool.name)) from None
+
+
+def _hash_of(name: str, arguments: Any, key: str | None) -> str:
+    """The hash of a request that nobody has validated: of what is no JSON data, only the type counts."""
+    try:
+        return digest([name, arguments, key])
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return digest([name, type(arguments).__name__, key])
 
 
 def _asks(tool: Tool, arguments: dict[str, Any]) -> bool:

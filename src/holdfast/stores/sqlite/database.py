@@ -44,34 +44,32 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
     if path.is_dir():
         raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
     with contextlib.ExitStack() as undo:
-        db, version = None, 0
+        db = None
         if path.exists():
             # Looked at before anything is made beside it: a file that is no store is left as it was.
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
-            version = _version(db, path)
+        ready = db is not None and _is_ready(db, path)
         turnstile = _turnstile(path, wait_s)
         undo.callback(turnstile.close)
-        if version < LATEST:
+        if db is None or not ready:
             with turnstile:
                 if db is None:
                     db = connect(path, create=True, wait_s=wait_s)
                     undo.callback(db.close)
                 _prepare(db, path)
-        assert db is not None
         undo.pop_all()
         return db, turnstile
 
 
-def _version(db: apsw.Connection, path: Path) -> int:
-    """How many migrations the file has had; 0 for an empty one. Raises NotAStore, StoreTooNew."""
-    application_id: int
-    version: int
+def _is_ready(db: apsw.Connection, path: Path) -> bool:
+    """Whether the file can be used as it is. Raises NotAStore, StoreTooNew for one that is not ours to prepare."""
     try:
         application_id, version = db.pragma("application_id"), db.pragma("user_version")
-        empty = db.execute("select 1 from sqlite_schema limit 1").fetchone() is None
+        empty = db.execute("select 1 from sqlite_schema limit 1").get is None
+        mode = db.pragma("journal_mode")
     except apsw.BusyError:
-        return 0  # another process is just making it: looked at again in the turnstile
+        return False  # another process is just making it: looked at again in the turnstile
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
     if application_id != APPLICATION_ID and (application_id or not empty):
@@ -86,7 +84,7 @@ def _version(db: apsw.Connection, path: Path) -> int:
             found=version,
             known=LATEST,
         )
-    return version
+    return bool(version == LATEST and mode == "wal")  # a copy made by VACUUM INTO has another mode
 
 
 def _turnstile(path: Path, wait_s: float) -> Turnstile:
@@ -99,8 +97,9 @@ def _turnstile(path: Path, wait_s: float) -> Turnstile:
 
 
 def _prepare(db: apsw.Connection, path: Path) -> None:
-    """Apply the migrations that the file has not had."""
-    _version(db, path)
+    """Give the file its log and the migrations that it has not had."""
+    if _is_ready(db, path):
+        return
     try:
         if db.pragma("journal_mode", "wal") != "wal":
             raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")

@@ -94,14 +94,15 @@ def _due(db: apsw.Connection, now_ms: int, hashes: Sequence[str], limit: int) ->
     if died_ms:
         asked = {"dead": _encode(list(died_ms)).decode(), "hashes": _encode(hashes).decode(), "most": limit}
         found += _decode_waiting(value(db, "lost_runs", asked))
-    since: dict[DueRun, int] = {}
+    due: dict[RunId, tuple[int, DueRun]] = {}
     for run, graph_hash, due_at_ms, sessions in found:
         dead = frozenset(sessions & died_ms.keys())
         times = [died_ms[session] for session in dead]
         if due_at_ms is not None and due_at_ms <= now_ms:
             times.append(due_at_ms)
-        since[DueRun(run, graph_hash, due_at_ms, dead)] = min(times)
-    return sorted(since, key=lambda due: since[due])[:limit]
+        due[run] = min(times, default=now_ms), DueRun(run, graph_hash, due_at_ms, dead)
+    in_order = sorted(due.values(), key=lambda each: each[0])
+    return [each for _, each in in_order[:limit]]
 
 
 def _gate(row: tuple[Any, ...]) -> tuple[GateRow, GateChange | None]:

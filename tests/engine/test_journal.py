@@ -1,0 +1,603 @@
+"""The journal of a step: what a handler that runs again sees, where it goes on, and what it may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import OperationFailed, RetryPolicy, RunFailed, Tool, ToolFailed, Workflow, task, tool
+from holdfast.core import events as ev
+from holdfast.core.status import status, waiting_for
+from holdfast.errors import RunEnded, StaleAttempt
+from tests.engine.history import events_of
+from tests.engine.kit import Time, die, engine_at, gate_of, lose_lease, opened
+
+AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
+Handler = Callable[..., Any]
+
+
+def one(handler: Handler, *tools: Tool, retry: Any = None, name: str = "one") -> Workflow:
+    """A workflow of one step. What its handler does is no part of its identity, so another may go on with its runs."""
+    wf = Workflow(name)
+    wf.node("work")(task(tools=tools, retry=retry)(handler))
+    return wf
+
+
+@pytest.fixture
+def world() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def note(world: list[Any]) -> Tool:
+    """A tool that leaves a trace."""
+
+    @tool(effect="once")
+    async def note(what: Any) -> Any:
+        world.append(what)
+        return what
+
+    return note
+
+
+@pytest.fixture
+def refuse(world: list[Any]) -> Tool:
+    @tool(effect="once")
+    async def refuse(what: Any) -> Any:
+        world.append(f"refused {what}")
+        raise ValueError(f"not {what}")
+
+    return refuse
+
+
+# --- Replaying ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_handler_that_runs_again_after_a_crash_carries_on_at_the_first_operation_without_an_outcome(
+    store: str, world: list[Any], note: Tool, refuse: Tool
+) -> None:
+    seen: list[list[Any]] = []
+
+    async def handler(state, ctx):
+        found: list[Any] = []
+        seen.append(found)
+        found += [ctx.now(), ctx.uuid()]
+        found.append(await ctx.tool("note", what=1))
+        try:
+            await ctx.tool("refuse", what=2)
+        except OperationFailed as failed:
+            found.append((failed.message, failed.error.error_class))
+        found += [ctx.now(), ctx.uuid()]
+        found.append(await ctx.tool("note", what={"a": [3]}))
+        if len(seen) == 1:
+            await asyncio.Event().wait()  # and here the process dies
+        found.append(await ctx.tool("note", what=4))
+        return "done"
+
+    wf = one(handler, note, refuse)
+    async with opened(store) as first, opened(store, workflows=[wf]) as second:
+        run = await first.start(wf)
+        await run.until(lambda state: len(world) == 3)
+        await asyncio.sleep(0.02)
+        await die(first)
+        assert await second.run(run.id).result() == "done"
+        assert await events_of(run, ev.AttemptLost) != []
+    assert seen[1][: len(seen[0])] == seen[0]
+    assert len(seen[0]) == 7
+    assert world == [1, "refused 2", {"a": [3]}, 4]
+
+
+async def test_waiting_inside_a_step_is_replayed_too(store: str, world: list[Any], note: Tool) -> None:
+    runs: list[int] = []
+
+    async def handler(state, ctx):
+        runs.append(1)
+        begun = ctx.now()
+        await ctx.tool("note", what="before")
+        await ctx.sleep(0.01)
+        answer = await ctx.ask("go on?")
+        data = await ctx.wait_signal("go")
+        assert ctx.now() > begun
+        return [answer.decision, answer.data, answer.by, answer.reason, data]
+
+    wf = one(handler, note)
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        await engine.decide(await gate_of(run), "answer", {"yes": True}, by="ann", reason="why not")
+        await run.until(lambda state: "signal" in [wait.kind for wait in waiting_for(state)])
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.signal(run.id, "go", {"n": 1})
+        assert await engine.run(run.id).result() == ["answer", {"yes": True}, "ann", "why not", {"n": 1}]
+    assert world == ["before"]
+    assert len(runs) == 4  # once, and after each of the three waits
+
+
+async def test_the_time_and_the_uuids_of_a_step_belong_to_their_places(tmp_path: Path, world: list[Any]) -> None:
+    now = Time()
+
+    async def handler(state, ctx):
+        world.append((ctx.now(), ctx.uuid(), ctx.uuid()))
+        await ctx.sleep(days=1)
+        world.append((ctx.now(), ctx.uuid()))
+        return None
+
+    async with engine_at(tmp_path, now) as engine:
+        begun = datetime.datetime.fromtimestamp(now.ms / 1000, datetime.UTC)
+        run = await engine.start(one(handler))
+        await run.until(lambda state: bool(waiting_for(state)))
+        now.forward(days=1)
+        await run.result()
+        other = await engine.start(one(handler))
+        await other.until(lambda state: bool(waiting_for(state)))
+    first, again, later, another = world
+    assert first == again
+    assert first[0] == begun
+    assert later[0] == begun + datetime.timedelta(days=1)
+    ids = {first[1], first[2], later[1], another[1], another[2]}
+    assert len(ids) == 5
+    assert all(isinstance(each, uuid.UUID) for each in ids)
+
+
+async def test_neither_the_time_nor_a_uuid_costs_a_commit(store: str) -> None:
+    async def handler(state, ctx):
+        for _ in range(100):
+            ctx.now()
+            ctx.uuid()
+        await ctx.sleep(0)
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler))
+        await run.result()
+        commits = {(each.at_ms, each.seq) for each in await run.events() if not isinstance(each.event, ev.ValueRecorded)}
+        assert len(commits) < 10
+        assert len(await events_of(run, ev.ValueRecorded)) == 100
+
+
+async def test_a_retry_reopens_only_the_operation_whose_error_escaped(store: str, world: list[Any], note: Tool) -> None:
+    tries: list[int] = []
+
+    @tool(effect="idempotent")
+    async def flaky(n: int, key: str) -> str:
+        world.append(("flaky", n, key))
+        if len(tries) < 3:
+            tries.append(n)
+            raise ToolFailed("not now")
+        return f"flaky {n}"
+
+    async def handler(state, ctx):
+        await ctx.tool("note", what=1)
+        try:
+            await ctx.tool("flaky", n=1)
+        except OperationFailed:
+            pass  # this failure stays what it was
+        await ctx.tool("note", what=2)
+        said = await ctx.tool("flaky", n=2)
+        await ctx.tool("note", what=3)
+        return said
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note, flaky, retry=AT_ONCE))
+        assert await run.result() == "flaky 2"
+        assert [failed.reopens for failed in await events_of(run, ev.AttemptFailed)] == ["3", "3"]
+    assert [each if isinstance(each, int) else each[:2] for each in world] == [
+        1, ("flaky", 1), 2, ("flaky", 2), ("flaky", 2), ("flaky", 2), 3,
+    ]  # fmt: skip
+    keys = {each[2] for each in world if not isinstance(each, int)}
+    assert len(keys) == 2
+
+
+async def test_an_error_of_the_handlers_own_reopens_nothing(store: str, world: list[Any], note: Tool) -> None:
+    async def handler(state, ctx):
+        await ctx.tool("note", what=len(world))
+        if len(tries) < 2:
+            tries.append(1)
+            raise RuntimeError("not yet")
+        return len(world)
+
+    tries: list[int] = []
+    # A handler may not ask for something else when it runs again; this one does, so the second try is refused.
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed) as failed:
+            await (await engine.start(one(handler, note, retry=AT_ONCE))).result()
+        assert failed.value.error.error_class == "non_deterministic"
+    assert world == [0]
+
+
+# --- Leaving ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_handlers_except_exception_does_not_swallow_a_suspension(store: str, world: list[Any], note: Tool) -> None:
+    async def handler(state, ctx):
+        try:
+            answer = await ctx.ask("sure?")
+        except Exception:
+            await ctx.tool("note", what="swallowed")
+            return "swallowed"
+        return answer.decision
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note))
+        await engine.decide(await gate_of(run), "reject")
+        assert await run.result() == "reject"
+    assert world == []
+
+
+async def test_a_handler_that_catches_everything_still_leaves_its_step(store: str, world: list[Any], note: Tool) -> None:
+    async def handler(state, ctx):
+        try:
+            return (await ctx.ask("sure?")).decision
+        except:  # noqa: E722
+            await ctx.tool("note", what="swallowed")
+            return "swallowed"
+        finally:
+            world.append("finally")
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note))
+        await engine.decide(await gate_of(run), "approve")
+        assert await run.result() == "approve"
+    assert world == ["finally", "finally"]
+
+
+async def test_a_branch_of_a_gather_that_catches_everything_still_waits(store: str) -> None:
+    async def asks(ctx):
+        try:
+            return (await ctx.ask("sure?")).decision
+        except:  # noqa: E722
+            return "swallowed"
+
+    async def handler(state, ctx):
+        return await ctx.gather(asks(ctx), asks(ctx))
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler))
+        first, second = (await run.until(lambda state: len(state.gates) == 2)).gates
+        await engine.decide(second, "reject")
+        await engine.decide(first, "approve")
+        assert await run.result() == ["approve", "reject"]
+
+
+async def test_nothing_is_held_while_a_step_waits(store: str) -> None:
+    async def handler(state, ctx):
+        return await ctx.gather(ctx.wait_signal("a"), ctx.sleep(days=3), ctx.ask("?"))
+
+    async with opened(store, slots=1) as engine:
+        runs = [await engine.start(one(handler)) for _ in range(10)]
+        for run in runs:
+            await run.until(lambda state: len(waiting_for(state)) == 3)
+        while engine.driver.resident or engine.driver.working:
+            await asyncio.sleep(0.001)
+        assert [row.status for row in await engine.runs()] == ["waiting"] * 10
+        waits = waiting_for(await runs[0].state())
+        assert sorted(wait.kind for wait in waits) == ["gate", "signal", "timer"]
+
+
+async def test_a_cancelled_step_waits_no_longer(store: str, world: list[Any], note: Tool) -> None:
+    async def handler(state, ctx):
+        world.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            world.append("cancelled")
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler))
+        await run.until(lambda state: bool(world))
+        await engine.cancel(run.id)
+        assert (await run.settled()).ended == "cancelled"
+        while engine.driver.working:
+            await asyncio.sleep(0.001)
+    assert world == ["begun", "cancelled"]
+
+
+# --- gather -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order(store: str) -> None:
+    meet = asyncio.Barrier(3)
+
+    @tool(effect="read")
+    async def meeting(n: int) -> int:
+        await asyncio.wait_for(meet.wait(), 5)
+        await asyncio.sleep(0.01 * (3 - n))
+        return n
+
+    async def handler(state, ctx):
+        return await ctx.gather(*(ctx.tool("meeting", n=n) for n in range(3)))
+
+    async with opened(store) as engine:
+        assert await (await engine.start(one(handler, meeting))).result() == [0, 1, 2]
+
+
+async def test_nested_gathers_replay_each_branch_in_its_own_place(store: str, world: list[Any], note: Tool) -> None:
+    async def leaf(ctx, name):
+        first = await ctx.tool("note", what=f"{name}1")
+        await ctx.sleep(0.01)
+        return [first, await ctx.tool("note", what=f"{name}2"), str(ctx.uuid())]
+
+    async def handler(state, ctx):
+        before = await ctx.tool("note", what="before")
+        found = await ctx.gather(leaf(ctx, "a"), ctx.gather(leaf(ctx, "b"), leaf(ctx, "c"), ctx.sleep(0.02)))
+        return [before, found, await ctx.tool("note", what="after")]
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note))
+        before, ((a1, a2, id_a), ((b1, b2, id_b), (c1, c2, id_c), nothing)), after = await run.result()
+        assert [before, a1, a2, b1, b2, c1, c2, nothing, after] == [
+            "before", "a1", "a2", "b1", "b2", "c1", "c2", None, "after",
+        ]  # fmt: skip
+        assert len({id_a, id_b, id_c}) == 3
+        assert len(await events_of(run, ev.EffectIntended)) == 8
+    assert sorted(world) == ["a1", "a2", "after", "b1", "b2", "before", "c1", "c2"]
+
+
+async def test_a_gather_decides_the_same_whatever_its_branches_have_become_meanwhile(
+    store: str, world: list[Any], note: Tool, refuse: Tool
+) -> None:
+    """The second branch fails at once, the first only later: a handler that catches the error may not see another one
+    when it runs again."""
+
+    async def handler(state, ctx):
+        try:
+            await ctx.gather(ctx.wait_signal("late", timeout_s=0.05), ctx.tool("refuse", what=1))
+        except OperationFailed as failed:
+            await ctx.tool("note", what=failed.error.error_class)
+            await ctx.wait_signal("go")
+            return failed.error.error_class
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note, refuse))
+        await run.until(lambda state: "go" in [wait.reason for wait in waiting_for(state)])
+        await engine.signal(run.id, "go")
+        assert await run.result() == "timeout"
+    assert world == ["refused 1", "timeout"]
+
+
+async def test_a_failed_branch_lets_the_others_finish_and_its_retry_repeats_only_itself(
+    store: str, world: list[Any], note: Tool
+) -> None:
+    @tool(effect="once")
+    async def picky(n: int) -> int:
+        world.append(f"picky {n}")
+        if world.count(f"picky {n}") < 2 and n == 1:
+            raise ToolFailed("not now")
+        return n
+
+    async def handler(state, ctx):
+        return await ctx.gather(ctx.tool("note", what=0), ctx.tool("picky", n=1), ctx.tool("picky", n=2))
+
+    async with opened(store) as engine:
+        assert await (await engine.start(one(handler, note, picky, retry=AT_ONCE))).result() == [0, 1, 2]
+    assert sorted(map(str, world)) == ["0", "picky 1", "picky 1", "picky 2"]
+
+
+async def test_overlapping_operations_outside_of_gather_are_refused(store: str, world: list[Any], note: Tool) -> None:
+    async def handler(state, ctx):
+        return await asyncio.gather(ctx.tool("note", what=1), ctx.tool("note", what=2))
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match="overlap") as failed:
+            await (await engine.start(one(handler, note))).result()
+        assert failed.value.error.error_class == "non_deterministic"
+    assert 2 not in world
+
+
+# --- Code that no longer matches ----------------------------------------------------------------------------------------------
+
+
+def first_version(ctx):
+    return ctx.tool("note", what="old")
+
+
+CHANGED = {
+    "another tool": (lambda ctx: ctx.tool("other", what="old"), ["note", "other"]),
+    "other arguments": (lambda ctx: ctx.tool("note", what="new"), ["tool 'note'"]),
+    "another key": (lambda ctx: ctx.tool("note", what="old", key="k"), ["tool 'note'"]),
+    "another kind": (lambda ctx: ctx.sleep(1), ["tool 'note'", "sleep 'sleep'"]),
+    "a signal": (lambda ctx: ctx.wait_signal("go"), ["tool 'note'", "signal 'go'"]),
+    "a question": (lambda ctx: ctx.ask("?"), ["tool 'note'", "gate 'question'"]),
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+async def test_code_that_no_longer_matches_the_journal_is_told_both_and_nothing_is_executed(
+    store: str, world: list[Any], note: Tool, how: str
+) -> None:
+    @tool(effect="once")
+    async def other(what: str) -> None:
+        world.append("other")
+
+    asked = first_version
+
+    async def handler(state, ctx):
+        await asked(ctx)
+        await ctx.wait_signal("continue")
+        await ctx.tool("note", what="after")
+
+    wf = one(handler, note, other)
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        await run.settled()
+        asked, says = CHANGED[how]
+        before = len(await run.events())
+        await engine.signal(run.id, "continue")
+        with pytest.raises(RunFailed, match="no longer does what its journal says") as failed:
+            await run.result()
+        error = failed.value.error
+        assert (error.error_class, error.retryable) == ("non_deterministic", False)
+        assert all(each in error.message for each in says)
+        since = [type(each.event).__name__ for each in await run.events(before)]
+        assert not {"EffectIntended", "TimerStarted", "SignalAwaited", "GateOpened"} & set(since)
+    assert world == ["old"]
+
+
+async def test_what_looks_at_the_time_where_something_else_stood_is_told(store: str, world: list[Any], note: Tool) -> None:
+    looks = False
+
+    async def handler(state, ctx):
+        if looks:
+            ctx.now()
+        await ctx.tool("note", what=1)
+        await ctx.wait_signal("continue")
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note))
+        await run.settled()
+        looks = True
+        await engine.signal(run.id, "continue")
+        with pytest.raises(RunFailed, match="now 'now'"):
+            await run.result()
+    assert world == [1]
+
+
+# --- Faults of the handler's own ----------------------------------------------------------------------------------------------
+
+
+async def test_a_conflict_of_the_handlers_own_is_its_error_and_not_a_step_that_hangs(store: str) -> None:
+    async def handler(state, ctx):
+        raise RunEnded("the run that I wanted to tell has ended")
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler))
+        with pytest.raises(RunFailed, match="the run that I wanted to tell"):
+            await asyncio.wait_for(run.result(), 5)
+
+
+async def test_a_step_whose_process_dies_each_time_fails_instead_of_killing_for_ever(store: str) -> None:
+    begun: list[int] = []
+
+    async def handler(state, ctx):
+        begun.append(1)
+        await asyncio.Event().wait()
+
+    wf = one(handler)
+    async with opened(store) as first:
+        run = await first.start(wf)
+        await run.until(lambda state: bool(begun))
+        await die(first)
+        for number in range(2, 6):
+            async with opened(store, workflows=[wf]) as engine:
+                await engine.run(run.id).until(lambda state, number=number: len(begun) == number)
+                await die(engine)
+        async with opened(store, workflows=[wf]) as engine:
+            with pytest.raises(RunFailed, match="it may be the step that kills it") as failed:
+                await engine.run(run.id).result()
+            assert failed.value.error.error_class == "lost"
+            assert len(await events_of(run, ev.AttemptLost)) == 5
+    assert len(begun) == 5
+
+
+async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_nothing(
+    store: str, world: list[Any], note: Tool
+) -> None:
+    go_on = asyncio.Event()
+    told: list[BaseException] = []
+
+    async def handler(state, ctx):
+        world.append("begun")
+        if len(world) == 1:
+            with contextlib.suppress(asyncio.CancelledError):  # it is told, and does not listen
+                await go_on.wait()
+            try:
+                await ctx.tool("note", what="too late")
+            except StaleAttempt as problem:
+                told.append(problem)
+                raise
+        return await ctx.tool("note", what="in time")
+
+    wf = one(handler, note)
+    async with opened(store) as first, opened(store, workflows=[wf]) as second:
+        run = await first.start(wf)
+        await run.until(lambda state: bool(world))
+        await lose_lease(first)
+        assert await second.run(run.id).result() == "in time"
+        go_on.set()
+        async with asyncio.timeout(5):
+            while first.driver.working or not told:
+                await asyncio.sleep(0.01)
+    assert world == ["begun", "begun", "in time"]
+
+
+async def test_a_handler_sees_the_run_as_it_was_while_others_commit(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a large output takes a while; what other branches commit meanwhile is not half there."""
+    wf = Workflow("busy")
+    seen: list[Any] = []
+    wf.node("large")(task(lambda state: "x" * 200_000))
+    for number in range(8):
+        wf.node(f"part{number}")(task(lambda state, number=number: str(number) * 100_000))
+        wf.edge("large", f"part{number}")
+
+    @wf.node("look")
+    @task
+    async def look(state):
+        seen.extend((name, len(view.output)) for name, view in state.events.items())
+        return len(state.events["large"].output)
+
+    wf.edge("large", "look")
+
+    async with opened(store) as engine:
+        payloads = engine.driver.payloads
+        get = payloads._blobs.get
+
+        async def slowly(sha256: str) -> bytes:
+            await asyncio.sleep(0.03)
+            return await get(sha256)
+
+        monkeypatch.setattr(payloads, "_remember", lambda sha256, content: None)
+        monkeypatch.setattr(payloads._blobs, "get", slowly)
+        run = await engine.start(wf)
+        assert (await run.result())["look"] == 200_000
+    assert ("large", 200_000) in seen
+
+
+async def test_what_a_handler_returns_poisons_only_its_own_run(store: str) -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    poison = {"deep": deep, "branch": "\ud800", "nul": "\x00", "nan": float("nan"), "object": object()}
+
+    async def handler(state, ctx):
+        return poison[state.input["kind"]]
+
+    wf = one(handler)
+    async with opened(store) as engine:
+        bad = [await engine.start(wf, {"kind": kind}) for kind in poison]
+        poison["good"] = "good"
+        good = await engine.start(wf, {"kind": "good"})
+        assert await good.result() == "good"
+        for run in bad:
+            state = await run.settled()
+            assert state.ended == ("completed" if state.error is None else "failed")
+        assert status(await bad[2].state()) == "completed"  # NUL is text like any other
+        assert await (await engine.start(wf, {"kind": "good"})).result() == "good"
+    async with opened(store, workflows=[wf]) as engine:
+        assert await (await engine.start(wf, {"kind": "good"})).result() == "good"
+
+
+async def test_a_name_that_cannot_be_stored_poisons_only_its_own_run(store: str) -> None:
+    from holdfast import branch
+
+    wf = Workflow("odd way")
+    wf.node("route")(branch(lambda state: state.input["way"]))
+    wf.node("there")(task(lambda state: "there"))
+    wf.edge("route", "there")
+    async with opened(store) as engine:
+        bad = await engine.start(wf, {"way": "there"})
+        odd = await engine.start(wf, {"way": "nowhere"})
+        assert await bad.result() == "there"
+        with pytest.raises(RunFailed):
+            await odd.result()
+        wf2 = Workflow("odd way 2")
+        wf2.node("route")(branch(lambda state: "\ud800"))
+        wf2.node("there")(task(lambda state: "there"))
+        wf2.edge("route", "there")
+        with pytest.raises(RunFailed):
+            await asyncio.wait_for((await engine.start(wf2)).result(), 5)
+        assert await (await engine.start(wf, {"way": "there"})).result() == "there"

@@ -1,0 +1,333 @@
+"""Waiting for time and for programs: a timer fires once and not early, a signal is kept, delivered once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import OperationFailed, RetryPolicy, RunFailed, Workflow, task
+from holdfast.core import events as ev
+from holdfast.core.status import status, waiting_for
+from holdfast.errors import InvalidInput, NotFound, RunEnded
+from tests.engine.history import events_of
+from tests.engine.kit import DAY_S, Time, die, engine_at, names, opened
+
+
+def one(handler, **options) -> Workflow:
+    wf = Workflow("one")
+    wf.node("work")(task(**options)(handler))
+    return wf
+
+
+# --- Timers ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_timer_of_thirty_days_fires_once_and_not_early_across_restarts(tmp_path: Path) -> None:
+    now = Time()
+    woken: list[int] = []
+
+    async def handler(state, ctx):
+        await ctx.sleep(days=30)
+        woken.append(now.ms)
+        return "awake"
+
+    wf = one(handler)
+    begun_ms = now.ms
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        (wait,) = waiting_for(await run.until(lambda state: bool(waiting_for(state))))
+        assert (wait.kind, wait.due_at_ms) == ("timer", begun_ms + 30 * DAY_S * 1000)
+        await die(engine)
+    for days in (1, 14, 14.999):  # 29.999 in all
+        now.forward(days=days)
+        async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+            assert status(await engine.run(run.id).state()) == "waiting"
+            await engine.idle()
+    assert woken == []
+    now.forward(days=0.002)
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        assert await engine.run(run.id).result() == "awake"
+        assert len(await events_of(run, ev.TimerFired)) == 1
+    assert len(woken) == 1
+    assert woken[0] >= begun_ms + 30 * DAY_S * 1000
+
+
+async def test_a_clock_that_is_set_back_neither_fires_a_timer_nor_reorders_the_history(tmp_path: Path) -> None:
+    now = Time()
+
+    async def handler(state, ctx):
+        await ctx.sleep(hours=1)
+        return ctx.now().timestamp()
+
+    wf = one(handler)
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(wf)
+        await run.until(lambda state: bool(waiting_for(state)))
+    due_ms = now.ms + 3600_000
+    now.forward(-DAY_S)
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        again = engine.run(run.id)
+        now.forward(3599)  # the clock says: not even begun
+        assert await again.status() == "waiting"
+        now.forward(DAY_S)
+        assert int(await again.result() * 1000) >= due_ms - 1
+        times = [each.at_ms for each in await again.events()]
+        assert times == sorted(times)
+
+
+async def test_two_processes_that_watch_one_timer_fire_it_once(tmp_path: Path) -> None:
+    now = Time()
+    woken: list[int] = []
+
+    async def handler(state, ctx):
+        await ctx.sleep(60)
+        woken.append(1)
+
+    wf = one(handler)
+    async with engine_at(tmp_path, now, workflows=[wf]) as first, engine_at(tmp_path, now, workflows=[wf]) as second:
+        runs = [await first.start(wf) for _ in range(10)]
+        for run in runs:
+            await run.until(lambda state: bool(waiting_for(state)))
+        now.forward(60)
+        await asyncio.gather(*(engine.run(run.id).result() for run in runs for engine in (first, second)))
+        for run in runs:
+            assert (await names(run)).count("TimerFired") == 1
+    assert len(woken) == 10
+
+
+async def test_sleeps_at_the_same_time_end_each_in_its_own(tmp_path: Path) -> None:
+    now = Time()
+    woken: list[str] = []
+
+    async def nap(ctx, name, minutes):
+        await ctx.sleep(minutes=minutes)
+        woken.append(name)
+        return name
+
+    async def handler(state, ctx):
+        return await ctx.gather(nap(ctx, "long", 10), nap(ctx, "short", 1))
+
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(one(handler))
+        await run.until(lambda state: len(waiting_for(state)) == 2)
+        now.forward(60)
+        await run.until(lambda state: "short" in woken and status(state) == "waiting")
+        assert woken == ["short"]
+        now.forward(600)
+        assert await run.result() == ["long", "short"]
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+async def test_a_sleep_without_an_end_is_refused(store: str, seconds: float) -> None:
+    async def handler(state, ctx):
+        await ctx.sleep(seconds)
+
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match="can sleep for 0 to"):
+            await (await engine.start(one(handler))).result()
+
+
+async def test_a_retry_waits_its_time_across_a_restart_and_no_longer(tmp_path: Path) -> None:
+    now = Time()
+    tries: list[int] = []
+
+    async def handler(state):
+        tries.append(now.ms)
+        if len(tries) < 2:
+            raise ConnectionResetError
+        return len(tries)
+
+    wf = one(handler, retry=RetryPolicy(max_attempts=2, backoff="fixed", initial_s=600, max_s=600, jitter=0))
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(wf)
+        (wait,) = waiting_for(await run.until(lambda state: bool(waiting_for(state))))
+        assert (wait.kind, wait.reason) == ("retry", "network")
+    now.forward(599)
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        again = engine.run(run.id)
+        assert await again.status() == "waiting"
+        await engine.driver.store.changed(0.05)
+        assert len(tries) == 1
+        now.forward(2)
+        assert await again.result() == 2
+    assert tries[1] - tries[0] >= 600_000
+
+
+async def test_a_timer_of_a_paused_run_fires_but_nothing_goes_on_before_it_is_resumed(tmp_path: Path) -> None:
+    now = Time()
+    woken: list[int] = []
+
+    async def handler(state, ctx):
+        await ctx.sleep(60)
+        woken.append(1)
+
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(one(handler))
+        await run.until(lambda state: bool(waiting_for(state)))
+        await engine.pause(run.id)
+        now.forward(61)
+        assert await run.status() == "paused"
+        await asyncio.sleep(0.02)
+        assert woken == []
+        await engine.resume(run.id)
+        await run.result()
+    assert woken == [1]
+
+
+# --- Signals ----------------------------------------------------------------------------------------------------------------
+
+
+async def collect(state, ctx) -> list[Any]:
+    return [await ctx.wait_signal("go") for _ in range(state.input["n"])]
+
+
+async def test_signals_are_kept_until_a_step_asks_and_come_in_the_order_they_were_sent(store: str) -> None:
+    begin = asyncio.Event()
+
+    async def handler(state, ctx):
+        await begin.wait()
+        return await collect(state, ctx)
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler), {"n": 4})
+        for number in range(3):
+            await engine.signal(run.id, "go", {"number": number})
+        await engine.signal(run.id, "something else")
+        begin.set()
+        await run.until(lambda state: "signal" in [wait.kind for wait in waiting_for(state)])
+        await engine.signal(run.id, "go", "the last")
+        assert await run.result() == [{"number": 0}, {"number": 1}, {"number": 2}, "the last"]
+
+
+async def test_a_signal_is_delivered_once_to_whoever_waited_longest(store: str) -> None:
+    wf = Workflow("waiters")
+    wf.node("begin")(task(lambda state: None))
+    for name in ("first", "second", "third"):
+
+        @wf.node(name)
+        @task
+        async def wait(state, ctx):
+            return await ctx.wait_signal("go")
+
+        wf.edge("begin" if name == "first" else "begin", name)
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        state = await run.until(lambda state: len(waiting_for(state)) == 3)
+        order = [wait.step for wait in sorted(waiting_for(state), key=lambda wait: (wait.since_ms, wait.step))]
+        for number in range(3):
+            await engine.signal(run.id, "go", number)
+        assert await run.result() == {name.partition("#")[0]: number for number, name in enumerate(order)}
+        delivered = await events_of(run, ev.SignalDelivered)
+        assert [each.number for each in delivered] == [1, 2, 3]
+
+
+async def test_a_wait_for_a_signal_that_does_not_come_ends_in_time(tmp_path: Path) -> None:
+    now = Time()
+
+    async def handler(state, ctx):
+        try:
+            await ctx.wait_signal("go", timeout_s=60)
+        except OperationFailed as failed:
+            error = failed.error.error_class
+        return [error, await ctx.wait_signal("go")]
+
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(one(handler))
+        await run.until(lambda state: bool(waiting_for(state)))
+        now.forward(59.9)
+        assert await run.status() == "waiting"
+        now.forward(0.2)
+        await run.until(lambda state: [wait.due_at_ms for wait in waiting_for(state)] == [None])
+        await engine.signal(run.id, "go", "late")  # late for the first, in time for the second
+        assert await run.result() == ["timeout", "late"]
+
+
+async def test_a_signal_and_its_time_out_at_the_same_moment_are_one_outcome(tmp_path: Path) -> None:
+    now = Time()
+
+    async def handler(state, ctx):
+        try:
+            return await ctx.wait_signal("go", timeout_s=60)
+        except OperationFailed as failed:
+            return failed.error.error_class
+
+    async with engine_at(tmp_path, now) as engine:
+        run = await engine.start(one(handler))
+        await run.until(lambda state: bool(waiting_for(state)))
+        now.forward(60)
+        await engine.signal(run.id, "go", "in time")
+        result = await run.result()
+        found = await names(run)
+        assert result in ("in time", "timeout")
+        assert found.count("SignalDelivered") + found.count("SignalTimedOut") == 1
+
+
+SENDER = """
+import asyncio, sys
+from holdfast import Engine
+async def main():
+    async with Engine.open(sys.argv[1], execute=False) as engine:
+        for number in range(3):
+            await engine.signal(sys.argv[2], "go", number, by="elsewhere")
+asyncio.run(main())
+"""
+
+
+async def test_a_signal_from_another_process_is_taken_up_at_once(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(one(collect), {"n": 3})
+        await run.until(lambda state: bool(waiting_for(state)))
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", SENDER, store, run.id, stderr=subprocess.PIPE)
+        _, complaints = await other.communicate()
+        assert not complaints
+        async with asyncio.timeout(1):
+            assert await run.result() == [0, 1, 2]
+
+
+async def test_an_acknowledged_signal_survives_the_death_of_everybody(store: str) -> None:
+    wf = one(collect)
+    async with opened(store) as engine:
+        run = await engine.start(wf, {"n": 1})
+        await run.until(lambda state: bool(waiting_for(state)))
+        await die(engine)
+        async with opened(store, execute=False) as sender:
+            await sender.signal(run.id, "go", "acknowledged")
+            await die_quietly(sender)
+    async with opened(store, workflows=[wf]) as engine:
+        assert await engine.run(run.id).result() == ["acknowledged"]
+
+
+async def die_quietly(engine) -> None:
+    """A process without a session that says nothing more."""
+    engine.driver.flush.append = None
+
+
+async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(one(lambda state: 1))
+        await run.result()
+        with pytest.raises(RunEnded):
+            await engine.signal(run.id, "go")
+        with pytest.raises(NotFound):
+            await engine.signal("no-run", "go")
+
+
+async def test_a_run_that_only_receives_tells_its_sender_when_it_is_full(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.core.waits.MOST_SIGNALS_KEPT", 5)
+
+    async def handler(state, ctx):
+        await ctx.wait_signal("never")
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler))
+        for number in range(5):
+            await engine.signal(run.id, "go", number)
+        with pytest.raises(InvalidInput, match="already keeps 5 signals"):
+            await engine.signal(run.id, "go", 6)
