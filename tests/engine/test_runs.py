@@ -393,3 +393,14 @@ async def test_a_plain_function_that_timed_out_keeps_its_slot_until_it_returns(s
         go_on.set()
         assert await second.result() is None
     assert begun == [1, 2]
+
+
+async def test_the_step_after_a_step_starts_in_the_same_commit_even_when_every_slot_is_taken(store: str) -> None:
+    wf = chain()
+    async with Engine.open(store, slots=1) as engine:
+        runs = [await engine.start(wf, {"n": n}) for n in range(5)]
+        for run in runs:
+            await run.result()
+            names = [type(recorded.event).__name__ for recorded in await run.events()]
+            assert names.index("StepCompleted") + 1 == names.index("StepStarted", names.index("StepCompleted"))
+            assert names.count("StepReady") <= 1  # the first step may have waited for a slot

@@ -117,12 +117,12 @@ class Driver:
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
-    def worker(self, state: State) -> Worker | None:
+    def worker(self, state: State, *, leaving: int) -> Worker | None:
         if self.session is None or self._closing or not self.alive():
             return None
         if state.seq and state.graph_hash not in self.workflows:
             return None
-        return Worker(self.session, max(0, self._free))
+        return Worker(self.session, max(0, self._free + leaving))
 
     @property
     def _free(self) -> int:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core.commands import Command, Look, StartRun, Worker
+from holdfast.core.commands import Command, CompleteStep, FailAttempt, Look, StartRun, SuspendStep, Worker
 from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepStarted
 from holdfast.core.graph import Graph
@@ -36,6 +36,10 @@ _encode_state = msgspec.json.Encoder().encode
 _decode_state = msgspec.json.Decoder(State).decode
 
 
+_LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep)
+"""What an attempt says last."""
+
+
 class Letter(NamedTuple):
     """A command on its way, and where its events, or its refusal, are to be told."""
 
@@ -50,8 +54,8 @@ class House(Protocol):
     store: Store
     flush: Flush
 
-    def worker(self, state: State) -> Worker | None:
-        """Who may start steps of this run here, and how many, just now."""
+    def worker(self, state: State, *, leaving: int) -> Worker | None:
+        """Who may start steps of this run here, and how many, when `leaving` attempts have left."""
         ...
 
     async def graph_of(self, graph_hash: str) -> Graph: ...
@@ -175,7 +179,8 @@ class Mailbox:
         events: list[Event] = []
         told: list[tuple[Letter, list[Event]]] = []
         taken = 0
-        worker = self._house.worker(state)
+        # An attempt that ends in this commit leaves its slot to what follows: the step after it starts at once.
+        worker = self._house.worker(state, leaving=sum(isinstance(letter.command, _LEAVING) for letter in letters))
         for letter in letters:
             if letter.told.done():
                 continue
