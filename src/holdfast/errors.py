@@ -15,16 +15,13 @@
     │   ├── AlreadyClosed              the call has its outcome
     │   ├── KeyReused                  the same start key or effect key with another request
     │   └── RunEnded                   the run has ended; its history takes no such event
-    ├── Held                           not an error of the user's: the run stops here until somebody acts
-    │   ├── BudgetBlocked              the worst case of the next call does not fit the limit
-    │   └── Suspended                  nothing new may begin in this run for now
+    ├── Suspended                      nothing new may begin in this run for now
     ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
     │   ├── NonDeterministicStep       the code no longer matches the journal
     │   ├── OperationFailed            a journaled operation ended in an error
     │   ├── SchemaMismatch             a model's answer or a tool's arguments do not fit their schema
     │   ├── ToolFailed                 the tool says: it did not happen
     │   ├── OutcomeUnknown             the tool cannot say whether it happened
-    │   ├── ToolDenied                 the node does not list this tool
     │   ├── TransitionDenied           a guard says no
     │   └── MissingSecret              a secret that is asked for by name is not there
     ├── RunFailed                      a run that somebody waited for did not complete
@@ -122,15 +119,7 @@ class RunEnded(Conflict):
     """The run has ended."""
 
 
-class Held(HoldfastError):
-    """The run stops here until somebody acts."""
-
-
-class BudgetBlocked(Held):
-    """The worst case of the next model call does not fit the run's limit. Nothing was called."""
-
-
-class Suspended(Held):
+class Suspended(HoldfastError):
     """The run is paused or ending; nothing new begins."""
 
 
@@ -156,10 +145,6 @@ class ToolFailed(StepError):
 
 class OutcomeUnknown(StepError):
     """The tool cannot say whether it happened; a person or its `verify` lookup must."""
-
-
-class ToolDenied(StepError):
-    """This node does not list the tool, so it was not called."""
 
 
 class TransitionDenied(StepError):

@@ -22,7 +22,6 @@ AUTHORIZATION: Final = "authorization"
 DENIED: Final = "denied"
 REJECTED: Final = "rejected"
 TOOL: Final = "tool"
-UNKNOWN_OUTCOME: Final = "unknown_outcome"
 NON_DETERMINISTIC: Final = "non_deterministic"
 LOOP_EXHAUSTED: Final = "loop_exhausted"
 CHECK_FAILED: Final = "check_failed"
@@ -39,7 +38,7 @@ TRANSIENT: Final = frozenset({TIMEOUT, NETWORK, RATE_LIMIT, MODEL_TRANSIENT, LOS
 """What passes by itself: tried again without anybody asking for it ("Agent Workflow Orchestration" §18)."""
 
 NEVER_RETRIED: Final = frozenset(
-    {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, UNKNOWN_OUTCOME, NON_DETERMINISTIC, LOOP_EXHAUSTED}
+    {SCHEMA, VALIDATION, AUTHORIZATION, DENIED, REJECTED, NON_DETERMINISTIC, LOOP_EXHAUSTED}
     | {CHECK_FAILED, ROUTING, JOIN, GUARD, LIMIT, CANCELLED}
 )
 """What the same try cannot mend, whatever a policy asks for."""

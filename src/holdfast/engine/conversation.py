@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
 from holdfast.authoring.tool import Tool, describe
-from holdfast.core.policies import LIMIT, REJECTED, SCHEMA, TOOL, UNKNOWN_OUTCOME
+from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine.payloads import encode
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
 from holdfast.ports import (
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 ANSWER: Final = "final_result"
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _PROMPT_FIELDS: Final = frozenset({"system", "user"})
-_TOLD_TO_THE_MODEL: Final = frozenset(
-    {TOOL, SCHEMA, "denied", REJECTED, "validation", "authorization", UNKNOWN_OUTCOME}
-)
+_TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
 

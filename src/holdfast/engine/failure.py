@@ -34,7 +34,6 @@ from holdfast.errors import (
     OperationFailed,
     SchemaMismatch,
     StepError,
-    ToolDenied,
     TransitionDenied,
 )
 
@@ -43,7 +42,7 @@ MOST_MESSAGE: Final = 4000
 _CLASSES: Final[tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...]] = (
     (NonDeterministicStep, NON_DETERMINISTIC, False),
     (SchemaMismatch, SCHEMA, False),
-    ((ToolDenied, TransitionDenied), DENIED, False),
+    (TransitionDenied, DENIED, False),
     ((InvalidInput, KeyReused, ValidationError), VALIDATION, False),
     ((PermissionError, MissingSecret), AUTHORIZATION, False),
     (TimeoutError, TIMEOUT, True),
