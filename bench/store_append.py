@@ -18,7 +18,7 @@ from pathlib import Path
 
 from holdfast.compose import open_store
 from holdfast.core.events import Event, Recorded, RunStarted, StepCompleted
-from holdfast.core.ids import RunId, Seq, step_id
+from holdfast.core.ids import RunId, Seq, SessionId, step_id
 from holdfast.core.payload import NULL, inline
 from holdfast.core.projection import Changes, RunRow
 from holdfast.engine.flush import Flush
@@ -26,7 +26,7 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Append, Store
 
 OUTPUT = inline({"text": "x" * 900})
-TENANT, WORKFLOW, HASH, SESSION = "default", "bench", "0123456789abcdef", "bench"
+TENANT, WORKFLOW, HASH, SESSION = "default", "bench", "0123456789abcdef", SessionId("bench")
 
 
 def append_of(run: RunId, expected: int, event: Event, now_ms: int, ids: RandomIds) -> Append:

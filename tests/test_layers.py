@@ -61,7 +61,11 @@ def floor(room: str) -> int | None:
 
 
 def test_every_room_has_a_floor() -> None:
-    rooms = {path.name.removesuffix(".py") for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    rooms = {
+        path.name.removesuffix(".py")
+        for path in ROOT.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert {room for room in rooms if floor(room) is None} == set()
 
 
@@ -77,7 +81,9 @@ def test_imports_go_down_only() -> None:
 
 
 def test_the_core_is_pure() -> None:
-    assert [f"{file} imports {other}" for room, other, file in imports() if room == "core" and other.split(".")[0] in PURE] == []
+    assert [
+        f"{file} imports {other}" for room, other, file in imports() if room == "core" and other.split(".")[0] in PURE
+    ] == []
     with_async = [
         str(file)
         for file in (ROOT / "core").rglob("*.py")

@@ -108,7 +108,8 @@ class Run:
                 if driver.broken is not None:
                     raise driver.broken
                 try:
-                    await asyncio.wait_for(changed.wait(), _LOOK_AGAIN_S)
+                    async with asyncio.timeout(_LOOK_AGAIN_S):  # wait_for may swallow that somebody cancels the wait
+                        await changed.wait()
                 except TimeoutError:
                     changed.elsewhere = True  # a commit elsewhere may not have been told
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from holdfast.core.ids import GateId
@@ -223,12 +226,21 @@ def test_a_rejection_needs_no_data() -> None:
 
 
 def test_a_form_that_refers_elsewhere_is_never_fetched() -> None:
-    game = approval(form={"type": "object", "properties": {"x": {"$ref": "https://example.com/schema.json"}}})
-    with pytest.raises(InvalidDecision, match=r"refers to 'https://example.com/schema.json', which is not in it"):
-        game.decide("edit", data={"x": 1})
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as elsewhere:
+        elsewhere.write('{"type": "integer"}')
+        elsewhere.flush()
+        reference = Path(elsewhere.name).as_uri()
+        game = approval(form={"type": "object", "properties": {"x": {"$ref": reference}}})
+        with pytest.raises(InvalidDecision, match=f"refers to '{reference}', which is not in it"):
+            game.decide("edit", data={"x": 1})
+
+
+def test_a_form_may_refer_to_itself() -> None:
     game = approval(
         form={"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
     )
+    with pytest.raises(InvalidDecision, match="x: 'y' is not of type 'integer'"):
+        game.decide("edit", data={"x": "y"})
     game.decide("edit", data={"x": 1})
     assert game.step("gate").status == "completed"
 

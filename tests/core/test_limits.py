@@ -375,6 +375,14 @@ def test_a_lifespan_stops_nothing_and_only_summons() -> None:
     assert not game.state.gates
 
 
+def test_a_lifespan_that_passes_while_a_run_is_ending_needs_no_answer() -> None:
+    game = Game(graph("a > b", limits={"max_lifespan_s": 60}))
+    call = game.intended("a")
+    game.cancel()
+    assert kinds(game.look(60)) == ["LifespanPassed", "GateOpened"]
+    assert kinds(game.did(call)) == ["EffectCompleted", "GateWithdrawn", "RunCancelled"]
+
+
 def test_an_extended_lifespan_passes_again() -> None:
     game = Game(graph("a > b", limits={"max_lifespan_s": 60}))
     game.look(60)

@@ -114,7 +114,9 @@ def test_a_join_that_timed_out_may_be_a_dead_letter() -> None:
 
 
 def test_a_join_does_not_time_out_in_an_ending_run() -> None:
-    game = Game(graph("a > join", "b > join", node("join", join=Join("all", timeout_s=60)), on_exhausted="dead_letter"))
+    game = Game(
+        graph("a > join", "b > b2 > join", node("join", join=Join("all", timeout_s=60)), on_exhausted="dead_letter")
+    )
     game.complete("a")
     game.intended("b")
     game.cancel()

@@ -422,6 +422,23 @@ def test_nothing_goes_on_from_a_node_while_its_loop_may_take_the_run_back() -> N
     assert "j" not in game.statuses()
 
 
+def test_a_loop_that_is_about_to_be_taken_counts_for_no_join() -> None:
+    """Two guards speak together: `a` reaches the quorum, and `s` goes back instead of being its second."""
+    flow = graph(
+        "t > s > j",
+        edge("a", "j", guard="on"),
+        "x > j",
+        node("j", join=Join("quorum", 2)),
+        loop("s", "t", 2, guard="again"),
+    )
+    game = Game(flow)
+    game.complete("t")
+    game.complete("a")
+    game.complete("s")
+    game.judge(allow=True)
+    assert game.statuses() == {"a": "completed", "x": "active", "t": "active"}
+
+
 def test_verdicts_of_one_commit_that_start_a_node_and_take_the_run_back_do_not_start_it() -> None:
     """Two guards speak together: one lets `b` start, the other sends everything after `t` back."""
     flow = graph("t > a", "t > s", edge("a", "b", guard="on"), "s > end", loop("s", "t", 2, guard="again"))

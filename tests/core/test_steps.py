@@ -397,6 +397,15 @@ def test_guards_are_asked_anew_on_every_visit() -> None:
     assert game.step("t").id == "t#3"
 
 
+def test_a_guard_of_a_superseded_step_need_not_speak_any_more() -> None:
+    game = Game(graph("t > s", "t > side", edge("side", "x", guard="g"), loop("s", "t", 2)))
+    game.complete("t")
+    game.complete("side")
+    assert game.state.asked
+    game.complete("s")
+    assert not game.state.asked
+
+
 def test_a_guard_of_a_node_that_a_loop_overtook_is_asked_anew() -> None:
     """`x` was about to be judged on what the loop has made history."""
     flow = graph("t > x", "t > s > end", node("x", guard="g"), loop("s", "t", 2))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,12 @@ async def engine_at(path: Path, now: Time, **options: Any) -> AsyncIterator[Engi
             yield engine
     finally:
         await store.aclose()
+
+
+async def eventually(met: Callable[[], Any]) -> None:
+    """Wait for something that is in no history."""
+    while not met():
+        await asyncio.sleep(0.002)
 
 
 async def names(run: Run) -> list[str]:

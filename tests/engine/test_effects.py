@@ -19,7 +19,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import Conflict, InvalidDecision, OutcomeUnknown
 from tests.engine.history import events_of
-from tests.engine.kit import Time, call_of, engine_at, opened
+from tests.engine.kit import Time, call_of, engine_at, eventually
 
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
 ONE_TRY = RetryPolicy(max_attempts=1)
@@ -92,7 +92,9 @@ def pays(
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_harmless(store: str, effect: str) -> None:
+async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_harmless(
+    store: str, effect: str
+) -> None:
     world = World(ValueError("no"), ValueError("no"))
     async with Engine.open(store) as engine:
         run = await engine.start(pays(world, effect))
@@ -175,7 +177,9 @@ async def test_a_lost_outcome_of_a_tool_with_a_lookup_is_looked_up(store: str, h
 
 
 @pytest.mark.parametrize(("how", "given"), LOST)
-async def test_a_lost_outcome_of_a_once_effect_is_a_question_to_a_person(store: str, how, given: dict[str, Any]) -> None:
+async def test_a_lost_outcome_of_a_once_effect_is_a_question_to_a_person(
+    store: str, how, given: dict[str, Any]
+) -> None:
     world = World(how())
     async with Engine.open(store) as engine:
         wf = pays(world, "once", **given)
@@ -405,7 +409,7 @@ async def test_a_process_that_stops_during_a_call_leaves_it_to_be_made_again(
     wf = pays(world, effect, retry=None)
     async with Engine.open(store) as engine:
         run = await engine.start(wf)
-        await run.until(lambda state: bool(world.asked))
+        await eventually(lambda: world.asked)
     async with Engine.open(store, workflows=[wf]) as engine:
         again = engine.run(run.id)
         assert await asyncio.wait_for(again.result(), 5) == {"paid": 5}

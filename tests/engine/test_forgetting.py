@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, Run, Workflow, branch, check, human_gate, llm_node, task, tool, tool_node
+from holdfast import Engine, Workflow, branch, check, human_gate, llm_node, task, tool, tool_node
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.engine.forgetful import forgetful
@@ -135,7 +135,15 @@ def journal(world: World) -> Workflow:
         answer = await ctx.ask("sure?")
         asked = ctx.now()
         signal = await ctx.wait_signal("go")
-        return [first, paid, name, said, answer.decision, signal, begun <= looked < slept <= spoken <= asked <= ctx.now()]
+        return [
+            first,
+            paid,
+            name,
+            said,
+            answer.decision,
+            signal,
+            begun <= looked < slept <= spoken <= asked <= ctx.now(),
+        ]
 
     return wf
 

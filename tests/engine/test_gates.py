@@ -309,9 +309,7 @@ async def test_a_decision_typed_in_another_process_is_taken_up_within_a_second(s
     async with Engine.open(store) as engine:
         run = await engine.start(wf)
         gate = await gate_of(run)
-        other = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", DECIDER, store, gate, stdout=subprocess.PIPE
-        )
+        other = await asyncio.create_subprocess_exec(sys.executable, "-c", DECIDER, store, gate, stdout=subprocess.PIPE)
         said, _ = await asyncio.wait_for(other.communicate(), 20)
         assert await asyncio.wait_for(run.result(), 5) == "typed elsewhere"
         assert taken[0] - float(said) < 1.0

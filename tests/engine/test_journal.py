@@ -17,7 +17,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import RunEnded, StaleAttempt
 from tests.engine.history import events_of
-from tests.engine.kit import Time, die, engine_at, gate_of, lose_lease, opened
+from tests.engine.kit import Time, die, engine_at, eventually, gate_of, lose_lease, opened
 
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
 Handler = Callable[..., Any]
@@ -84,7 +84,7 @@ async def test_a_handler_that_runs_again_after_a_crash_carries_on_at_the_first_o
     wf = one(handler, note, refuse)
     async with opened(store) as first, opened(store, workflows=[wf]) as second:
         run = await first.start(wf)
-        await run.until(lambda state: len(world) == 3)
+        await eventually(lambda: len(world) == 3)
         await asyncio.sleep(0.02)
         await die(first)
         assert await second.run(run.id).result() == "done"
@@ -155,7 +155,9 @@ async def test_neither_the_time_nor_a_uuid_costs_a_commit(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(one(handler))
         await run.result()
-        commits = {(each.at_ms, each.seq) for each in await run.events() if not isinstance(each.event, ev.ValueRecorded)}
+        commits = {
+            (each.at_ms, each.seq) for each in await run.events() if not isinstance(each.event, ev.ValueRecorded)
+        }
         assert len(commits) < 10
         assert len(await events_of(run, ev.ValueRecorded)) == 100
 
@@ -213,7 +215,9 @@ async def test_an_error_of_the_handlers_own_reopens_nothing(store: str, world: l
 # --- Leaving ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_handlers_except_exception_does_not_swallow_a_suspension(store: str, world: list[Any], note: Tool) -> None:
+async def test_a_handlers_except_exception_does_not_swallow_a_suspension(
+    store: str, world: list[Any], note: Tool
+) -> None:
     async def handler(state, ctx):
         try:
             answer = await ctx.ask("sure?")
@@ -229,7 +233,9 @@ async def test_a_handlers_except_exception_does_not_swallow_a_suspension(store: 
     assert world == []
 
 
-async def test_a_handler_that_catches_everything_still_leaves_its_step(store: str, world: list[Any], note: Tool) -> None:
+async def test_a_handler_that_catches_everything_still_leaves_its_step(
+    store: str, world: list[Any], note: Tool
+) -> None:
     async def handler(state, ctx):
         try:
             return (await ctx.ask("sure?")).decision
@@ -272,8 +278,7 @@ async def test_nothing_is_held_while_a_step_waits(store: str) -> None:
         runs = [await engine.start(one(handler)) for _ in range(10)]
         for run in runs:
             await run.until(lambda state: len(waiting_for(state)) == 3)
-        while engine.driver.resident or engine.driver.working:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: not (engine.driver.resident or engine.driver.working))
         assert [row.status for row in await engine.runs()] == ["waiting"] * 10
         waits = waiting_for(await runs[0].state())
         assert sorted(wait.kind for wait in waits) == ["gate", "signal", "timer"]
@@ -289,11 +294,10 @@ async def test_a_cancelled_step_waits_no_longer(store: str, world: list[Any], no
 
     async with opened(store) as engine:
         run = await engine.start(one(handler))
-        await run.until(lambda state: bool(world))
+        await eventually(lambda: world)
         await engine.cancel(run.id)
         assert (await run.settled()).ended == "cancelled"
-        while engine.driver.working:
-            await asyncio.sleep(0.001)
+        await eventually(lambda: not engine.driver.working)
     assert world == ["begun", "cancelled"]
 
 
@@ -438,7 +442,9 @@ async def test_code_that_no_longer_matches_the_journal_is_told_both_and_nothing_
     assert world == ["old"]
 
 
-async def test_what_looks_at_the_time_where_something_else_stood_is_told(store: str, world: list[Any], note: Tool) -> None:
+async def test_what_looks_at_the_time_where_something_else_stood_is_told(
+    store: str, world: list[Any], note: Tool
+) -> None:
     looks = False
 
     async def handler(state, ctx):
@@ -480,11 +486,11 @@ async def test_a_step_whose_process_dies_each_time_fails_instead_of_killing_for_
     wf = one(handler)
     async with opened(store) as first:
         run = await first.start(wf)
-        await run.until(lambda state: bool(begun))
+        await eventually(lambda: begun)
         await die(first)
         for number in range(2, 6):
             async with opened(store, workflows=[wf]) as engine:
-                await engine.run(run.id).until(lambda state, number=number: len(begun) == number)
+                await eventually(lambda number=number: len(begun) == number)
                 await die(engine)
         async with opened(store, workflows=[wf]) as engine:
             with pytest.raises(RunFailed, match="it may be the step that kills it") as failed:
@@ -515,17 +521,17 @@ async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_
     wf = one(handler, note)
     async with opened(store) as first, opened(store, workflows=[wf]) as second:
         run = await first.start(wf)
-        await run.until(lambda state: bool(world))
+        await eventually(lambda: world)
         await lose_lease(first)
         assert await second.run(run.id).result() == "in time"
         go_on.set()
-        async with asyncio.timeout(5):
-            while first.driver.working or not told:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: told and not first.driver.working)
     assert world == ["begun", "begun", "in time"]
 
 
-async def test_a_handler_sees_the_run_as_it_was_while_others_commit(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_sees_the_run_as_it_was_while_others_commit(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Reading a large output takes a while; what other branches commit meanwhile is not half there."""
     wf = Workflow("busy")
     seen: list[Any] = []

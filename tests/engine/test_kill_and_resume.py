@@ -17,7 +17,9 @@ from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 def victim(store: str, journal: Path, workflow: str, point: str = "", **environment: str) -> dict | None:
     """What the victim said at its end; None if it was killed."""
     command = [sys.executable, "-m", "tests.engine.victim", store, str(journal), workflow, point]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False
+    )
     if done.returncode == -signal.SIGKILL:
         return None
     assert done.returncode == 0, done.stderr
@@ -29,7 +31,9 @@ def world(journal: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "verify"])
-def test_a_call_that_may_have_left_is_repeated_only_as_its_policy_allows(store: str, tmp_path: Path, effect: str) -> None:
+def test_a_call_that_may_have_left_is_repeated_only_as_its_policy_allows(
+    store: str, tmp_path: Path, effect: str
+) -> None:
     journal = tmp_path / "world.jsonl"
     assert victim(store, journal, f"pay-{effect}", "between send and outcome") is None
     after = victim(store, journal, f"pay-{effect}")

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,7 +129,9 @@ async def test_raising_too_little_asks_again_and_lowering_is_refused(
         assert server.calls == []
 
 
-async def test_a_run_that_shall_fail_at_its_limit_fails_there(store: str, server: ModelServer, model: Providers) -> None:
+async def test_a_run_that_shall_fail_at_its_limit_fails_there(
+    store: str, server: ModelServer, model: Providers
+) -> None:
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a", workflow={"on_limit": "fail"}), cost_limit_usd="0.0001")
         with pytest.raises(RunFailed, match="Nothing was called") as failed:
@@ -429,7 +430,9 @@ async def test_a_call_in_flight_at_a_kill_counts_as_spent_is_made_anew_and_given
         row = await engine.find(run.id)
         assert (row.held_nanousd, row.in_doubt_nanousd) == (0, held[1].hold_nanousd)
         # Between hold and settlement no budget came free, at any event.
-        assert all(b.committed_nanousd >= held[1].hold_nanousd for b in (await books(run))[len(await run.events()) // 2 :])
+        assert all(
+            b.committed_nanousd >= held[1].hold_nanousd for b in (await books(run))[len(await run.events()) // 2 :]
+        )
         settled = row.settled_nanousd
         await engine.reconcile(doubted.call, "0")
         row = await engine.find(run.id)

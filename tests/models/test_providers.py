@@ -268,7 +268,7 @@ async def test_a_cancelled_call_ends_as_cancelled(providers: Providers, server: 
     server.script.add(Rule(fault=Fault("hang")))
     call = asyncio.create_task(providers.request(ask(model)))
     async with asyncio.timeout(10):
-        while not server.calls:  # noqa: ASYNC110 - the journal is a file
+        while not server.calls:
             await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

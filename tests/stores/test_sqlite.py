@@ -95,7 +95,7 @@ def tell(process: Process, text: str = "go on") -> None:
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110 - nobody tells
+        while not true():
             await asyncio.sleep(0.005)
 
 
@@ -485,7 +485,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     assert await line(process) == "True"
     await freeze(process, store)
     async with asyncio.timeout(PATIENCE_S):
-        while await store.bury() != {THEIRS}:  # noqa: ASYNC110 - nobody tells
+        while await store.bury() != {THEIRS}:
             await asyncio.sleep(0.01)
     tell(process, "alive?")
     process.send_signal(signal.SIGCONT)

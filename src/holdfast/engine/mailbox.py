@@ -32,6 +32,9 @@ _MOST_CONFLICTS: Final = 3
 _EVENT_BYTES: Final = 120
 """What an event costs beside its payloads, roughly, for the decision when a snapshot pays."""
 
+_FROM_INSIDE: Final = (StartRun, AttemptCommand, CallCommand, JudgeGuards)
+"""Commands of this process's own work, which knows where its run is."""
+
 _encode_state = msgspec.json.Encoder().encode
 _decode_state = msgspec.json.Decoder(State).decode
 
@@ -219,13 +222,14 @@ class Mailbox:
         return letters
 
     async def _fresh(self, letters: list[Letter]) -> State:
-        """The state to decide on; with the latest that others have committed where a Look is among `letters`."""
+        """The state to decide on; with the latest that others have committed where a command from outside is among
+        `letters`: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
         if self.state is None:
             if any(isinstance(letter.command, StartRun) for letter in letters):
                 self.state = State()
                 return self.state
             self._house.committed(self, [], await self._load())
-        elif self.state.seq and any(isinstance(letter.command, Look) for letter in letters):
+        elif self.state.seq and not all(isinstance(letter.command, _FROM_INSIDE) for letter in letters):
             news = await self._house.store.events(self.run, self.state.seq)
             if news:
                 self._fold(self.state, news)

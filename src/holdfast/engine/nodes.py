@@ -141,9 +141,7 @@ def _ways(attempt: Attempt, state: State) -> list[str]:
     """The names that a branch may choose among: of its edges, and of its loops that have visits left."""
     graph, name = attempt.graph, attempt.name
     loops = [
-        loop
-        for loop in graph.loops_from.get(name, ())
-        if state.visits.get(loop.target, 0) < (loop.max_visits or 0)
+        loop for loop in graph.loops_from.get(name, ()) if state.visits.get(loop.target, 0) < (loop.max_visits or 0)
     ]
     edges = [edge for edge in graph.outgoing[name] if edge.on == "success"]
     return list(dict.fromkeys(edge.when or edge.target for edge in (*edges, *loops)))

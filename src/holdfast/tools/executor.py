@@ -178,7 +178,9 @@ class ToolExecutor:
         for number in range(2):
             try:
                 async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
-                    found = await self._threads.run(tool.verify, {name: lookup[name] for name in wanted if name in lookup})
+                    found = await self._threads.run(
+                        tool.verify, {name: lookup[name] for name in wanted if name in lookup}
+                    )
             except Exception as problem:
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
                 error = journal.error(error_class(problem), message, retryable=True, tool=tool.name)
