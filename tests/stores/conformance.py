@@ -314,13 +314,15 @@ class StoreConformance:
         (due,) = await store.due(BORN_MS, [TINY.hash], 10)
         assert due.dead == {story.session}
 
-    async def test_a_run_that_has_ended_waits_for_no_session(self, connect: Connect) -> None:
+    async def test_what_a_run_left_in_flight_when_it_ended_is_looked_after(self, connect: Connect) -> None:
         store, story = await connect(), Story(session="never opened")
         appends = list(story.whole())
         still = msgspec.structs.replace(appends[-1].changes, sessions=(story.session,))
         await put(store, *appends[:-1], msgspec.structs.replace(appends[-1], changes=still))
-        assert await store.bury() == frozenset()
-        assert await store.due(FOR_EVER_MS, [TINY.hash], 10) == []
+        assert await store.unended([TINY.hash]) == 0
+        assert await store.bury() == {story.session}
+        (due,) = await store.due(BORN_MS, [TINY.hash], 10)
+        assert (due.run, due.dead) == (story.run, frozenset({story.session}))
 
     # --- What is due --------------------------------------------------------------------------------------------------
 

@@ -137,11 +137,9 @@ insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renew
 values (:session, 'unknown', 0, '[]', :now_ms, 0, 0, :now_ms) on conflict do nothing
 
 -- name: dead_in_flight
--- Dead sessions that still have work in flight in a run that has not ended, and since when they are dead.
+-- Dead sessions that still have work in flight, and since when they are dead.
 select session, dead_at_ms from sessions
-where dead_at_ms is not null and exists (
-    select 1 from flights join runs using (run) where flights.session = sessions.session and ended_at_ms is null
-)
+where dead_at_ms is not null and exists (select 1 from flights where flights.session = sessions.session)
 
 -- name: forget_sessions
 -- Sessions that have been dead for long and left nothing behind.
@@ -159,12 +157,12 @@ from (
 )
 
 -- name: lost_runs
--- Runs with work in flight in one of the sessions of a list: [[run, graph_hash, due_at_ms, sessions], ...].
+-- Runs with work in flight in one of the sessions of a list, ended ones among them, whose money may have outlived them:
+-- [[run, graph_hash, due_at_ms, sessions], ...].
 select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
 from (
     select distinct run, graph_hash, due_at_ms, sessions from flights join runs using (run)
     where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
-        and ended_at_ms is null
     limit :most
 )
 
