@@ -176,10 +176,10 @@ class Engine:
         prices = Prices({name: _price(each) for name, each in declared.items()})
         threads = Threads(min(slots, MOST_THREADS))
         ids = RandomIds()
-        session = ids.session() if execute else None
         driver = Driver(
             opened, clock=MachineClock(), ids=ids, secrets=secrets, gateway=Gateway(providers, prices),
-            executor=ToolExecutor(secrets, threads), threads=threads, session=session, slots=slots,
+            executor=ToolExecutor(secrets, threads), threads=threads,
+            label=f"{socket.gethostname()}:{os.getpid()}", executes=execute, slots=slots,
         )  # fmt: skip
         sweep = Sweep(driver)
         engine = cls(driver, sweep, providers)
@@ -187,15 +187,13 @@ class Engine:
         try:
             for workflow in workflows:
                 await driver.add(workflow)
-            if session is not None:
-                await opened.open_session(session, f"{socket.gethostname()}:{os.getpid()}", list(driver.workflows))
+            await driver.hold_session()
             sweep.start()
             yield engine
         finally:
             await sweep.aclose()
             await driver.aclose(grace_s)
-            if session is not None:
-                await opened.close_session(session)
+            await driver.let_session_go()
             if model is None:
                 await providers.aclose()
             threads.close()

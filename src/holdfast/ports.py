@@ -225,6 +225,10 @@ class Sessions(Protocol):
         """End it; whatever it still had in flight counts as lost."""
         ...
 
+    async def renew_session(self, session: SessionId) -> bool:
+        """Extend this process's own lease now; False if it was found dead, and so is dead for ever."""
+        ...
+
     def alive(self, session: SessionId) -> bool:
         """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
         ...

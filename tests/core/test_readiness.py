@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from holdfast.core.decide import decide
 from holdfast.core.graph import Join
+from holdfast.core.ids import StepId
 from holdfast.core.policies import GUARD
-from holdfast.core.state import Question
-from tests.core.game import Game, cmd, edge, error, ev, graph, kinds, loop, node
+from holdfast.core.state import Question, State
+from tests.core.game import NULL, RUN, WORKER, Game, cmd, edge, error, ev, graph, kinds, loop, node
 
 
 def fan(join: Join | str, *more: object) -> Game:
@@ -449,3 +453,19 @@ def test_verdicts_of_one_commit_that_start_a_node_and_take_the_run_back_do_not_s
     events = game.judge(allow=True)
     assert [event.step for event in events if isinstance(event, ev.StepStarted)] == ["t#2"]
     assert game.statuses() == {"t": "active"}
+
+
+# --- Wide graphs ------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_of_many_branches_is_judged_in_a_moment() -> None:
+    count = 600
+    flow = graph(*(f"root > n{i} > join" for i in range(count)))
+    state, worker = State(), cmd.Worker(WORKER, count)
+    decide(flow, state, cmd.StartRun(RUN, "acme", NULL, ""), 1, worker)
+    decide(flow, state, cmd.CompleteStep(StepId("root#1"), 1, NULL), 1, worker)
+    began = time.process_time()
+    for number in range(count):
+        decide(flow, state, cmd.CompleteStep(StepId(f"n{number}#1"), 1, NULL), 1, worker)
+    assert time.process_time() - began < 1
+    assert list(state.active) == ["join"]

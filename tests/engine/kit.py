@@ -6,17 +6,20 @@ Never here: a promise.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast import Engine, Run
 from holdfast.core.state import State
 from holdfast.errors import StoreError
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
+
+Test = TypeVar("Test", bound=Callable[..., Any])
 
 DAY_S = 86_400
 MOST_S = 20.0
@@ -33,6 +36,17 @@ class Time:
 
     def forward(self, seconds: float = 0, *, days: float = 0) -> None:
         self.ms += int((seconds + days * DAY_S) * 1000)
+
+
+def bounded(test: Test) -> Test:
+    """Let a test take only as long as a test may take: what hangs fails."""
+
+    @functools.wraps(test)
+    async def within(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(MOST_S):
+            await test(*args, **kwargs)
+
+    return within  # type: ignore[return-value]
 
 
 @asynccontextmanager

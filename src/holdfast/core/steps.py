@@ -134,9 +134,7 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
         fail_step(d, step, c.error, c.path)
 
 
-def fail_step(
-    d: Decision, step: Step, error: ErrorRecord, path: Path | None = None, *, final: bool = False
-) -> None:  # fmt: skip
+def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = None, *, final: bool = False) -> None:
     """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure.
 
     `final`: nobody could mend it, so it is no dead letter.

@@ -153,7 +153,8 @@ class Attempt:
             output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
-            return cmd.CompleteStep(self.step, self.number, output, result.decisions, context.take_values())
+            ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
+            return cmd.CompleteStep(self.step, self.number, output, ways, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
         except StoreError:

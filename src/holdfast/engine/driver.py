@@ -68,7 +68,7 @@ class Watcher(asyncio.Event):
 
 
 class Driver:
-    """The runs of one process. `session` is None in a process that only asks and decides, and executes nothing."""
+    """The runs of one process. One that only asks and decides, and executes nothing, has no session."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class Driver:
         gateway: Gateway,
         executor: ToolExecutor,
         threads: Threads,
-        session: SessionId | None,
+        label: str,
+        executes: bool,
         slots: int,
     ) -> None:
         self.store = store
@@ -92,7 +93,9 @@ class Driver:
         threads.on_return = self._feed
         self.payloads = Payloads(store, secrets)
         self.flush = Flush(store, clock)
-        self.session = session
+        self._label = label
+        self._executes = executes
+        self.session: SessionId | None = None
         self.workflows: dict[str, Workflow] = {}
         self._ids = ids
         self._slots = slots
@@ -216,6 +219,30 @@ class Driver:
     def resident(self) -> list[tuple[RunId, int]]:
         """The runs in memory, and where each is."""
         return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
+
+    async def hold_session(self) -> None:
+        """See that this process, if it executes steps, has a session that lives.
+
+        A dead one never lives again: somebody found that this process stood still for longer than its lease, and what
+        it was at is theirs now. It goes on under another name.
+        """
+        old = self.session
+        if not self._executes or (old is not None and (self.alive() or await self.store.renew_session(old))):
+            return
+        if old is not None:
+            log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
+            self.session = None
+            for running in [each for group in self._attempts.values() for each in group.values()]:
+                running.attempt.call_off()
+                running.task.cancel()
+            await self.store.close_session(old)
+        new = self._ids.session()
+        await self.store.open_session(new, self._label, list(self.workflows))
+        self.session = new
+
+    async def let_session_go(self) -> None:
+        if self.session is not None:
+            await self.store.close_session(self.session)
 
     def alive(self) -> bool:
         return self.session is not None and self.broken is None and self.store.alive(self.session)

@@ -231,10 +231,11 @@ class StepContext:
         self, name: str, arguments: Any, *, key: str | None = None, compensates: CallId | None = None,
         allowed: Mapping[str, Tool] | None = None,
     ) -> Any:  # fmt: skip
+        asked = self._attempt.house.payloads.redact(name)  # of a tool that nobody offered, any text
         with self._place() as path:
             return fields(
                 await self._attempt.house.executor.call(
-                    self, path, name, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
+                    self, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
                     compensates=compensates,
                 )
             )  # fmt: skip

@@ -13,7 +13,18 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core.commands import Command, CompleteStep, FailAttempt, Look, StartRun, SuspendStep, Worker
+from holdfast.core.commands import (
+    AttemptCommand,
+    CallCommand,
+    Command,
+    CompleteStep,
+    FailAttempt,
+    JudgeGuards,
+    Look,
+    StartRun,
+    SuspendStep,
+    Worker,
+)
 from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepStarted
 from holdfast.core.graph import Graph
@@ -49,6 +60,11 @@ class Letter(NamedTuple):
     command: Command
     graph: Graph | None
     told: asyncio.Future[list[Event]]
+
+    @property
+    def stands(self) -> bool:
+        """Whether it counts although nobody waits for it any more: the truth about money and effects does."""
+        return self.told.cancelled() and isinstance(self.command, CallCommand)
 
 
 class House(Protocol):
@@ -185,12 +201,13 @@ class Mailbox:
         # An attempt that ends in this commit leaves its slot to what follows: the step after it starts at once.
         worker = self._house.worker(state, leaving=sum(isinstance(letter.command, _LEAVING) for letter in letters))
         for letter in letters:
-            if letter.told.done():
+            if letter.told.done() and not letter.stands:
                 continue
             try:
                 caused = decide(letter.graph or graph, state, letter.command, now_ms, worker)
             except HoldfastError as refusal:
-                letter.told.set_exception(refusal)
+                if not letter.told.done():
+                    letter.told.set_exception(refusal)
                 continue
             started = sum(isinstance(event, StepStarted) for event in caused)
             if worker is not None and started:

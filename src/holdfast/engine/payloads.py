@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -43,7 +43,7 @@ class Payloads:
 
         Raises InvalidInput for what is not JSON data: nothing was stored.
         """
-        encoded = self._secrets.redact_bytes(encode(value))
+        encoded = self._clean(value)
         if len(encoded) <= INLINE_BYTES:
             return Payload(json=msgspec.Raw(encoded))
         if len(encoded) > MOST_BYTES:
@@ -58,7 +58,7 @@ class Payloads:
 
     def plain(self, value: Any) -> Any:
         """`value` as plain JSON data, redacted, for what stands inside a command. Raises InvalidInput."""
-        encoded = self._secrets.redact_bytes(encode(value))
+        encoded = self._clean(value)
         if len(encoded) > MOST_PLAIN_BYTES:
             raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MOST_PLAIN_BYTES} can be given here.")
         return msgspec.json.decode(encoded)
@@ -86,6 +86,13 @@ class Payloads:
     def redact(self, text: str) -> str:
         return self._secrets.redact(text)
 
+    def _clean(self, value: Any) -> bytes:
+        """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON."""
+        encoded = encode(value)
+        if self._secrets.redact_bytes(encoded) is encoded:
+            return encoded
+        return msgspec.json.encode(_redacted(msgspec.json.decode(encoded), self._secrets.redact))
+
     def _remember(self, sha256: str, content: bytes) -> None:
         if len(content) > _CACHE_BYTES // 4 or sha256 in self._cache:
             return
@@ -94,6 +101,20 @@ class Payloads:
         while self._cached_bytes > _CACHE_BYTES:
             _, dropped = self._cache.popitem(last=False)
             self._cached_bytes -= len(dropped)
+
+
+def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Plain JSON data with every text and every name in it redacted; a number that holds a secret becomes a text."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(name): _redacted(inner, redact) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_redacted(inner, redact) for inner in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        text = msgspec.json.encode(value).decode()
+        return value if redact(text) == text else redact(text)
+    return value
 
 
 def read(payload: Payload, blobs: dict[str, bytes]) -> Any:

@@ -46,6 +46,7 @@ class Sweep:
         """Look once at everything that is due now; how many runs that were."""
         driver = self._driver
         store = driver.store
+        await driver.hold_session()
         if driver.session is None:
             return 0
         await store.bury()

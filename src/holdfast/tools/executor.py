@@ -124,12 +124,12 @@ class ToolExecutor:
 
     async def _send(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
         """Make the call and record what became of it."""
-        if not journal.may_send():
-            # Frozen past its lease between intent and send: somebody else may already be at it.
-            await journal.release(call)
         return await journal.outside(self._conclude(journal, tool, arguments, call))
 
     async def _conclude(self, journal: Journal, tool: Tool, arguments: dict[str, Any], call: CallId) -> Recall:
+        if not journal.may_send():
+            # Frozen past its lease between intent and send: somebody else may already be at it.
+            await journal.release(call)
         given: dict[str, Any] = {}
         if "key" in tool.given:
             given["key"] = journal.key_of(call)

@@ -55,6 +55,13 @@ class Suspect(NamedTuple):
     statement: str
 
 
+class Renewal(NamedTuple):
+    """When leases were extended, and whose: those of sessions that nobody has found dead."""
+
+    at_ms: int
+    living: set[SessionId]
+
+
 class Renewer:
     """A thread that renews in time, however busy the event loop is. It asks and never waits for the answer."""
 
@@ -88,7 +95,7 @@ class Sessions(Room):
         self._lease_ms = int(ground.lease_s * 1000)
         self._leases: dict[SessionId, Lease] = {}
         self._renewer = Renewer(ground.lease_s / RENEWALS, self._renew)
-        self._renewal: Future[tuple[int, set[SessionId]]] | None = None
+        self._renewal: Future[Renewal] | None = None
 
     async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
         file = await self._writer.ask(lambda db: self._take(db, session))
@@ -121,6 +128,12 @@ class Sessions(Room):
             lease.file.close()  # the free lock says that it is dead
             raise
         lease.file.remove()
+
+    async def renew_session(self, session: SessionId) -> bool:
+        if session not in self._leases:
+            return False
+        self._renewed([session], await self._writer.write(lambda db: self._extend(db, [session])))
+        return self.alive(session)
 
     def alive(self, session: SessionId) -> bool:
         lease = self._leases.get(session)
@@ -179,21 +192,23 @@ class Sessions(Room):
         if not self._leases or (self._renewal is not None and not self._renewal.done()):
             return
         sessions = list(self._leases)
-
-        def write(db: apsw.Connection) -> tuple[int, set[SessionId]]:
-            now_ms = boot_ms()
-            return now_ms, {name for name in sessions if value(db, "renew_session", (now_ms, name)) is not None}
-
-        job = Write(write)
-        job.future.add_done_callback(lambda renewal: self._renewed(sessions, renewal))
+        job = Write(lambda db: self._extend(db, sessions))
+        job.future.add_done_callback(lambda renewal: self._heard(sessions, renewal))
         self._renewal = job.future
         with contextlib.suppress(StoreError):  # the store is closing
             self._writer.submit(job)
 
-    def _renewed(self, sessions: Sequence[SessionId], renewal: Future[tuple[int, set[SessionId]]]) -> None:
-        if renewal.exception() is not None:
-            return  # not renewed; the next one may be
-        now_ms, living = renewal.result()
+    def _heard(self, sessions: Sequence[SessionId], renewal: Future[Renewal]) -> None:
+        if renewal.exception() is None:
+            self._renewed(sessions, renewal.result())
+        # else not renewed; the next one may be
+
+    def _extend(self, db: apsw.Connection, sessions: Sequence[SessionId]) -> Renewal:
+        now_ms = boot_ms()
+        return Renewal(now_ms, {name for name in sessions if value(db, "renew_session", (now_ms, name)) is not None})
+
+    def _renewed(self, sessions: Sequence[SessionId], renewal: Renewal) -> None:
+        now_ms, living = renewal
         for session in sessions:
             lease = self._leases.get(session)
             if lease is not None:

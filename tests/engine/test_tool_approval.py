@@ -1,0 +1,269 @@
+"""Tools that a person must approve: nothing happens before, and what happens is exactly what was let through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    OperationFailed,
+    RetryPolicy,
+    RunFailed,
+    Tool,
+    ToolFailed,
+    Workflow,
+    llm_node,
+    task,
+    tool,
+    tool_node,
+)
+from holdfast.core import events as ev
+from holdfast.core.payload import digest
+from holdfast.core.status import waiting_for
+from holdfast.errors import AlreadyDecided, InvalidDecision
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
+from tests.engine.history import events_of
+from tests.engine.kit import die, eventually, gate_of, opened
+
+AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
+
+
+@pytest.fixture
+def paid() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def pay(paid: list[Any]) -> Tool:
+    @tool(effect="once", approval=True)
+    async def pay(to: str, amount: int = 1) -> str:
+        paid.append((to, amount))
+        return f"paid {amount} to {to}"
+
+    return pay
+
+
+def node(pay: Tool, arguments: dict[str, Any]) -> Workflow:
+    wf = Workflow("pay")
+    wf.node("pay")(tool_node(name=pay, retry=AT_ONCE)(lambda state: arguments))
+    return wf
+
+
+async def test_a_call_waits_for_its_approval_and_shows_what_it_would_do(store: str, pay: Tool, paid: list[Any]) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {"to": "ada", "amount": 5}))
+        gate = await gate_of(run)
+        await eventually(lambda: not engine.driver.resident)
+        opened_ = (await run.state()).gates[gate].opened
+        assert (opened_.reason, opened_.allowed) == ("tool_approval", ("approve", "edit", "reject"))
+        assert opened_.shown.value() == {"tool": "pay", "arguments": {"to": "ada", "amount": 5}}
+        assert opened_.form == pay.schema
+        assert (await engine.effects(run.id), paid) == ([], [])
+        await engine.decide(gate, "approve", by="ann")
+        assert await run.result() == "paid 5 to ada"
+    assert paid == [("ada", 5)]
+
+
+async def test_an_edited_call_runs_once_with_the_edited_arguments(store: str, pay: Tool, paid: list[Any]) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {"to": "ada", "amount": 500}))
+        await engine.decide(await gate_of(run), "edit", {"amount": 50})
+        assert await run.result() == "paid 50 to ada"
+        (intent,) = await events_of(run, ev.EffectIntended)
+        assert intent.request.value() == {"to": "ada", "amount": 50}
+        assert intent.args_hash == digest(["pay", {"to": "ada", "amount": 50}, None])
+    assert paid == [("ada", 50)]
+
+
+async def test_a_rejected_call_is_never_made_and_says_who_rejected_it(store: str, pay: Tool, paid: list[Any]) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {"to": "mallory"}))
+        await engine.decide(await gate_of(run), "reject", by="ann", reason="never heard of her")
+        with pytest.raises(RunFailed, match="ann did not approve 'pay': never heard of her") as failed:
+            await run.result()
+        assert (failed.value.error.error_class, failed.value.error.tool) == ("rejected", "pay")
+        assert len(await events_of(run, ev.ToolCallDenied)) == 1
+        assert await engine.effects(run.id) == []
+    assert paid == []
+
+
+@pytest.mark.parametrize("data", [{"amount": "much"}, {"extra": 1}, {"to": None}])
+async def test_an_edit_that_the_tool_does_not_take_is_refused_and_the_question_stays(
+    store: str, pay: Tool, paid: list[Any], data: dict[str, Any]
+) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {"to": "ada"}))
+        gate = await gate_of(run)
+        with pytest.raises(InvalidDecision):
+            await engine.decide(gate, "edit", data)
+        with pytest.raises(InvalidDecision, match="approve, edit, reject"):
+            await engine.decide(gate, "answer", {"to": "ada"})
+        await engine.decide(gate)
+        await run.result()
+        with pytest.raises(AlreadyDecided):
+            await engine.decide(gate)
+    assert paid == [("ada", 1)]
+
+
+async def test_only_the_calls_that_the_function_picks_are_asked_about(store: str, paid: list[Any]) -> None:
+    @tool(effect="once", approval=lambda arguments: arguments["amount"] > 100)
+    async def spend(amount: int) -> int:
+        paid.append(amount)
+        return amount
+
+    wf = Workflow("spend")
+
+    @wf.node("work")
+    @task(tools=[spend])
+    async def work(state, ctx):
+        return [await ctx.tool("spend", amount=amount) for amount in (5, 500, 6)]
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        gate = await gate_of(run)
+        assert paid == [5]
+        await engine.decide(gate)
+        assert await run.result() == [5, 500, 6]
+        assert len(await events_of(run, ev.GateOpened)) == 1
+
+
+async def test_several_calls_at_once_are_asked_about_at_once_and_answered_one_by_one(
+    store: str, pay: Tool, paid: list[Any]
+) -> None:
+    wf = Workflow("several")
+
+    @wf.node("work")
+    @task(tools=[pay])
+    async def work(state, ctx):
+        async def one(to):
+            try:
+                return await ctx.tool("pay", to=to)
+            except OperationFailed as failed:
+                return failed.error.error_class
+
+        return await ctx.gather(one("ada"), one("ben"), one("cleo"))
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        gates = (await run.until(lambda state: len(state.gates) == 3)).gates
+        about = {asked.opened.shown.value()["arguments"]["to"]: gate for gate, asked in gates.items()}
+        await engine.decide(about["cleo"])
+        await eventually(lambda: paid == [("cleo", 1)])  # nobody waits for the others' answers
+        await engine.decide(about["ben"], "reject")
+        await engine.decide(about["ada"])
+        assert await run.result() == ["paid 1 to ada", "rejected", "paid 1 to cleo"]
+    assert paid == [("cleo", 1), ("ada", 1)]
+
+
+async def test_a_retry_of_an_approved_call_is_not_asked_about_again(store: str, paid: list[Any]) -> None:
+    @tool(effect="once", approval=True)
+    async def pay(key: str) -> str:
+        paid.append(key)
+        if len(paid) < 3:
+            raise ToolFailed("not now")
+        return "paid"
+
+    async with opened(store) as engine:
+        run = await engine.start(node(pay, {}))
+        await engine.decide(await gate_of(run))
+        assert await run.result() == "paid"
+        assert len(await events_of(run, ev.GateOpened)) == 1
+    assert len(paid) == 3
+    assert len(set(paid)) == 1
+
+
+async def test_an_approval_given_while_nobody_worked_is_acted_upon_once(store: str, pay: Tool, paid: list[Any]) -> None:
+    wf = node(pay, {"to": "ada"})
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        gate = await gate_of(run)
+        await die(engine)
+    async with opened(store, execute=False) as desk:
+        await desk.decide(gate)
+    for _ in range(2):
+        async with opened(store, workflows=[wf]) as engine:
+            assert await engine.run(run.id).result() == "paid 1 to ada"
+    assert paid == [("ada", 1)]
+
+
+# --- In an agent loop -------------------------------------------------------------------------------------------------------
+
+
+def agent(*tools: Tool) -> Workflow:
+    wf = Workflow("agent")
+
+    @wf.node("agent")
+    @llm_node(model="claude-haiku-4-5", tools=tools, max_turns=5)
+    async def agent_node(state):
+        return {"system": "Pay what is due.", "user": "begin"}
+
+    return wf
+
+
+PAYS = Rule(turn=1, tool_calls=(ToolCall("pay", {"to": "ada", "amount": 500}), ToolCall("look", {})))
+
+
+@pytest.fixture
+def look() -> Tool:
+    @tool(effect="read")
+    async def look() -> str:
+        return "a bill"
+
+    return look
+
+
+async def test_an_agent_waits_for_approval_in_the_middle_of_its_loop_and_goes_on_with_the_edited_call(
+    store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
+) -> None:
+    server.script.add(PAYS, Rule(turn=2, text="all done"))
+    wf = agent(pay, look)
+    async with opened(store, model=model) as engine:
+        run = await engine.start(wf)
+        gate = await gate_of(run)
+        await run.until(lambda state: [wait.reason for wait in waiting_for(state)] == ["tool_approval"])
+    assert paid == []
+    async with opened(store, workflows=[wf], model=Providers(environment=server.environment)) as engine:
+        await engine.decide(gate, "edit", {"amount": 50})
+        assert await engine.run(run.id).result() == "all done"
+    assert paid == [("ada", 50)]
+    assert [call.turn for call in server.calls] == [1, 2]  # the first turn was not paid for again
+
+
+async def test_a_model_is_told_of_a_rejection_and_may_do_something_else(
+    store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
+) -> None:
+    server.script.add(PAYS, Rule(turn=2, text="then not"))
+    async with opened(store, model=model) as engine:
+        run = await engine.start(agent(pay, look))
+        await engine.decide(await gate_of(run), "reject", by="ann")
+        assert await run.result() == "then not"
+    assert paid == []
+
+
+async def test_a_model_that_asks_for_a_tool_it_was_not_given_gets_a_recorded_denial(
+    store: str, server: ModelServer, model: Providers, look: Tool
+) -> None:
+    asks = Rule(turn=1, tool_calls=(ToolCall("look", {}), ToolCall("look", {})), fault=Fault("unknown_tool"))
+    server.script.add(asks, Rule(turn=2, text="well"))
+    async with opened(store, model=model) as engine:
+        run = await engine.start(agent(look))
+        assert await run.result() == "well"
+        (denied,) = await events_of(run, ev.ToolCallDenied)
+        assert (denied.tool, denied.error.error_class) == ("a_tool_nobody_offered", "denied")
+        assert [row.tool for row, _ in await engine.effects(run.id)] == ["look"]
+
+
+async def test_a_model_that_gives_a_tool_wrong_arguments_is_told_and_nothing_happens(
+    store: str, server: ModelServer, model: Providers, pay: Tool, look: Tool, paid: list[Any]
+) -> None:
+    server.script.add(
+        Rule(turn=1, tool_calls=(ToolCall("pay", {"to": "ada", "amount": "lots"}),)), Rule(turn=2, text="well")
+    )
+    async with opened(store, model=model) as engine:
+        run = await engine.start(agent(pay, look))
+        assert await run.result() == "well"
+        assert [denied.error.error_class for denied in await events_of(run, ev.ToolCallDenied)] == ["schema"]
+        assert await events_of(run, ev.GateOpened) == []
+    assert paid == []
