@@ -15,6 +15,7 @@ import pytest
 from holdfast import OperationFailed, RetryPolicy, RunFailed, Tool, ToolFailed, Workflow, task, tool
 from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
+from holdfast.engine.attempt import Attempt
 from holdfast.errors import RunEnded, StaleAttempt
 from tests.engine.history import events_of
 from tests.engine.kit import Time, die, engine_at, eventually, gate_of, lose_lease, opened
@@ -509,8 +510,9 @@ async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_
     async def handler(state, ctx):
         world.append("begun")
         if len(world) == 1:
-            with contextlib.suppress(asyncio.CancelledError):  # it is told, and does not listen
-                await go_on.wait()
+            while not go_on.is_set():
+                with contextlib.suppress(asyncio.CancelledError):  # it is told, and does not listen
+                    await go_on.wait()
             try:
                 await ctx.tool("note", what="too late")
             except (StaleAttempt, asyncio.CancelledError) as problem:
@@ -527,6 +529,35 @@ async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_
         go_on.set()
         await eventually(lambda: told and not first.driver.working)
     assert world == ["begun", "begun", "in time"]
+
+
+async def test_a_call_of_a_session_that_died_is_not_sent_under_the_one_that_took_its_place(
+    store: str, world: list[Any], note: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease that counts right before sending is the one under which the intent was made."""
+    outside, swapped = Attempt.outside, []
+
+    async def swap_sessions_first(self, call):
+        async def later():
+            if not swapped:
+                swapped.append(self.session)
+                await lose_lease(engine)
+                await engine.driver.hold_session()
+                assert engine.driver.alive()
+            return await call
+
+        return await outside(self, later())
+
+    async def handler(state, ctx):
+        return await ctx.tool("note", what="once")
+
+    monkeypatch.setattr(Attempt, "outside", swap_sessions_first)
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, note))
+        assert await run.result() == "once"
+        assert [each.session for each in await events_of(run, ev.AttemptLost)] == swapped
+        assert [change.state for _, change in await engine.effects(run.id)] == ["released", "completed"]
+    assert world == ["once"]
 
 
 async def test_a_handler_sees_the_run_as_it_was_while_others_commit(

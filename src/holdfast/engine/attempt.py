@@ -55,6 +55,7 @@ class Attempt:
         self.number = number
         self.definition = definition
         self.tenant = tenant
+        self.session = house.session
         self.state_model = house.workflows[graph.hash].state_model
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""

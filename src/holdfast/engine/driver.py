@@ -244,8 +244,10 @@ class Driver:
         if self.session is not None:
             await self.store.close_session(self.session)
 
-    def alive(self) -> bool:
-        return self.session is not None and self.broken is None and self.store.alive(self.session)
+    def alive(self, session: SessionId | None = None) -> bool:
+        """Whether this process holds a lease and, where `session` is given, still the one of that name."""
+        held = self.session
+        return held is not None and session in (None, held) and self.broken is None and self.store.alive(held)
 
     @asynccontextmanager
     async def watch(self, run: RunId) -> AsyncIterator[Watcher]:

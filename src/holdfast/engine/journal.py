@@ -279,7 +279,7 @@ class StepContext:
         return ErrorRecord(node_of(self.step), error_class, text, retryable, house.store.now_ms(), tool, retry_after_s)
 
     def may_send(self) -> bool:
-        return self._attempt.house.alive()
+        return self._attempt.house.alive(self._attempt.session)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self._attempt.outside(call)
