@@ -22,7 +22,7 @@ from holdfast.stores.sqlite import SqliteStore
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 DAY_S = 86_400
-MOST_S = 20.0
+MOST_S = 60.0
 
 
 class Time:

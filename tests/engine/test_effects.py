@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import Conflict, InvalidDecision, OutcomeUnknown
 from tests.engine.history import events_of
-from tests.engine.kit import Time, call_of, engine_at, eventually
+from tests.engine.kit import Time, call_of, engine_at, eventually, opened
 
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0.001)
 ONE_TRY = RetryPolicy(max_attempts=1)
@@ -96,7 +97,7 @@ async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_
     store: str, effect: str
 ) -> None:
     world = World(ValueError("no"), ValueError("no"))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(world, effect))
         assert await run.result() == {"paid": 5}
     assert len(world.asked) == 3
@@ -106,7 +107,7 @@ async def test_a_tool_that_fails_is_tried_again_under_its_key_where_a_repeat_is_
 @pytest.mark.parametrize("effect", ["verify", "once"])
 async def test_a_tool_that_fails_is_not_called_again_where_that_is_not_harmless(store: str, effect: str) -> None:
     world = World(ValueError("the printer is on fire"))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(world, effect))
         with pytest.raises(RunFailed, match="the printer is on fire") as failed:
             await run.result()
@@ -116,19 +117,40 @@ async def test_a_tool_that_fails_is_not_called_again_where_that_is_not_harmless(
     assert len(world.asked) == 1
 
 
+@pytest.mark.parametrize("problem", [FileNotFoundError("no such file"), PermissionError("not yours"), KeyError("x")])
+async def test_what_says_nothing_about_whether_it_happened_is_no_reason_to_call_again(store: str, problem) -> None:
+    """A tool may have done its work and then stumbled over a file."""
+    world = World(problem)
+    async with opened(store) as engine:
+        run = await engine.start(pays(world, "once"))
+        with pytest.raises(RunFailed) as failed:
+            await run.result()
+        assert failed.value.error.retryable is False
+    assert len(world.asked) == 1
+
+
 @pytest.mark.parametrize("effect", ["read", "idempotent", "verify", "once"])
 async def test_what_certainly_never_happened_may_be_tried_again_under_every_policy(store: str, effect: str) -> None:
     world = World(ToolFailed("refused"), ConnectionRefusedError())
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(world, effect))
         assert await run.result() == {"paid": 5}
     assert len(world.asked) == 3
     assert len(world.keys) == 1
 
 
+async def test_what_a_server_refuses_has_failed(store: str) -> None:
+    world = World(HTTPStatusError(422))
+    async with opened(store) as engine:
+        with pytest.raises(RunFailed, match="HTTP 422") as failed:
+            await (await engine.start(pays(world, "once"))).result()
+        assert failed.value.error.error_class == "tool"
+    assert len(world.asked) == 1
+
+
 async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
     world = World(ValueError("no such account"))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(world, "once"))
         before_ms = engine.driver.store.now_ms()
         state = await run.settled()
@@ -142,9 +164,24 @@ async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
 
 # --- Outcomes that nobody knows -----------------------------------------------------------------------------------------
 
+
+class RequestsConnectionError(OSError):
+    """As some libraries have it: no relative of the built-in one but by name."""
+
+
+class HTTPStatusError(Exception):
+    """As HTTP libraries have it."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"HTTP {status_code}")
+        self.response = SimpleNamespace(status_code=status_code)
+
+
 LOST = [
     pytest.param(lambda: TimeoutError(), {}, id="the-tool-times-out"),
     pytest.param(lambda: ConnectionResetError(), {}, id="its-connection-breaks"),
+    pytest.param(lambda: RequestsConnectionError(), {}, id="its-library-says-that-it-breaks"),
+    pytest.param(lambda: HTTPStatusError(504), {}, id="the-server-breaks"),
     pytest.param(lambda: OutcomeUnknown("who knows"), {}, id="it-says-so"),
     pytest.param(lambda: forever, {"tool_timeout_s": 0.02}, id="it-takes-longer-than-its-timeout_s"),
     pytest.param(lambda: forever, {"timeout_s": 0.05}, id="the-node-takes-longer-than-its-timeout_s"),
@@ -157,7 +194,7 @@ async def test_a_lost_outcome_is_asked_for_again_under_its_key_where_a_repeat_is
     store: str, effect: str, how, given: dict[str, Any]
 ) -> None:
     world = World(how(), how())
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         wf = pays(world, effect, **given)
         run = await engine.start(wf)
         assert await run.result() == {"paid": 5}
@@ -169,7 +206,7 @@ async def test_a_lost_outcome_is_asked_for_again_under_its_key_where_a_repeat_is
 async def test_a_lost_outcome_of_a_tool_with_a_lookup_is_looked_up(store: str, how, given: dict[str, Any]) -> None:
     world = World(how())
     world.found = [{"paid": 5, "found": True}]
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(world, "verify", **given))
         assert await run.result() == {"paid": 5, "found": True}
     assert len(world.asked) == 1
@@ -181,7 +218,7 @@ async def test_a_lost_outcome_of_a_once_effect_is_a_question_to_a_person(
     store: str, how, given: dict[str, Any]
 ) -> None:
     world = World(how())
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         wf = pays(world, "once", **given)
         run = await engine.start(wf)
         state = await run.until(lambda state: status(state) == "requires_attention")
@@ -204,7 +241,7 @@ async def in_doubt(engine: Engine, wf: Workflow) -> tuple[Run, str]:
 
 
 async def test_resolving_an_effect_with_its_response_goes_on_with_it(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run, call = await in_doubt(engine, pays(World(TimeoutError()), "once"))
         with pytest.raises(InvalidDecision, match="--data"):
             await engine.resolve_effect(call, "answer")
@@ -216,7 +253,7 @@ async def test_resolving_an_effect_with_its_response_goes_on_with_it(store: str)
 
 async def test_resolving_an_effect_as_not_happened_fails_its_step_without_calling_again(store: str) -> None:
     world = World(TimeoutError())
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run, call = await in_doubt(engine, pays(world, "once"))
         await engine.resolve_effect(call, "reject", by="ann", reason="not in the books")
         with pytest.raises(RunFailed, match="ann found that this call of 'pay' did not happen: not in the books"):
@@ -227,7 +264,7 @@ async def test_resolving_an_effect_as_not_happened_fails_its_step_without_callin
 
 async def test_resolving_an_effect_by_calling_again_uses_the_same_key(store: str) -> None:
     world = World(TimeoutError(), TimeoutError())
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run, call = await in_doubt(engine, pays(world, "once"))
         await engine.resolve_effect(call, "retry")
         state = await run.until(lambda state: bool(state.gates))
@@ -242,7 +279,7 @@ async def test_resolving_an_effect_by_calling_again_uses_the_same_key(store: str
 
 
 async def test_an_unknown_outcome_is_asked_about_even_when_its_step_has_failed_for_good(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(World(forever), "once", retry=ONE_TRY, timeout_s=0.05))
         state = await run.until(lambda state: status(state) == "requires_attention")
         (gate,) = state.gates
@@ -306,7 +343,7 @@ async def test_a_lookup_that_breaks_is_tried_again_and_its_call_is_not(store: st
     async def send_node(state):
         return {}
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         assert await (await engine.start(wf)).result() == "found"
     assert (len(sent), len(looked)) == (1, 3)
 
@@ -327,7 +364,7 @@ async def test_a_lookup_that_stays_broken_leaves_the_question_to_a_person(store:
     async def send_node(state):
         return {}
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         state = await run.until(lambda state: status(state) == "requires_attention")
         assert [gate.opened.reason for gate in state.gates.values()] == ["effect_unknown"]
@@ -367,7 +404,7 @@ async def test_a_call_that_has_left_brings_its_outcome_home_when_its_run_is_canc
         gone.set()
         await answer.wait()
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(World(slowly), "once"))
         await gone.wait()
         await engine.cancel(run.id)
@@ -390,7 +427,7 @@ async def test_a_cancelled_call_that_never_says_what_became_of_it_is_asked_about
         await answer.wait()
         raise TimeoutError
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(pays(World(slowly), "verify"))
         await gone.wait()
         await engine.cancel(run.id)
@@ -407,12 +444,12 @@ async def test_a_process_that_stops_during_a_call_leaves_it_to_be_made_again(
     monkeypatch.setattr("holdfast.engine.driver._CALL_GRACE_S", 0.01)
     world = World(forever)
     wf = pays(world, effect, retry=None)
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         await eventually(lambda: world.asked)
-    async with Engine.open(store, workflows=[wf]) as engine:
+    async with opened(store, workflows=[wf]) as engine:
         again = engine.run(run.id)
-        assert await asyncio.wait_for(again.result(), 5) == {"paid": 5}
+        assert await asyncio.wait_for(again.result(), 60) == {"paid": 5}
         assert await events_of(again, ev.AttemptLost, ev.AttemptFailed) == []
     assert len(world.asked) == 2
     assert len(world.keys) == 1
@@ -427,11 +464,11 @@ async def test_an_outcome_that_comes_while_the_process_stops_is_not_lost(store: 
 
     world = World(slowly)
     wf = pays(world, "once")
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         await gone.wait()
-    async with Engine.open(store, workflows=[wf]) as engine:
-        assert await asyncio.wait_for(engine.run(run.id).result(), 5) == {"paid": 5}
+    async with opened(store, workflows=[wf]) as engine:
+        assert await asyncio.wait_for(engine.run(run.id).result(), 60) == {"paid": 5}
     assert len(world.asked) == 1
 
 
@@ -450,9 +487,9 @@ async def test_a_response_that_cannot_be_stored_is_an_unknown_outcome_not_a_hang
     async def send_node(state):
         return {}
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
-        state = await asyncio.wait_for(run.settled(), 5)
+        state = await asyncio.wait_for(run.settled(), 60)
         assert status(state) == "requires_attention"
         ((gate, asked),) = state.gates.items()
         assert "cannot be stored" in asked.opened.shown.value()["what_is_known"]
@@ -478,7 +515,7 @@ async def test_a_plain_tool_runs_in_a_thread_and_holds_nobody_up(store: str) -> 
 
     for name in (slow, quick):
         wf.node(name.name)(tool_node(name=name)(lambda state: {}))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         assert await (await engine.start(wf)).result() == {"slow": "slow", "quick": "quick"}
     assert met == ["quick", "slow"]
 
@@ -511,7 +548,7 @@ def invites(world: World, rounds: int) -> Workflow:
 
 async def test_a_loop_that_means_the_same_effect_gets_its_recorded_outcome(store: str) -> None:
     world = World()
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(invites(world, 4), {"round": 1})
         assert await run.result() == "invited acme"
         assert len(await events_of(run, ev.EffectReused)) == 3
@@ -532,7 +569,7 @@ async def test_without_a_key_each_visit_of_a_loop_is_an_effect_of_its_own(store:
     wf.node("enough")(check(lambda state: state.visits("ring") >= 3))
     wf.edge("ring", "enough")
     wf.loop("enough", "ring", max_visits=5)
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         await (await engine.start(wf)).result()
     assert len(world.asked) == len(world.keys) == 3
 
@@ -563,7 +600,7 @@ async def test_branches_that_mean_the_same_effect_at_the_same_time_do_it_once(st
         await asyncio.sleep(0.05)
 
     world = World(slowly)
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(fan(world, 5, 5, 5))
         assert await run.result() == {"branch0": 5, "branch1": 5, "branch2": 5}
     assert len(world.asked) == 1
@@ -577,7 +614,7 @@ async def test_a_branch_takes_over_where_the_one_that_meant_the_same_has_failed(
     world = World(fails)
     wf = fan(world, 5, 5)
     wf.nodes["branch0"].continue_on_error = True
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         state = await run.settled()
         assert state.ended == "completed"
@@ -588,10 +625,10 @@ async def test_a_branch_takes_over_where_the_one_that_meant_the_same_has_failed(
 
 async def test_the_same_key_for_another_request_is_refused_and_nothing_is_called(store: str) -> None:
     world = World()
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(fan(world, 5, 7))
         with pytest.raises(RunFailed, match="the same key must mean the same thing") as failed:
-            await asyncio.wait_for(run.result(), 5)
+            await asyncio.wait_for(run.result(), 60)
         assert failed.value.error.error_class == "validation"
     assert len(world.asked) == 1
 
@@ -609,7 +646,7 @@ async def test_the_same_effect_twice_in_one_gather_is_done_once(store: str) -> N
     async def pay_node(state, ctx):
         return await ctx.gather(ctx.tool("pay", key="rent"), ctx.tool("pay", key="rent"), ctx.tool("pay"))
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         assert await (await engine.start(wf)).result() == ["paid", "paid", "paid"]
     assert len(world.asked) == len(world.keys) == 2
 
@@ -622,7 +659,7 @@ async def test_a_key_whose_field_is_missing_is_an_error_that_names_it(store: str
         await world.do("invite", "")
 
     wf.node("invite")(tool_node(name=invite, key="invite:{supplier}:{round}")(lambda state: {"supplier": "x"}))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         with pytest.raises(RunFailed, match="round"):
             await (await engine.start(wf)).result()
     assert world.asked == []
@@ -653,7 +690,7 @@ async def test_a_tool_that_the_node_does_not_list_is_denied_on_record_and_not_ca
     async def try_(state, ctx):
         return await ctx.tool("forbidden", n=1)
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         with pytest.raises(RunFailed, match="may not call 'forbidden'; it lists: allowed") as failed:
             await run.result()
@@ -673,7 +710,7 @@ async def test_arguments_that_do_not_fit_are_refused_before_anything_happens(sto
         await world.do(n, "")
 
     wf.node("send")(tool_node(name=send, retry=AT_ONCE)(lambda state: arguments))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         with pytest.raises(RunFailed, match="do not fit its schema") as failed:
             await run.result()
@@ -707,11 +744,11 @@ async def test_a_call_made_before_it_was_forbidden_keeps_its_outcome(store: str)
             wf.nodes["work"].tools.clear()
         return wf
 
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(make())
         await run.settled()
     strict = True
-    async with Engine.open(store, workflows=[make()]) as engine:
+    async with opened(store, workflows=[make()]) as engine:
         await engine.signal(run.id, "go")
         assert await engine.run(run.id).result() == "sent"
     assert calls == [1]
@@ -730,7 +767,7 @@ async def test_a_tool_gets_objects_as_its_hints_say_and_the_ledger_plain_data(st
         return parcel
 
     wf.node("ship")(tool_node(name=ship)(lambda state: {"parcel": {"weight_g": 5}}))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         assert await run.result() == {"weight_g": 5}
         ((row, _),) = await engine.effects(run.id)

@@ -201,7 +201,7 @@ async def outcome(engine: Engine, wf: Workflow) -> tuple[str, Any]:
     run = await engine.start(wf)
     if wf.name == "journal":
         await engine.signal(run.id, "go", 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (row := await engine.find(run.id)).ended_at_ms is None:
             for gate, _ in await engine.gates(run.id):
                 asked = gate.reason == "question"

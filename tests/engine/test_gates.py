@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import Engine, RunFailed, Workflow, human_gate, task
+from holdfast import RunFailed, Workflow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
 from holdfast.core.status import status, waiting_for
@@ -45,28 +45,28 @@ def review(**options) -> Workflow:
 
 
 async def test_approving_carries_what_was_shown_in_the_one_field_of_a_gate_without_a_form(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await engine.decide(await gate_of(run), by="ann")
         assert await run.result() == ["approve", "draft 1"]
 
 
 async def test_an_edit_replaces_what_was_shown(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await engine.decide(await gate_of(run), "edit", {"edited_body": "better"})
         assert await run.result() == ["edit", "better"]
 
 
 async def test_an_answer_goes_on_with_its_data(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await engine.decide(await gate_of(run), "answer", {"edited_body": "42"})
         assert await run.result() == ["answer", "42"]
 
 
 async def test_an_approval_may_carry_changed_data_where_edits_are_taken(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await engine.decide(await gate_of(run), "approve", {"edited_body": "something else"})
         await run.settled()
@@ -74,7 +74,7 @@ async def test_an_approval_may_carry_changed_data_where_edits_are_taken(store: s
 
 
 async def test_a_rejection_without_an_edge_fails_the_run(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await engine.decide(await gate_of(run), "reject", reason="too blunt")
         with pytest.raises(RunFailed, match="rejected") as failed:
@@ -85,7 +85,7 @@ async def test_a_rejection_without_an_edge_fails_the_run(store: str) -> None:
 
 
 async def test_a_rejection_takes_only_the_edge_that_names_it(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review(edges=True))
         await engine.decide(await gate_of(run), "reject", {"why": "too blunt"})
         assert await run.result() == "sorry: too blunt"
@@ -95,7 +95,7 @@ async def test_a_rejection_takes_only_the_edge_that_names_it(store: str) -> None
 async def test_a_retry_goes_back_along_its_loop_and_is_offered_only_while_visits_remain(store: str) -> None:
     wf = review()
     wf.loop("approval", "draft", when="retry", max_visits=2)
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         first = await gate_of(run)
         assert "retry" in (await run.state()).gates[first].opened.allowed
@@ -110,7 +110,7 @@ async def test_a_retry_goes_back_along_its_loop_and_is_offered_only_while_visits
 
 
 async def test_a_retry_is_not_offered_where_nothing_follows_it(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
         assert (await run.state()).gates[gate].opened.allowed == ("approve", "edit", "reject", "answer")
@@ -133,14 +133,14 @@ def refund() -> Workflow:
 
 
 async def test_approving_a_form_carries_every_fields_value(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(refund())
         await engine.decide(await gate_of(run))
         assert await run.result() == {"amount": 30, "note": "none"}
 
 
 async def test_an_edit_may_name_only_what_it_changes(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(refund())
         await engine.decide(await gate_of(run), "edit", {"amount": 12})
         assert await run.result() == {"amount": 12, "note": "none"}
@@ -148,7 +148,7 @@ async def test_an_edit_may_name_only_what_it_changes(store: str) -> None:
 
 @pytest.mark.parametrize("data", [{"amount": 101}, {"amount": "much"}, {"amount": None}, ["amount"], {}])
 async def test_data_that_does_not_fit_the_form_is_refused_and_the_gate_stays_open(store: str, data) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(refund())
         gate = await gate_of(run)
         with pytest.raises(InvalidDecision):
@@ -162,21 +162,21 @@ async def test_data_that_does_not_fit_the_form_is_refused_and_the_gate_stays_ope
 
 
 async def test_a_decision_is_bound_to_the_hash_of_what_was_shown(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
-        opened = (await run.state()).gates[gate].opened
-        assert opened.shown_hash == digest(opened.shown.value()) == digest({"diff": "draft 1", "risk": "low"})
+        gate_opened = (await run.state()).gates[gate].opened
+        assert gate_opened.shown_hash == digest(gate_opened.shown.value()) == digest({"diff": "draft 1", "risk": "low"})
         with pytest.raises(Conflict, match="shows something else"):
             await engine.decide(gate, shown_hash=digest({"diff": "draft 0", "risk": "low"}))
         assert await run.status() == "waiting"
-        await engine.decide(gate, shown_hash=opened.shown_hash)
+        await engine.decide(gate, shown_hash=gate_opened.shown_hash)
         (decided,) = await events_of(run, ev.GateDecided)
-        assert decided.shown_hash == opened.shown_hash
+        assert decided.shown_hash == gate_opened.shown_hash
 
 
 async def test_a_gate_is_decided_once_and_the_loser_is_told_who_won(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
         people = ["ann", "ben", "cleo", "dan"]
@@ -193,7 +193,7 @@ async def test_a_gate_is_decided_once_and_the_loser_is_told_who_won(store: str) 
 
 
 async def test_deciders_in_two_processes_meet_in_the_store_and_one_wins(store: str) -> None:
-    async with Engine.open(store) as engine, opened(store, execute=False) as other:
+    async with opened(store) as engine, opened(store, execute=False) as other:
         for _ in range(5):
             run = await engine.start(review())
             gate = await gate_of(run)
@@ -208,7 +208,7 @@ async def test_deciders_in_two_processes_meet_in_the_store_and_one_wins(store: s
 
 
 async def test_who_asked_cannot_decide_where_four_eyes_are_wanted(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review(four_eyes=True), by="ann")
         gate = await gate_of(run)
         with pytest.raises(InvalidDecision, match="second pair of eyes"):
@@ -220,7 +220,7 @@ async def test_who_asked_cannot_decide_where_four_eyes_are_wanted(store: str) ->
 
 
 async def test_a_gate_that_never_was_is_not_found(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         await gate_of(run)
         with pytest.raises(NotFound, match="gates list"):
@@ -230,7 +230,7 @@ async def test_a_gate_that_never_was_is_not_found(store: str) -> None:
 
 
 async def test_a_gate_of_a_cancelled_run_is_withdrawn(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
         await engine.cancel(run.id)
@@ -246,7 +246,7 @@ async def test_the_reviewers_are_those_of_the_node_or_of_what_is_shown(store: st
     wf = Workflow("who")
     wf.node("first")(human_gate(reviewers=["legal"])(lambda state: "text"))
     wf.node("second")(human_gate(reviewers=["legal"])(lambda state: {"diff": "text", "reviewers": ["ann", "ben"]}))
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         await gate_of(run, number=1)
         assert {row.step: row.reviewers for row, _ in await engine.gates(run.id)} == {
@@ -258,7 +258,7 @@ async def test_the_reviewers_are_those_of_the_node_or_of_what_is_shown(store: st
 
 
 async def test_waiting_for_a_person_holds_no_task_no_memory_and_no_slot(store: str) -> None:
-    async with Engine.open(store, slots=1) as engine:
+    async with opened(store, slots=1) as engine:
         before = len(asyncio.all_tasks())
         runs = [await engine.start(review()) for _ in range(20)]
         for run in runs:
@@ -273,12 +273,12 @@ async def test_waiting_for_a_person_holds_no_task_no_memory_and_no_slot(store: s
 
 
 async def test_a_decision_outlives_every_process(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review())
         gate = await gate_of(run)
-    async with Engine.open(store, execute=False) as desk:
+    async with opened(store, execute=False) as desk:
         await desk.decide(gate, "edit", {"edited_body": "decided while nobody worked"})
-    async with Engine.open(store, workflows=[review()]) as engine:
+    async with opened(store, workflows=[review()]) as engine:
         assert await engine.run(run.id).result() == ["edit", "decided while nobody worked"]
         assert (await names(engine.run(run.id))).count("AttemptLost") == 0
 
@@ -306,12 +306,12 @@ async def test_a_decision_typed_in_another_process_is_taken_up_within_a_second(s
         return state.events["approval"].payload["edited_body"]
 
     wf.edge("approval", "after")
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(wf)
         gate = await gate_of(run)
         other = await asyncio.create_subprocess_exec(sys.executable, "-c", DECIDER, store, gate, stdout=subprocess.PIPE)
         said, _ = await asyncio.wait_for(other.communicate(), 20)
-        assert await asyncio.wait_for(run.result(), 5) == "typed elsewhere"
+        assert await asyncio.wait_for(run.result(), 60) == "typed elsewhere"
         assert taken[0] - float(said) < 1.0
 
 
@@ -370,14 +370,14 @@ async def test_deadlines_and_reminders_fall_due_without_anybody_asking(tmp_path:
         run = await engine.start(review(timeout_s=60, remind_every_s=30))
         await gate_of(run)
         now.forward(61)
-        async with asyncio.timeout(5):  # the run's row, which looks at nothing
+        async with asyncio.timeout(60):  # the run's row, which looks at nothing
             while (await engine.find(run.id)).status != "requires_attention":
                 await asyncio.sleep(0.01)
         assert (await names(run)).count("GateReminded") == 1
 
 
 async def test_the_row_says_what_a_run_waits_for(store: str) -> None:
-    async with Engine.open(store) as engine:
+    async with opened(store) as engine:
         run = await engine.start(review(timeout_days=1))
         gate = await gate_of(run)
         (wait,) = json.loads((await engine.find(run.id)).waiting_for)

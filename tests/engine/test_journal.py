@@ -310,7 +310,7 @@ async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order
 
     @tool(effect="read")
     async def meeting(n: int) -> int:
-        await asyncio.wait_for(meet.wait(), 5)
+        await asyncio.wait_for(meet.wait(), 60)
         await asyncio.sleep(0.01 * (3 - n))
         return n
 
@@ -474,7 +474,7 @@ async def test_a_conflict_of_the_handlers_own_is_its_error_and_not_a_step_that_h
     async with opened(store) as engine:
         run = await engine.start(one(handler))
         with pytest.raises(RunFailed, match="the run that I wanted to tell"):
-            await asyncio.wait_for(run.result(), 5)
+            await asyncio.wait_for(run.result(), 60)
 
 
 async def test_a_step_whose_process_dies_each_time_fails_instead_of_killing_for_ever(store: str) -> None:
@@ -636,5 +636,5 @@ async def test_a_name_that_cannot_be_stored_poisons_only_its_own_run(store: str)
         wf2.node("there")(task(lambda state: "there"))
         wf2.edge("route", "there")
         with pytest.raises(RunFailed):
-            await asyncio.wait_for((await engine.start(wf2)).result(), 5)
+            await asyncio.wait_for((await engine.start(wf2)).result(), 60)
         assert await (await engine.start(wf, {"way": "there"})).result() == "there"

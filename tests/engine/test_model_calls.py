@@ -120,7 +120,7 @@ async def test_a_rate_limit_is_waited_out_and_each_attempt_is_a_call_of_its_own(
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(one(name, retry=AT_ONCE))
         for refusals in (1, 2):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while len(await events_of(run, AttemptFailed)) < refusals:
                     await asyncio.sleep(0.01)
             assert await run.status() == "waiting"
@@ -158,7 +158,7 @@ async def test_a_long_rate_limit_is_waited_for_without_holding_anything(
     server.script.add(Rule(fault=Fault("status", status=429, retry_after_s=3_600)))
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(one())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not await events_of(run, AttemptFailed):
                 await asyncio.sleep(0.01)
         row = await engine.find(run.id)
@@ -208,15 +208,16 @@ async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in
 
 
 async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_using_up_an_attempt(
-    store: str, server: ModelServer, model: Providers
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("holdfast.engine.driver._CALL_GRACE_S", 0.05)
     server.script.add(Rule(fault=Fault("hang")))
     wf = one(retry=1)
     for restart in (1, 2, 3):
         async with Engine.open(store, workflows=[wf], model=Providers(environment=server.environment)) as engine:
             if restart == 1:
                 run_id = (await engine.start(wf)).id
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(server.calls) < restart:
                     await asyncio.sleep(0.01)
     server.script.add(Rule(text="at last"))

@@ -359,7 +359,7 @@ async def test_a_call_that_its_run_no_longer_waits_for_is_settled_when_its_reply
         assert await run.result() == "fast"
         row = await engine.find(run.id)
         assert row.held_nanousd > 0  # still at the model
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (row := await engine.find(run.id)).held_nanousd:
                 await asyncio.sleep(0.01)
         fast, slow = await events_of(run, ModelCallSettled)
@@ -467,7 +467,7 @@ async def test_a_call_that_outlived_its_run_and_then_its_process_is_in_doubt_not
     async with Engine.open(store, workflows=[spender.quorum()], model=model) as engine:
         run = await only_run(engine)
         assert await run.result() == "fast"
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             while (row := await engine.find(run.id)).held_nanousd:
                 await asyncio.sleep(0.01)
         assert row.in_doubt_nanousd > 0

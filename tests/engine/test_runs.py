@@ -62,7 +62,7 @@ async def test_a_fan_out_runs_at_the_same_time_and_joins(store: str) -> None:
         return 0
 
     async def branch_of(state):
-        await asyncio.wait_for(meet.wait(), 5)
+        await asyncio.wait_for(meet.wait(), 60)
         return 1
 
     for name in ("a", "b", "c"):

@@ -63,7 +63,7 @@ async def test_the_tools_of_one_turn_run_at_the_same_time(store: str, server: Mo
 
     @tool(effect="read")
     async def wait(number: int) -> int:
-        await asyncio.wait_for(meet.wait(), 5)
+        await asyncio.wait_for(meet.wait(), 60)
         return number
 
     @wf.node("agent")

@@ -164,7 +164,7 @@ async def test_a_step_that_kills_every_process_that_tries_it_is_given_up(
     run = await desk.start(worker.WORKFLOWS["slow"])
     for number in range(5):
         killed = await start(point=worker.KILL_IN_STEP)
-        assert await asyncio.wait_for(killed.wait(), 10) == -signal.SIGKILL
+        assert await asyncio.wait_for(killed.wait(), 60) == -signal.SIGKILL
         assert count(path, "begun") == number + 1
     await start(point=worker.KILL_IN_STEP)
     with pytest.raises(RunFailed, match="it may be the step that kills it"):
@@ -178,7 +178,7 @@ async def test_compensation_that_is_killed_in_the_middle_goes_on_and_undoes_noth
 ) -> None:
     run = await desk.start(worker.WORKFLOWS["undone"])
     killed = await start(point=worker.KILL_UNDOING)
-    assert await asyncio.wait_for(killed.wait(), 10) == -signal.SIGKILL
+    assert await asyncio.wait_for(killed.wait(), 60) == -signal.SIGKILL
     await start()
     with pytest.raises(RunFailed, match="no seats left"):
         await run.result()
@@ -201,14 +201,17 @@ async def test_processes_that_contend_for_the_same_runs_do_each_effect_once(
     path: Path, desk: Engine, start: Start
 ) -> None:
     await asyncio.gather(start(), start())
-    runs = [await desk.start(worker.WORKFLOWS["chain"], {"n": n}) for n in range(40)]
-    await asyncio.gather(*(run.result() for run in runs))
+    runs: list[Run] = []
+    # On a busy machine one of them may be gone from the processor for a while: go on until both had their share.
+    while len({each["pid"] for each in happened(path)}) < 2:
+        more = [await desk.start(worker.WORKFLOWS["chain"], {"n": n}) for n in range(40)]
+        await asyncio.gather(*(run.result() for run in more))
+        runs += more
     lines = happened(path)
     assert Counter(each["what"] for each in lines) == {
         f"{run.id} n{number}": 1 for run in runs for number in range(worker.CHAIN)
     }
     assert len({each["key"] for each in lines}) == len(lines)
-    assert len({each["pid"] for each in lines}) == 2  # both had their share
     for run in runs:
         assert "AttemptLost" not in await history(run)
         seqs = [each.seq for each in await run.events()]

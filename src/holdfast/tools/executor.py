@@ -14,7 +14,7 @@ from typing import Any, Final
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import CallId, Path
 from holdfast.core.payload import digest
-from holdfast.core.policies import DENIED, LOST, REJECTED, SCHEMA, VALIDATION, ErrorRecord
+from holdfast.core.policies import DENIED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import REPEATABLE
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Recall
@@ -158,7 +158,8 @@ class ToolExecutor:
         said = knowledge(problem)
         repeatable = tool.policy in REPEATABLE or said == "not_sent"
         klass = error_class(problem)
-        error = journal.error(klass, f"{tool.name!r}: {describe(problem)}", retryable=repeatable, tool=tool.name)
+        retryable = repeatable and klass not in NEVER_RETRIED
+        error = journal.error(klass, f"{tool.name!r}: {describe(problem)}", retryable=retryable, tool=tool.name)
         if said == "unknown":
             await journal.doubt_effect(call, error)
         else:

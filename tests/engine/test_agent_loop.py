@@ -1,0 +1,307 @@
+"""The agent loop when something goes wrong in the middle of it: every turn that was paid for counts, none is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import Engine, RetryPolicy, RunFailed, Tool, Workflow, llm_node, task, tool
+from holdfast.core.events import (
+    EffectCompleted,
+    EffectIntended,
+    HoldDeferred,
+    ModelCallFailed,
+    ModelCallHeld,
+    ToolCallDenied,
+)
+from holdfast.core.money import usd
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
+from tests.engine.history import assert_never_above, events_of
+
+HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
+BOTH = pytest.mark.parametrize("name", [HAIKU, NANO])
+AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0, jitter=0)
+
+
+class Verdict(BaseModel):
+    risk: str
+    score: int
+
+
+@pytest.fixture
+def world() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def look(world: list[str]) -> Tool:
+    @tool(effect="read")
+    async def look(where: str) -> str:
+        """Look somewhere."""
+        world.append(f"look {where}")
+        return f"nothing at {where}"
+
+    return look
+
+
+def agent(*tools: Tool, model: str = HAIKU, **options: Any) -> Workflow:
+    wf = Workflow("agent", **options.pop("workflow", {}))
+
+    @wf.node("agent")
+    @llm_node(model=model, tools=tools, max_tokens=options.pop("max_tokens", 200), **options)
+    async def agent_node(state):
+        return {"system": "Look around.", "user": "begin"}
+
+    return wf
+
+
+def look_in_turn(*turns: int, then: str = "done") -> list[Rule]:
+    return [
+        *(Rule(turn=n, tool_calls=(ToolCall("look", {"where": str(n)}),)) for n in turns),
+        Rule(turn=turns[-1] + 1, text=then),
+    ]
+
+
+# --- What a turn may ask for ------------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_one_wrong_request_of_a_turn_does_not_keep_the_others_from_their_tools(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str
+) -> None:
+    server.script.add(
+        Rule(turn=1, fault=Fault("unknown_tool")),
+        Rule(turn=1, tool_calls=(ToolCall("look", {"where": "a"}), ToolCall("look", {"where": "b"}))),
+        Rule(turn=2, text="done"),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, model=name))
+        assert await run.result() == "done"
+        (denied,) = await events_of(run, ToolCallDenied)
+        assert denied.error.error_class == "denied"
+        assert "it lists: look" in denied.error.message
+    assert world == ["look b"]
+    assert {call.status for call in server.calls} == {200}  # every request of the turn was replied to
+
+
+@BOTH
+async def test_arguments_that_are_not_even_an_object_never_reach_the_tool(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str
+) -> None:
+    server.script.add(Rule(turn=1, fault=Fault("malformed_arguments")), *look_in_turn(1, 2))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, model=name))
+        assert await run.result() == "done"
+        assert [denied.error.error_class for denied in await events_of(run, ToolCallDenied)] == ["schema"]
+    assert world == ["look 2"]
+
+
+@BOTH
+async def test_an_answer_given_beside_requests_for_tools_is_asked_for_again_after_them(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str
+) -> None:
+    server.script.add(
+        Rule(turn=1, tool_calls=(ToolCall("look", {"where": "a"}),), output={"risk": "guessed", "score": 0}),
+        Rule(turn=2, output={"risk": "low", "score": 3}),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, model=name, output=Verdict))
+        assert await run.result() == {"risk": "low", "score": 3}
+    assert world == ["look a"]
+    assert {call.status for call in server.calls} == {200}
+
+
+@BOTH
+async def test_a_wrong_answer_of_a_loop_is_mended_once_beyond_its_turns(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str
+) -> None:
+    server.script.add(
+        Rule(turn=1, tool_calls=(ToolCall("look", {"where": "a"}),)),
+        Rule(turn=2, output={"risk": "low", "score": "three"}),
+        Rule(turn=3, output={"risk": "low", "score": 3}),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, model=name, output=Verdict, max_turns=2))
+        assert await run.result() == {"risk": "low", "score": 3}
+    assert [call.turn for call in server.calls] == [1, 2, 3]
+
+
+@BOTH
+@pytest.mark.parametrize("fits", [True, False])
+async def test_two_answers_in_one_turn_are_one_answer_and_both_are_replied_to(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str, fits: bool
+) -> None:
+    first = ToolCall("final_result", {"risk": "low", "score": 3 if fits else "three"})
+    second = {"risk": "high", "score": 9}
+    server.script.add(
+        Rule(turn=1, tool_calls=(first,), output=second), Rule(turn=2, output={"risk": "mended", "score": 1})
+    )
+    for tools in ((), (look,)):
+        server.journal.path.write_text("")
+        async with Engine.open(store, model=model) as engine:
+            run = await engine.start(agent(*tools, model=name, output=Verdict))
+            expected = {"risk": "low", "score": 3} if fits else {"risk": "mended", "score": 1}
+            assert await run.result() == expected
+        assert [(call.turn, call.status) for call in server.calls] == [(1, 200), (2, 200)][: 1 if fits else 2]
+
+
+async def test_a_model_called_by_a_steps_own_code_cannot_reach_the_steps_tools(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    world: list[str] = []
+
+    @tool(effect="once", name="a_tool_nobody_offered")
+    async def pay() -> str:
+        world.append("paid")
+        return "paid"
+
+    wf = Workflow("own")
+
+    @wf.node("own")
+    @task(tools=[pay])
+    async def own(state, ctx):
+        return await ctx.model(HAIKU, "begin")
+
+    server.script.add(Rule(turn=1, fault=Fault("unknown_tool")), Rule(turn=2, text="in words, then"))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == "in words, then"
+        (denied,) = await events_of(run, ToolCallDenied)
+        assert (denied.tool, denied.error.error_class) == ("a_tool_nobody_offered", "denied")
+    assert world == []
+
+
+# --- What goes wrong in the middle ------------------------------------------------------------------------------------
+
+
+@BOTH
+async def test_a_turn_that_fails_is_tried_again_without_the_turns_before_it(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str
+) -> None:
+    server.script.add(Rule(turn=3, times=2, fault=Fault("status", status=503)), *look_in_turn(1, 2, 3))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, model=name, retry=AT_ONCE))
+        assert await run.result() == "done"
+        assert len(await events_of(run, ModelCallFailed)) == 2
+    assert [call.turn for call in server.calls] == [1, 2, 3, 3, 3, 4]
+    assert world == ["look 1", "look 2", "look 3"]
+
+
+async def test_a_tool_that_times_out_is_the_steps_failure_and_its_neighbours_are_not_called_again(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
+) -> None:
+    @tool(effect="read", timeout_s=0.05)
+    async def slow() -> str:
+        world.append("slow")
+        if world.count("slow") == 1:
+            await asyncio.Event().wait()
+        return "at last"
+
+    server.script.add(
+        Rule(turn=1, tool_calls=(ToolCall("slow", {}), ToolCall("look", {"where": "a"}))), Rule(turn=2, text="done")
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, slow, retry=AT_ONCE))
+        assert await run.result() == "done"
+        assert [done.response.value() for done in await events_of(run, EffectCompleted)] == ["nothing at a", "at last"]
+    assert sorted(world) == ["look a", "slow", "slow"]
+    assert [call.turn for call in server.calls] == [1, 2]
+
+
+async def test_a_loop_whose_money_ends_in_its_third_turn_goes_on_there_when_the_budget_is_raised(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
+) -> None:
+    server.script.add(*look_in_turn(1, 2, 3))
+    async with Engine.open(store, model=model) as engine:
+        free = await engine.start(agent(look))
+        await free.result()
+        state = await free.state()
+        holds = [held.hold_nanousd for held in await events_of(free, ModelCallHeld)]
+        spent = state.budget.settled_nanousd
+        limit = spent // 2 + holds[1] - 1
+        assert holds == sorted(holds)  # each turn carries the ones before it
+        world.clear()
+        # Two turns fit with what has been spent before them, the third no more.
+        run = await engine.start(agent(look), cost_limit_usd=usd(min(limit, holds[2] - 1)))
+        await run.settled()
+        assert await run.status() == "budget_blocked"
+        done = len(server.calls) - 4
+        assert 1 <= done <= 2
+        assert world == [f"look {n}" for n in range(1, done + 1)]
+        await engine.raise_budget(run.id, "1")
+        assert await run.result() == "done"
+        assert [call.turn for call in server.calls[4:]] == [1, 2, 3, 4]
+        assert world == ["look 1", "look 2", "look 3"]
+        assert len(await events_of(run, HoldDeferred)) == 1
+        await assert_never_above(run, 1_000_000_000)
+
+
+@pytest.mark.parametrize(("dear", "cheap"), [(HAIKU, NANO), ("gpt-4.1", HAIKU)])
+async def test_a_loop_that_changes_to_a_cheaper_model_of_another_provider_keeps_its_conversation(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, dear: str, cheap: str
+) -> None:
+    server.script.add(*look_in_turn(1, 2))
+    async with Engine.open(store, model=model) as engine:
+        free = await engine.start(agent(look, model=dear))
+        await free.result()
+        first, second, _ = [held.hold_nanousd for held in await events_of(free, ModelCallHeld)]
+        # The first turn fits at the dear model; after it the second does not.
+        assert second > first
+        limit = second
+        run = await engine.start(agent(look, model=dear, cheaper_models=[cheap]), cost_limit_usd=usd(limit))
+        assert await run.result() == "done"
+        assert [held.sent_to for held in await events_of(run, ModelCallHeld)] == [dear, cheap, cheap]
+        await assert_never_above(run, limit)
+    assert [(call.model, call.turn, call.status) for call in server.calls[3:]] == [
+        (dear, 1, 200),
+        (cheap, 2, 200),
+        (cheap, 3, 200),
+    ]
+    assert world == ["look 1", "look 2"] * 2
+
+
+async def test_a_pause_between_two_turns_holds_the_next_back(
+    store: str, server: ModelServer, model: Providers, world: list[str]
+) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def look(where: str) -> str:
+        world.append(where)
+        reached.set()
+        await go_on.wait()
+        return "nothing"
+
+    server.script.add(*look_in_turn(1))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look))
+        await reached.wait()
+        await engine.pause(run.id)
+        go_on.set()
+        await run.until(lambda state: not state.active)
+        assert await run.status() == "paused"
+        assert len(server.calls) == 1
+        await engine.resume(run.id)
+        assert await run.result() == "done"
+    assert len(server.calls) == 2
+    assert world == ["1"]
+
+
+async def test_a_loop_of_many_turns_pays_for_each_once_and_ends_where_it_was_told_to(
+    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
+) -> None:
+    turns = 12
+    server.script.add(*look_in_turn(*range(1, turns + 1)))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(look, max_turns=turns))
+        with pytest.raises(RunFailed, match=f"within {turns} turns") as failed:
+            await run.result()
+        assert failed.value.error.error_class == "limit"
+        assert len(await events_of(run, ModelCallHeld)) == turns
+        assert len(await events_of(run, EffectIntended)) == turns - 1  # the last turn's wish is not granted
+        assert (await run.state()).budget.held_nanousd == 0
+    assert len(server.calls) == turns
