@@ -334,7 +334,11 @@ class Engine:
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
         id_ = CallId(call)
-        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, nanousd(cost_usd), self._clean(by)))
+        try:
+            value = nanousd(cost_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
+        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, value, self._clean(by)))
 
     async def resolve_effect(
         self, call: str, decision: str, response: Any = NOT_GIVEN, *, by: str | None = None, reason: str | None = None

@@ -378,6 +378,11 @@ class Journal(Protocol):
 
     async def refuse(self, call: CallId, error: ErrorRecord) -> None: ...
 
+    async def unsent(self, call: CallId, error: ErrorRecord) -> NoReturn:
+        """The call never left, for a reason of this process's own: gives the money back and leaves the step, whose next
+        attempt makes the call."""
+        ...
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
         ...

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast import Engine
+from holdfast.core.state import FOLD_VERSION
 from holdfast.engine.driver import Driver
 from holdfast.engine.flush import Flush
 from holdfast.engine.payloads import Payloads
-from holdfast.ports import Append
+from holdfast.ports import Append, SnapshotRecord
 
 
 class ForgetfulFlush(Flush):
     """Commits like its parent; then the run's folded state and the blobs in memory are dropped, before anybody hears of
-    the commit. `forgotten` counts how often."""
+    the commit. `forgotten` counts how often. With `snapshots` the state is written down before, so that nothing is ever
+    folded twice: what a snapshot leaves out is gone."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, snapshots: bool) -> None:
         super().__init__(driver.store, driver.clock)
         self._driver = driver
+        self._snapshots = snapshots
         self.forgotten = 0
 
     async def append(self, append: Append) -> None:
         await super().append(append)
-        self._driver.mailbox(append.run).state = None
+        mailbox = self._driver.mailbox(append.run)
+        if self._snapshots and (state := mailbox.state) is not None:
+            record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))
+            await self._driver.store.snapshot(append.run, record)
+        mailbox.state = None
         self._driver.payloads = Payloads(self._driver.store, self._driver.secrets)
         self.forgotten += 1
 
 
-def forgetful(engine: Engine) -> ForgetfulFlush:
+def forgetful(engine: Engine, *, snapshots: bool = False) -> ForgetfulFlush:
     """Make `engine` forget from now on."""
-    flush = engine.driver.flush = ForgetfulFlush(engine.driver)
+    flush = engine.driver.flush = ForgetfulFlush(engine.driver, snapshots)
     return flush

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from holdfast import Engine, RetryPolicy, RunFailed, Tool, Workflow, llm_node, task, tool
 from holdfast.core.events import (
     EffectCompleted,
+    EffectFailed,
     EffectIntended,
     HoldDeferred,
     ModelCallFailed,
@@ -19,7 +20,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.money import usd
 from holdfast.models.providers import Providers
-from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import assert_never_above, events_of
 
 HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
@@ -67,6 +68,53 @@ def look_in_turn(*turns: int, then: str = "done") -> list[Rule]:
 
 
 # --- What a turn may ask for ------------------------------------------------------------------------------------------
+
+
+async def test_the_tools_of_one_turn_run_at_the_same_time(store: str, server: ModelServer, model: Providers) -> None:
+    meet = asyncio.Barrier(3)
+
+    @tool(effect="read")
+    async def wait(number: int) -> int:
+        await asyncio.wait_for(meet.wait(), 5)
+        return number
+
+    server.script.add(
+        Rule(turn=1, tool_calls=tuple(ToolCall("wait", {"number": n}) for n in (1, 2, 3))), Rule(turn=2, text="all met")
+    )
+    async with Engine.open(store, model=model) as engine:
+        assert await (await engine.start(agent(wait))).result() == "all met"
+    assert [call.turn for call in server.calls] == [1, 2]
+
+
+@BOTH
+async def test_what_a_tool_fails_with_is_told_to_the_model_which_may_do_better(
+    store: str, server: ModelServer, model: Providers, name: str
+) -> None:
+    weighed: list[int] = []
+
+    @tool(effect="read")
+    async def weigh(kilos: int) -> int:
+        weighed.append(kilos)
+        if kilos < 0:
+            raise ValueError("nothing weighs less than nothing")
+        return kilos
+
+    server.script.add(
+        *(
+            Rule(turn=n, tool_calls=(ToolCall("weigh", {"kilos": kilos}),))
+            for n, kilos in enumerate(("many", -1, 7), 1)
+        ),
+        Rule(turn=4, text="seven"),
+    )
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(weigh, model=name))
+        assert await run.result() == "seven"
+        (denied,) = await events_of(run, ToolCallDenied)
+        assert (denied.tool, denied.error.error_class) == ("weigh", "schema")
+        (failed,) = await events_of(run, EffectFailed)
+        assert "less than nothing" in failed.error.message
+    assert weighed == [-1, 7]
+    assert [call.turn for call in server.calls] == [1, 2, 3, 4]
 
 
 @BOTH
@@ -131,22 +179,20 @@ async def test_a_wrong_answer_of_a_loop_is_mended_once_beyond_its_turns(
 
 
 @BOTH
+@pytest.mark.parametrize("with_tools", [True, False])
 @pytest.mark.parametrize("fits", [True, False])
 async def test_two_answers_in_one_turn_are_one_answer_and_both_are_replied_to(
-    store: str, server: ModelServer, model: Providers, world: list[str], look: Tool, name: str, fits: bool
+    store: str, server: ModelServer, model: Providers, look: Tool, name: str, with_tools: bool, fits: bool
 ) -> None:
     first = ToolCall("final_result", {"risk": "low", "score": 3 if fits else "three"})
-    second = {"risk": "high", "score": 9}
     server.script.add(
-        Rule(turn=1, tool_calls=(first,), output=second), Rule(turn=2, output={"risk": "mended", "score": 1})
+        Rule(turn=1, tool_calls=(first,), output={"risk": "high", "score": 9}),
+        Rule(turn=2, output={"risk": "mended", "score": 1}),
     )
-    for tools in ((), (look,)):
-        server.journal.path.write_text("")
-        async with Engine.open(store, model=model) as engine:
-            run = await engine.start(agent(*tools, model=name, output=Verdict))
-            expected = {"risk": "low", "score": 3} if fits else {"risk": "mended", "score": 1}
-            assert await run.result() == expected
-        assert [(call.turn, call.status) for call in server.calls] == [(1, 200), (2, 200)][: 1 if fits else 2]
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(agent(*([look] if with_tools else []), model=name, output=Verdict))
+        assert await run.result() == ({"risk": "low", "score": 3} if fits else {"risk": "mended", "score": 1})
+    assert [(call.turn, call.status) for call in server.calls] == [(1, 200), (2, 200)][: 1 if fits else 2]
 
 
 async def test_a_model_called_by_a_steps_own_code_cannot_reach_the_steps_tools(
@@ -215,29 +261,24 @@ async def test_a_tool_that_times_out_is_the_steps_failure_and_its_neighbours_are
 async def test_a_loop_whose_money_ends_in_its_third_turn_goes_on_there_when_the_budget_is_raised(
     store: str, server: ModelServer, model: Providers, world: list[str], look: Tool
 ) -> None:
-    server.script.add(*look_in_turn(1, 2, 3))
+    server.script.add(Rule(usage=Usage(input_tokens=1, output_tokens=1)), *look_in_turn(1, 2, 3))
+    cost = 1_000 + 5_000
     async with Engine.open(store, model=model) as engine:
         free = await engine.start(agent(look))
         await free.result()
-        state = await free.state()
         holds = [held.hold_nanousd for held in await events_of(free, ModelCallHeld)]
-        spent = state.budget.settled_nanousd
-        limit = spent // 2 + holds[1] - 1
-        assert holds == sorted(holds)  # each turn carries the ones before it
-        world.clear()
-        # Two turns fit with what has been spent before them, the third no more.
-        run = await engine.start(agent(look), cost_limit_usd=usd(min(limit, holds[2] - 1)))
+        assert holds[1] + cost < holds[2]  # each turn carries the ones before it
+        limit = 2 * cost + holds[2] - 1  # two turns fit, and the third just does not
+        run = await engine.start(agent(look), cost_limit_usd=usd(limit))
         await run.settled()
         assert await run.status() == "budget_blocked"
-        done = len(server.calls) - 4
-        assert 1 <= done <= 2
-        assert world == [f"look {n}" for n in range(1, done + 1)]
+        assert [call.turn for call in server.calls[4:]] == [1, 2]
+        await assert_never_above(run, limit)
         await engine.raise_budget(run.id, "1")
         assert await run.result() == "done"
         assert [call.turn for call in server.calls[4:]] == [1, 2, 3, 4]
-        assert world == ["look 1", "look 2", "look 3"]
+        assert world == ["look 1", "look 2", "look 3"] * 2
         assert len(await events_of(run, HoldDeferred)) == 1
-        await assert_never_above(run, 1_000_000_000)
 
 
 @pytest.mark.parametrize(("dear", "cheap"), [(HAIKU, NANO), ("gpt-4.1", HAIKU)])

@@ -740,6 +740,7 @@ async def test_a_call_made_before_it_was_forbidden_keeps_its_outcome(store: str)
             await ctx.wait_signal("go")
             return said
 
+        assert wf.graph
         if strict:
             wf.nodes["work"].tools.clear()
         return wf

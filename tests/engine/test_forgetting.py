@@ -211,9 +211,10 @@ async def outcome(engine: Engine, wf: Workflow) -> tuple[str, Any]:
     return row.status, await engine.output(state) if row.status == "completed" else state.error.message
 
 
+@pytest.mark.parametrize("snapshots", [False, True], ids=["from its events", "from snapshots"])
 @pytest.mark.parametrize("make", [loop, agent, fan_out, gate, journal, verified, routed])
 async def test_a_run_that_forgets_everything_after_every_commit_does_the_same(
-    make: Callable[[World], Workflow], tmp_path: Path, server: ModelServer, model: Providers
+    make: Callable[[World], Workflow], snapshots: bool, tmp_path: Path, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(*RULES)
     plain: World = []
@@ -222,7 +223,7 @@ async def test_a_run_that_forgets_everything_after_every_commit_does_the_same(
     sent = sorted(call.request_sha256 for call in server.calls)
     told: World = []
     async with Engine.open(tmp_path / "forgetful.db", model=model) as engine:
-        flush = forgetful(engine)
+        flush = forgetful(engine, snapshots=snapshots)
         found = await outcome(engine, make(told))
     assert found == expected
     assert sorted(told) == sorted(plain)

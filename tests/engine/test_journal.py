@@ -565,33 +565,47 @@ async def test_a_handler_sees_the_run_as_it_was_while_others_commit(
 ) -> None:
     """Reading a large output takes a while; what other branches commit meanwhile is not half there."""
     wf = Workflow("busy")
-    seen: list[Any] = []
-    wf.node("large")(task(lambda state: "x" * 200_000))
-    for number in range(8):
-        wf.node(f"part{number}")(task(lambda state, number=number: str(number) * 100_000))
-        wf.edge("large", f"part{number}")
+    names = [f"part{number}" for number in range(8)]
+    waiting: list[str] = []
+    reading = asyncio.Event()
+
+    for name in names:
+
+        @wf.node(name)
+        @task
+        async def part(state, name=name):
+            waiting.append(name)
+            await reading.wait()
+            return name * 50_000
+
+    @wf.node("large")
+    @task
+    async def large(state):
+        await eventually(lambda: len(waiting) == len(names))
+        return "x" * 200_000
 
     @wf.node("look")
     @task
     async def look(state):
-        seen.extend((name, len(view.output)) for name, view in state.events.items())
-        return len(state.events["large"].output)
+        return {name: len(view.output) for name, view in state.events.items()}
 
     wf.edge("large", "look")
-
     async with opened(store) as engine:
         payloads = engine.driver.payloads
         get = payloads._blobs.get
 
         async def slowly(sha256: str) -> bytes:
-            await asyncio.sleep(0.03)
+            reading.set()
+            while len([e for e in await run.events() if isinstance(e.event, ev.StepCompleted)]) <= len(names):
+                await asyncio.sleep(0.005)
             return await get(sha256)
 
         monkeypatch.setattr(payloads, "_remember", lambda sha256, content: None)
         monkeypatch.setattr(payloads._blobs, "get", slowly)
         run = await engine.start(wf)
-        assert (await run.result())["look"] == 200_000
-    assert ("large", 200_000) in seen
+        found = await run.until(lambda state: bool(state.ended))
+        assert found.error is None
+        assert await payloads.value(found.steps["look"].output) == {"large": 200_000}
 
 
 async def test_what_a_handler_returns_poisons_only_its_own_run(store: str) -> None:

@@ -75,9 +75,7 @@ async def test_only_the_declared_ways_are_offered_and_the_reason_is_kept(
 async def test_a_loop_that_is_used_up_is_not_offered_any_more(
     store: str, server: WatchingServer, model: Providers
 ) -> None:
-    server.script.add(
-        Rule(user="visit 1", output={"next": "again"}), Rule(user="visit 2", output={"next": "refuse"})
-    )
+    server.script.add(Rule(user="visit 1", output={"next": "again"}), Rule(user="visit 2", output={"next": "refuse"}))
     async with Engine.open(store, model=model) as engine:
         assert await (await engine.start(ticket())).result() == "refused"
     assert server.offered == [["pay", "refuse", "again"], ["pay", "refuse"]]

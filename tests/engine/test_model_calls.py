@@ -12,11 +12,13 @@ from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task
 from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld, ModelCallInDoubt, StepStarted
+from holdfast.engine.attempt import Attempt
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings, load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
+from tests.engine.kit import lose_lease
 
 HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
 INVENTED = "claude-sonnet-4-7"
@@ -227,6 +229,35 @@ async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_usi
         assert len(server.calls) == 4
         held = await events_of(run, ModelCallHeld)
         assert (await engine.find(run_id)).in_doubt_nanousd == sum(call.hold_nanousd for call in held[:3])
+
+
+@pytest.mark.parametrize("retry", [None, 1])
+async def test_a_process_that_lost_its_lease_before_sending_does_not_send_and_holds_nothing(
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, retry: int | None
+) -> None:
+    outside, frozen = Attempt.outside, []
+
+    async def freeze_first(self, call):
+        async def later():
+            if not frozen:  # between hold and send, until the session is dead and the process has another
+                frozen.append(self.session)
+                await lose_lease(engine)
+                await engine.driver.hold_session()
+            return await call
+
+        return await outside(self, later())
+
+    monkeypatch.setattr(Attempt, "outside", freeze_first)
+    server.script.add(Rule(text="once"))
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(one(retry=retry))
+        assert await run.result() == "once"
+        assert len(server.calls) == 1
+        first, _ = await events_of(run, ModelCallHeld)
+        assert [failed.call for failed in await events_of(run, ModelCallFailed)] == [first.call]
+        assert await events_of(run, AttemptFailed) == []
+        row = await engine.find(run.id)
+        assert (row.held_nanousd, row.in_doubt_nanousd) == (0, 0)
 
 
 async def test_a_prompt_that_changes_between_attempts_is_an_error_that_shows_both_and_calls_nothing(

@@ -59,7 +59,7 @@ def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
 
 def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:
     if _open(d, c.call, "model") is not None:
-        d.emit(ev.ModelCallFailed(c.call, c.error))
+        d.emit(ev.ModelCallFailed(c.call, c.error, c.reopens))
 
 
 def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:

@@ -247,9 +247,10 @@ class SettleModelCall(CallCommand, frozen=True):
 
 
 class FailModelCall(CallCommand, frozen=True):
-    """The provider refused it, or it never left."""
+    """The provider refused it, or it never left. `reopens`: for no reason of its own, so the next attempt makes it."""
 
     error: ErrorRecord
+    reopens: bool = False
 
 
 class DoubtModelCall(CallCommand, frozen=True):

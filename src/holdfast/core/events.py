@@ -295,10 +295,14 @@ class ModelCallSettled(Event, frozen=True):
 
 
 class ModelCallFailed(Event, frozen=True):
-    """A model call was refused or never left: certainly nothing was spent, so its hold is free again."""
+    """A model call was refused or never left: certainly nothing was spent, so its hold is free again.
+
+    `reopens`: it failed for no reason of its own, so the next attempt makes it instead of hearing of an error.
+    """
 
     call: CallId
     error: ErrorRecord
+    reopens: bool = False
 
 
 class ModelCallInDoubt(Event, frozen=True):

@@ -664,7 +664,7 @@ def _model_call_settled(s: State, e: ev.ModelCallSettled, at_ms: int) -> None:
 def _model_call_failed(s: State, e: ev.ModelCallFailed, at_ms: int) -> None:
     call = s.calls.pop(e.call)
     _free(s, call)
-    _set_open(s, call, e.call, "failed", e.error)
+    _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     _wake_deferred(s)
 
 

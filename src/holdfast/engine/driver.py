@@ -30,7 +30,7 @@ from holdfast.engine.attempt import Attempt
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
-from holdfast.errors import Conflict, HoldfastError, NotFound, TransitionDenied
+from holdfast.errors import Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Clock, Ids, Store
 from holdfast.settings import Secrets
@@ -382,8 +382,14 @@ class Driver:
         """Run an outside call in a task of its own, which its attempt's end does not take with it."""
         task = asyncio.create_task(call)
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(self._came_home)
         return task
+
+    def _came_home(self, call: asyncio.Task[Any]) -> None:
+        self._calls.discard(call)
+        # The attempt that would have heard of an error may be gone; the history has it, if the store took it.
+        if not call.cancelled() and isinstance(problem := call.exception(), StoreError):
+            log.warning("holdfast could not record what became of a call: %s", problem)
 
     @property
     def closing(self) -> bool:

@@ -299,6 +299,10 @@ class StepContext:
     async def refuse(self, call: CallId, error: ErrorRecord) -> None:
         await self._outcome(cmd.FailModelCall(call, error))
 
+    async def unsent(self, call: CallId, error: ErrorRecord) -> NoReturn:
+        await self._outcome(cmd.FailModelCall(call, error, reopens=True))
+        raise Suspension
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         kept = None if output is None else await self._keep(output)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))

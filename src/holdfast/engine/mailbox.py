@@ -148,8 +148,7 @@ class Mailbox:
     async def current(self) -> State:
         """The state as of now: with everything that others have committed."""
         await self.send(Look())
-        assert self.state is not None
-        return self.state
+        return await self.stable()
 
     async def _work(self) -> None:
         try:

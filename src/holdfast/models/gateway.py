@@ -68,17 +68,15 @@ class Gateway:
             raise OperationFailed(error.message, error=error, path=None) from None
         call, chosen = await journal.hold(path, ways[0].model, args_hash, offers)
         request, price, offer = ways[chosen], prices[chosen], offers[chosen]
-        if not journal.may_send():
-            # Frozen past its lease between hold and send: somebody else may already be at it.
-            error = journal.error(LOST, "This process lost its lease before the model was called.", retryable=True)
-            await journal.refuse(call, error)
-            raise OperationFailed(error.message, error=error, path=path)
         return await journal.outside(self._conclude(journal, path, request, call, price, offer))
 
     async def _conclude(
         self, journal: Journal, path: Path, request: ModelRequest, call: CallId, price: Price, offer: Offer
     ) -> Any:
         """Send the request and record what became of it."""
+        if not journal.may_send():
+            # Frozen past its lease between hold and send: somebody else may already be at it.
+            await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
         try:
             async with asyncio.timeout(request.timeout_s + _GRACE_S):
                 reply = await self._model.request(request)
