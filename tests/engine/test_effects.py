@@ -16,7 +16,10 @@ import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, Run, RunFailed, ToolFailed, Workflow, check, task, tool, tool_node
+from holdfast.core import commands as cmd
 from holdfast.core import events as ev
+from holdfast.core.ids import CallId, RunId
+from holdfast.core.payload import inline
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import Conflict, InvalidDecision, OutcomeUnknown
 from tests.engine.history import events_of
@@ -470,6 +473,20 @@ async def test_an_outcome_that_comes_while_the_process_stops_is_not_lost(store: 
     async with opened(store, workflows=[wf]) as engine:
         assert await asyncio.wait_for(engine.run(run.id).result(), 60) == {"paid": 5}
     assert len(world.asked) == 1
+
+
+async def test_what_became_of_a_call_is_recorded_even_if_nobody_waits_for_it_any_more(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(pays(World(forever), "once"))
+        call = call_of(await run.until(lambda state: bool(state.calls)))
+        mailbox = engine.driver.mailbox(RunId(run.id))
+        busy = mailbox.post(cmd.SendSignal("busy"))
+        sender = asyncio.create_task(mailbox.send(cmd.CompleteEffect(CallId(call), inline({"paid": 5}))))
+        await asyncio.sleep(0)
+        sender.cancel()
+        await busy
+        await eventually(lambda: sender.cancelled() and not mailbox.busy)
+        assert [change.state for _, change in await engine.effects(run.id)] == ["completed"]
 
 
 async def test_a_response_that_cannot_be_stored_is_an_unknown_outcome_not_a_hanging_run(store: str) -> None:
