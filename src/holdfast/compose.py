@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -50,7 +50,7 @@ NOT_GIVEN: Final = object()
 DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
-_LOOK_AGAIN_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 30.0
 _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
 _MOST_SOON: Final = 100
@@ -88,21 +88,28 @@ class Run:
 
     async def result(self) -> Any:
         """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
-        state = await self.until(lambda state: bool(state.ended))
+        state = await self._until(lambda state: bool(state.ended), look=False)
         if state.ended == "completed":
             return await self._engine.output(state)
         error = state.error
         why = error.message if error is not None else state.reason
         raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
 
-    async def until(self, met: Any) -> State:
-        """Wait until `met(state)` holds; the state in which it does."""
+    async def until(self, met: Callable[[State], bool]) -> State:
+        """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
+        return await self._until(met, look=True)
+
+    async def _until(self, met: Callable[[State], bool], *, look: bool) -> State:
+        """`look`: what was heard here of the run may be out of date by what another process has just committed, and
+        `met` may hold of it no longer."""
         driver = self._engine.driver
-        async with driver.watch(self._run) as changed:
+        async with driver.watch(self._run, met) as changed:
+            changed.elsewhere = look
             while True:
                 changed.clear()
                 look, changed.elsewhere = changed.elsewhere, False
                 state = await driver.state(self._run, look=look)
+                changed.seq = state.seq
                 if met(state):
                     return state
                 if driver.broken is not None:

@@ -6,6 +6,7 @@ Never here: store time, which the store tells.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 import uuid
@@ -26,6 +27,11 @@ class MachineClock:
 class RandomIds:
     """Keeps the Ids port."""
 
+    def __init__(self) -> None:
+        # Chance once and a number each time: asking the kernel for chance costs as much as writing an event.
+        self._appends = secrets.token_hex(10)
+        self._number = itertools.count(1)
+
     def run(self, now_ms: int) -> RunId:
         """A UUIDv7 (RFC 9562 §5.7): 48 bits of time, 74 of chance."""
         bits = (now_ms & (1 << 48) - 1) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
@@ -35,4 +41,4 @@ class RandomIds:
         return SessionId(secrets.token_hex(8))
 
     def append(self) -> AppendId:
-        return AppendId(secrets.token_hex(12))
+        return AppendId(f"{self._appends}-{next(self._number)}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, Join, RunFailed, TransitionDenied, Workflow, branch, check, task
 from holdfast.errors import InvalidInput, InvalidWorkflow, KeyReused
+from tests.engine.kit import Time, engine_at, opened
 
 
 def chain() -> Workflow:
@@ -404,3 +406,30 @@ async def test_the_step_after_a_step_starts_in_the_same_commit_even_when_every_s
             names = [type(recorded.event).__name__ for recorded in await run.events()]
             assert names.index("StepCompleted") + 1 == names.index("StepStarted", names.index("StepCompleted"))
             assert names.count("StepReady") <= 1  # the first step may have waited for a slot
+
+
+async def test_no_run_is_forgotten_while_others_have_the_slots(tmp_path: Path) -> None:
+    """The store's time stands still, so nobody finds by looking again what nobody remembered."""
+    wf = row(6)
+    async with engine_at(tmp_path, Time(), slots=3) as engine:
+        runs = [await engine.start(wf) for _ in range(20)]
+        assert [await run.result() for run in runs] == [5] * 20
+
+
+async def test_with_a_slot_for_every_run_no_step_waits(store: str) -> None:
+    wf = row(6)
+    async with opened(store, slots=20) as engine:
+        runs = await asyncio.gather(*(engine.start(wf) for _ in range(20)))
+        for run in runs:
+            await run.result()
+            assert "StepReady" not in [type(recorded.event).__name__ for recorded in await run.events()]
+
+
+def row(length: int) -> Workflow:
+    """`length` tasks, one after the other; each returns its number."""
+    wf = Workflow("row")
+    for number in range(length):
+        wf.node(f"n{number}")(task(lambda state, number=number: number))
+        if number:
+            wf.edge(f"n{number - 1}", f"n{number}")
+    return wf

@@ -6,7 +6,8 @@ Never here: SQL, a table's name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -112,87 +113,138 @@ class Changes(msgspec.Struct, frozen=True):
     effect_changes: tuple[EffectChange, ...] = ()
 
 
+Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
+
+
 def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Changes:
     """The changes of a commit of `events`, which led to the state `after`; see `due_at_ms` for `executing`."""
-    budget = after.budget
-    first = events[0]
-    start_key = None
-    if isinstance(first, ev.RunStarted) and first.key is not None:
-        start_key = StartKey(first.tenant, first.key, first.run, first.input_digest)
-    gates = tuple(_gate(after, event) for event in events if isinstance(event, ev.GateOpened))
-    effects = tuple(_effect(after, event) for event in events if isinstance(event, ev.EffectIntended))
-    # Commits without people or effects are most of them; they should not pay for the look-up below.
-    changes = [change for event in events if (change := _change(after, event)) is not None]
+    start_key: StartKey | None = None
+    gates: list[GateRow] = []
+    gate_changes: list[GateChange] = []
+    effects: list[EffectRow] = []
+    effect_changes: list[EffectChange] = []
+    for event in events:
+        derive = _ROWS.get(type(event))  # most events change no row but the run's own
+        if derive is None:
+            continue
+        match derive(after, event):
+            case None:
+                pass
+            case GateRow() as gate:
+                gates.append(gate)
+            case GateChange() as gate_change:
+                gate_changes.append(gate_change)
+            case EffectRow() as effect:
+                effects.append(effect)
+            case EffectChange() as effect_change:
+                effect_changes.append(effect_change)
+            case StartKey() as key:
+                start_key = key
     return Changes(
-        run=RunRow(
-            run=after.run,
-            seq=after.seq,
-            tenant=after.tenant,
-            workflow=after.workflow,
-            version=after.version,
-            graph_hash=after.graph_hash,
-            status=status(after),
-            key=after.key,
-            started_at_ms=after.started_at_ms,
-            updated_at_ms=after.at_ms,
-            ended_at_ms=after.ended_at_ms or None,
-            due_at_ms=due_at_ms(after, executing=executing),
-            limit_nanousd=budget.limit_nanousd,
-            settled_nanousd=budget.settled_nanousd,
-            held_nanousd=budget.held_nanousd,
-            in_doubt_nanousd=budget.in_doubt_nanousd,
-            waiting_for=msgspec.json.encode(waiting_for(after)),
-        ),
-        sessions=sessions_in_flight(after),
-        start_key=start_key,
-        gates=gates,
-        gate_changes=tuple(change for change in changes if isinstance(change, GateChange)),
-        effects=effects,
-        effect_changes=tuple(change for change in changes if isinstance(change, EffectChange)),
+        _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
+        tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
+    )  # fmt: skip
+
+
+def _run(s: State, due_ms: int | None) -> RunRow:
+    waits = waiting_for(s)
+    return RunRow(
+        run=s.run,
+        seq=s.seq,
+        tenant=s.tenant,
+        workflow=s.workflow,
+        version=s.version,
+        graph_hash=s.graph_hash,
+        status=status(s),
+        key=s.key,
+        started_at_ms=s.started_at_ms,
+        updated_at_ms=s.at_ms,
+        ended_at_ms=s.ended_at_ms or None,
+        due_at_ms=due_ms,
+        limit_nanousd=s.budget.limit_nanousd,
+        settled_nanousd=s.budget.settled_nanousd,
+        held_nanousd=s.budget.held_nanousd,
+        in_doubt_nanousd=s.budget.in_doubt_nanousd,
+        waiting_for=msgspec.json.encode(waits) if waits else b"[]",
     )
+
+
+def _start_key(after: State, e: ev.RunStarted) -> StartKey | None:
+    return StartKey(e.tenant, e.key, e.run, e.input_digest) if e.key is not None else None
 
 
 def _gate(after: State, e: ev.GateOpened) -> GateRow:
     return GateRow(e.gate, after.run, e.step, e.reason, e.subject, after.at_ms, e.due_at_ms, e.reviewers)
 
 
+def _gate_told(after: State, e: ev.GateReminded | ev.GateEscalated) -> GateChange | None:
+    gate = after.gates.get(e.gate)
+    if gate is None:
+        return None  # it was answered in the same commit
+    state = "open" if gate.escalated_at_ms is None else "escalated"
+    return GateChange(e.gate, state, after.at_ms, reminders=gate.reminders)
+
+
+def _gate_decided(after: State, e: ev.GateDecided) -> GateChange:
+    return GateChange(e.gate, "decided", after.at_ms, decision=e.decision, by=e.by)
+
+
+def _gate_withdrawn(after: State, e: ev.GateWithdrawn) -> GateChange:
+    return GateChange(e.gate, "withdrawn", after.at_ms)
+
+
 def _effect(after: State, e: ev.EffectIntended) -> EffectRow:
     return EffectRow(e.call, after.run, e.step, e.tool, e.policy, e.key, e.request, after.at_ms)
 
 
-def _change(after: State, event: ev.Event) -> GateChange | EffectChange | None:
-    """What `event` changes about a gate or an effect that was there before it."""
-    at_ms = after.at_ms
-    match event:
-        case ev.GateReminded() | ev.GateEscalated():
-            gate = after.gates.get(event.gate)
-            if gate is None:
-                return None  # it was answered in the same commit
-            state = "open" if gate.escalated_at_ms is None else "escalated"
-            return GateChange(event.gate, state, at_ms, reminders=gate.reminders)
-        case ev.GateDecided():
-            return GateChange(event.gate, "decided", at_ms, decision=event.decision, by=event.by)
-        case ev.GateWithdrawn():
-            return GateChange(event.gate, "withdrawn", at_ms)
-        case ev.EffectCompleted():
-            return EffectChange(event.call, "completed", at_ms, event.response, by=event.by)
-        case ev.EffectFailed():
-            return EffectChange(event.call, "failed", at_ms, error=event.error.message, by=event.by)
-        case ev.EffectReleased():
-            return EffectChange(event.call, "released", at_ms)
-        case ev.EffectInDoubt() | ev.EffectUnanswered():
-            return EffectChange(event.call, "in_doubt", at_ms, error=event.error.message)
-        case ev.EffectReopened():
-            return EffectChange(event.call, "repeated", at_ms, by=event.by)
-        case ev.OutcomeOrphaned():
-            error = event.error.message if event.error is not None else None
-            return EffectChange(event.call, "orphaned", at_ms, event.response, error)
-        case _:
-            return None
+def _effect_completed(after: State, e: ev.EffectCompleted) -> EffectChange:
+    return EffectChange(e.call, "completed", after.at_ms, e.response, by=e.by)
+
+
+def _effect_failed(after: State, e: ev.EffectFailed) -> EffectChange:
+    return EffectChange(e.call, "failed", after.at_ms, error=e.error.message, by=e.by)
+
+
+def _effect_released(after: State, e: ev.EffectReleased) -> EffectChange:
+    return EffectChange(e.call, "released", after.at_ms)
+
+
+def _effect_in_doubt(after: State, e: ev.EffectInDoubt | ev.EffectUnanswered) -> EffectChange:
+    return EffectChange(e.call, "in_doubt", after.at_ms, error=e.error.message)
+
+
+def _effect_repeated(after: State, e: ev.EffectReopened) -> EffectChange:
+    return EffectChange(e.call, "repeated", after.at_ms, by=e.by)
+
+
+def _effect_orphaned(after: State, e: ev.OutcomeOrphaned) -> EffectChange:
+    error = e.error.message if e.error is not None else None
+    return EffectChange(e.call, "orphaned", after.at_ms, e.response, error)
+
+
+_ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
+    ev.RunStarted: _start_key,
+    ev.GateOpened: _gate,
+    ev.GateReminded: _gate_told,
+    ev.GateEscalated: _gate_told,
+    ev.GateDecided: _gate_decided,
+    ev.GateWithdrawn: _gate_withdrawn,
+    ev.EffectIntended: _effect,
+    ev.EffectCompleted: _effect_completed,
+    ev.EffectFailed: _effect_failed,
+    ev.EffectReleased: _effect_released,
+    ev.EffectInDoubt: _effect_in_doubt,
+    ev.EffectUnanswered: _effect_in_doubt,
+    ev.EffectReopened: _effect_repeated,
+    ev.OutcomeOrphaned: _effect_orphaned,
+}
 
 
 def sessions_in_flight(state: State) -> tuple[SessionId, ...]:
     """The sessions whose death somebody must notice for this run."""
-    attempts = [state.steps[name].session for name in state.active]
-    calls = [call.session for call in state.calls.values() if not call.doubted]
-    return tuple(dict.fromkeys(session for session in (*attempts, *calls) if session is not None))
+    found = dict.fromkeys([state.steps[name].session for name in state.active])
+    for call in state.calls.values():
+        if not call.doubted:
+            found[call.session] = None
+    found.pop(None, None)
+    return tuple(found)  # type: ignore[arg-type]

@@ -59,6 +59,8 @@ class Attempt:
         self.state_model = house.workflows[graph.hash].state_model
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
+        self.said_its_last = False
+        """Its end is on its way to the store, or there: nothing is left to be stopped."""
         self._posted: list[asyncio.Future[list[Event]]] = []
         self._called_off = False
 
@@ -129,6 +131,7 @@ class Attempt:
             await context.open()
             command = await self._end(context)
             if command is not None:
+                self.said_its_last = True
                 await self._report(command)
             await self._drain()
         except (Conflict, NotFound):
@@ -145,10 +148,13 @@ class Attempt:
         """How the attempt ended, as a command; None if its last operation said it all."""
         node = self.graph.nodes.get(self.name)
         limit_s = node.timeout_s if node is not None else None
-        timer = asyncio.timeout(limit_s)
+        timer: asyncio.Timeout | None = None
         try:
-            async with timer:
+            if limit_s is None:
                 result = await journal.heeding(nodes.run(self, context))
+            else:
+                async with asyncio.timeout(limit_s) as timer:
+                    result = await journal.heeding(nodes.run(self, context))
             if result is nodes.LEFT:
                 return None
             output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
@@ -163,7 +169,7 @@ class Attempt:
         except Exception as problem:
             if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await self._is_over():
                 raise
-            if isinstance(problem, TimeoutError) and timer.expired():
+            if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
                 problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
             error, path = failure.record(problem, self.name, self.house.store.now_ms())
             clean = context.error(

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -62,9 +62,24 @@ class Running(NamedTuple):
 
 
 class Watcher(asyncio.Event):
-    """Set whenever a run may have changed. `elsewhere`: so far that only a look into the store tells."""
+    """Set when a run may have come to where `met` holds. `elsewhere`: so far that only a look into the store tells."""
 
-    elsewhere = True
+    def __init__(self, met: Callable[[State], bool]) -> None:
+        super().__init__()
+        self._met = met
+        self.seq = 0
+        """The latest that is known of the run."""
+        self.elsewhere = True
+
+    def hear(self, state: State) -> None:
+        """Look at what has just been committed."""
+        self.seq = state.seq
+        try:
+            met = self._met(state)
+        except Exception:  # noqa: BLE001 - whoever waits asks the same again, and hears of the error
+            met = True
+        if met:
+            self.set()
 
 
 class Driver:
@@ -120,12 +135,12 @@ class Driver:
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
-    def worker(self, state: State, *, leaving: int) -> Worker | None:
+    def worker(self, state: State, *, freed: int) -> Worker | None:
         if self.session is None or self._closing or not self.alive():
             return None
         if state.seq and state.graph_hash not in self.workflows:
             return None
-        return Worker(self.session, max(0, self._free + leaving))
+        return Worker(self.session, max(0, self._free + freed))
 
     @property
     def _free(self) -> int:
@@ -151,7 +166,7 @@ class Driver:
     def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
         run = mailbox.run
         for watcher in self._watchers.get(run, ()):
-            watcher.set()
+            watcher.hear(state)
         if events and self.on_commit is not None:
             self.on_commit(state, events)
         self._match_attempts(mailbox, state)
@@ -169,6 +184,8 @@ class Driver:
         run = mailbox.run
         if run in self._judging or run in self._attempts:
             return
+        if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
+            return  # somebody is about to ask
         if self._mailboxes.get(run) is mailbox and not mailbox.busy:
             del self._mailboxes[run]
 
@@ -250,9 +267,9 @@ class Driver:
         return held is not None and session in (None, held) and self.broken is None and self.store.alive(held)
 
     @asynccontextmanager
-    async def watch(self, run: RunId) -> AsyncIterator[Watcher]:
-        """What is set whenever the run may have changed."""
-        watcher = Watcher()
+    async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
+        """What is set when the run may have come to where `met` holds."""
+        watcher = Watcher(met)
         self._watchers.setdefault(run, set()).add(watcher)
         try:
             yield watcher
@@ -261,13 +278,23 @@ class Driver:
             watchers.discard(watcher)
             if not watchers:
                 del self._watchers[run]
+            mailbox = self._mailboxes.get(run)
+            if mailbox is not None:
+                self.rested(mailbox)
 
-    def stir(self) -> None:
-        """Somebody else may have committed: have those look who watch."""
-        for watchers in self._watchers.values():
+    @property
+    def watched(self) -> set[RunId]:
+        """The runs that somebody here waits for."""
+        return set(self._watchers)
+
+    def stir(self, seqs: Mapping[RunId, int] | None = None) -> None:
+        """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
+        whose run has gone on."""
+        for run, watchers in self._watchers.items():
             for watcher in watchers:
-                watcher.elsewhere = True
-                watcher.set()
+                if seqs is None or seqs.get(run, 0) > watcher.seq:
+                    watcher.elsewhere = True
+                    watcher.set()
 
     def wants(self, run: RunId) -> bool:
         """Whether a ready step of this run already waits for a slot here."""
@@ -289,7 +316,11 @@ class Driver:
                 if key not in running:
                     self._begin(mailbox, key, state)
         for key, (attempt, task) in list(running.items()):
-            if key not in wanted and not task.done():
+            if key in wanted or task.done():
+                continue
+            if attempt.said_its_last:
+                self._leave(key)  # it has ended, and its slot is taken up by what follows
+            else:
                 attempt.call_off()
                 task.cancel()
 
@@ -306,11 +337,7 @@ class Driver:
         task.add_done_callback(lambda done: self._finished(mailbox, key, done))
 
     def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
-        running = self._attempts[key.run]
-        del running[key]
-        self._working -= 1
-        if not running:
-            del self._attempts[key.run]
+        self._leave(key)
         if not task.cancelled() and (problem := task.exception()) is not None:
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
             log.error("holdfast cannot go on: %s", problem, exc_info=problem)
@@ -319,18 +346,26 @@ class Driver:
         if not mailbox.busy:
             self.rested(mailbox)
 
+    def _leave(self, key: Key) -> None:
+        """The attempt counts no more; nothing if it did not."""
+        running = self._attempts.get(key.run, {})
+        if running.pop(key, None) is not None:
+            self._working -= 1
+            if not running:
+                del self._attempts[key.run]
+
     def _feed(self) -> None:
-        """Give free slots to the runs that have waited longest."""
+        """Give free slots to the runs that have waited longest. A slot is kept for each until it has had its look."""
         while self._free > 0 and self._hungry and not self._closing:
             run = self._hungry.popleft()
             self._hungry_set.discard(run)
-            mailbox = self.mailbox(run)
-            told = mailbox.post(cmd.Look())
+            self._starting += 1
+            told = self.mailbox(run).post(cmd.Look(), slots=1)
             told.add_done_callback(self._fed)
-            return  # one at a time: when this look is over, the slots are known again
 
     def _fed(self, told: asyncio.Future[list[Event]]) -> None:
         """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""
+        self._starting -= 1
         _heard(told)
         self._feed()
 

@@ -26,13 +26,13 @@ class Flush:
         self._waiting: list[tuple[Append, asyncio.Future[None]]] = []
         self._carrier: asyncio.Task[None] | None = None
 
-    async def append(self, append: Append) -> None:
-        """Durable when it returns. Raises the append's own fate: SeqConflict, KeyReused, StoreError."""
+    def append(self, append: Append) -> asyncio.Future[None]:
+        """Durable when it is done. Raises the append's own fate: SeqConflict, KeyReused, StoreError."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((append, done))
         if self._carrier is None:
             self._carrier = asyncio.create_task(self._carry(), name="holdfast-flush")
-        await done
+        return done
 
     async def _carry(self) -> None:
         try:

@@ -60,6 +60,13 @@ class Letter(NamedTuple):
     command: Command
     graph: Graph | None
     told: asyncio.Future[list[Event]]
+    slots: int = 0
+    """Slots that are kept for what this command starts."""
+
+    @property
+    def frees(self) -> int:
+        """Slots that it brings along: an attempt that says its last word leaves its own to what follows."""
+        return self.slots + isinstance(self.command, _LEAVING)
 
     @property
     def stands(self) -> bool:
@@ -73,8 +80,8 @@ class House(Protocol):
     store: Store
     flush: Flush
 
-    def worker(self, state: State, *, leaving: int) -> Worker | None:
-        """Who may start steps of this run here, and how many, when `leaving` attempts have left."""
+    def worker(self, state: State, *, freed: int) -> Worker | None:
+        """Who may start steps of this run here, and how many: `freed` more than there are free slots."""
         ...
 
     async def graph_of(self, graph_hash: str) -> Graph: ...
@@ -126,11 +133,12 @@ class Mailbox:
         """
         return await self.post(command, graph)
 
-    def post(self, command: Command, graph: Graph | None = None) -> asyncio.Future[list[Event]]:
-        """The same without waiting: what is posted in one turn of the loop leaves as one append."""
+    def post(self, command: Command, graph: Graph | None = None, *, slots: int = 0) -> asyncio.Future[list[Event]]:
+        """The same without waiting: what is posted in one turn of the loop leaves as one append. `slots` are kept for
+        what it starts."""
         if len(self._letters) >= MOST_WAITING:
             raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
-        letter = Letter(command, graph, asyncio.get_running_loop().create_future())
+        letter = Letter(command, graph, asyncio.get_running_loop().create_future(), slots)
         self._letters.append(letter)
         if self._working is None:
             self._working = asyncio.create_task(self._work(), name=f"holdfast-mailbox-{self.run}")
@@ -197,8 +205,8 @@ class Mailbox:
         events: list[Event] = []
         told: list[tuple[Letter, list[Event]]] = []
         taken = 0
-        # An attempt that ends in this commit leaves its slot to what follows: the step after it starts at once.
-        worker = self._house.worker(state, leaving=sum(isinstance(letter.command, _LEAVING) for letter in letters))
+        freed = sum(letter.frees for letter in letters)
+        worker = self._house.worker(state, freed=freed)
         for letter in letters:
             if letter.told.done() and not letter.stands:
                 continue
@@ -217,6 +225,8 @@ class Mailbox:
         if events:
             recorded = tuple(Recorded(Seq(before + 1 + i), now_ms, event) for i, event in enumerate(events))
             changes = project(state, events, executing=worker is not None)
+            # Only what starts beyond the freed slots is to be kept from others while it is on its way.
+            taken = max(0, taken - freed)
             self._house.take_slots(taken)
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             self._appending = asyncio.ensure_future(self._house.flush.append(append))

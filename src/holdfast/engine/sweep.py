@@ -100,7 +100,8 @@ class Sweep:
         """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
         driver = self._driver
         resident = dict(driver.resident)
-        now = await driver.store.seqs(list(resident)) if resident else {}
+        runs = [*resident, *(driver.watched - resident.keys())]
+        now = await driver.store.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._look(run, Look()) for run in behind))
-        driver.stir()
+        driver.stir(now)

@@ -1,0 +1,110 @@
+"""How many durable steps a second: RUNS runs of STEPS task steps, CONCURRENCY at a time, through the public API.
+
+    python bench/steps.py STORE RUNS STEPS CONCURRENCY [--profile FILE]
+
+STORE is what `Engine.open` takes (a path, or sqlite:///PATH), and must not exist yet. Each step returns
+`{"text": 900 characters}` and is on the disk before the next one begins. Prints one JSON line; `commit_p50_ms` and
+`commit_p95_ms` are from the decision of an append to its acknowledgement. Compare figures of one machine, taken one
+after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import json
+import resource
+import time
+from pathlib import Path
+
+from holdfast import Engine, Workflow, task
+from holdfast.ports import Append
+
+TEXT = {"text": "x" * 900}
+
+
+def chain(steps: int) -> Workflow:
+    """`steps` tasks, one after the other."""
+    workflow = Workflow("steps", max_steps=steps + 1)
+
+    async def step(state: object) -> dict[str, str]:
+        return TEXT
+
+    for number in range(steps):
+        workflow.node(f"n{number}")(task(step))
+        if number:
+            workflow.edge(f"n{number - 1}", f"n{number}")
+    return workflow
+
+
+def percentile_ms(latencies_s: list[float], share: float) -> float:
+    return round(sorted(latencies_s)[int(len(latencies_s) * share)] * 1000, 2)
+
+
+async def measure(store: str, runs: int, steps: int, concurrency: int) -> dict[str, object]:
+    workflow = chain(steps)
+    places = asyncio.Semaphore(concurrency)
+    commits_s: list[float] = []
+    walls_s: list[float] = []
+
+    async with Engine.open(store, workflows=[workflow], slots=concurrency) as engine:
+        append = engine.driver.flush.append
+
+        def timed(one: Append) -> asyncio.Future[None]:
+            began = time.perf_counter()
+            done = append(one)
+            done.add_done_callback(lambda _: commits_s.append(time.perf_counter() - began))
+            return done
+
+        engine.driver.flush.append = timed  # type: ignore[method-assign]
+
+        async def one() -> None:
+            async with places:
+                began = time.perf_counter()
+                run = await engine.start(workflow)
+                await run.result()
+                walls_s.append(time.perf_counter() - began)
+
+        await one()  # what is made once is made: the table of prices, the store's statements
+        commits_s.clear()
+        walls_s.clear()
+        began, began_cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(one() for _ in range(runs)))
+        took_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
+    return {
+        "system": "holdfast",
+        "store": "sqlite" if "://" not in store else store.split(":", maxsplit=1)[0],
+        "runs": runs,
+        "steps": steps,
+        "concurrency": concurrency,
+        "steps_per_s": round(runs * steps / took_s),
+        "commit_p50_ms": percentile_ms(commits_s, 0.5),
+        "commit_p95_ms": percentile_ms(commits_s, 0.95),
+        "run_p50_ms": percentile_ms(walls_s, 0.5),
+        "step_p50_ms": round(percentile_ms(walls_s, 0.5) / steps, 2),
+        "cpu_us_per_step": round(cpu_s / (runs * steps) * 1e6),
+        "max_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store")
+    for number in ("runs", "steps", "concurrency"):
+        parser.add_argument(number, type=int)
+    parser.add_argument("--profile", type=Path, help="where to write a cProfile of the event loop's thread")
+    asked = parser.parse_args()
+    if "://" not in asked.store and Path(asked.store).exists():
+        parser.error(f"{asked.store} exists; name a file that does not")
+    profile = cProfile.Profile() if asked.profile else None
+    if profile is not None:
+        profile.enable()
+    figures = asyncio.run(measure(asked.store, asked.runs, asked.steps, asked.concurrency))
+    if profile is not None:
+        profile.dump_stats(asked.profile)
+    print(json.dumps(figures))  # noqa: T201 - the line is what it is for
+
+
+if __name__ == "__main__":
+    main()
