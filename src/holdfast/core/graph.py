@@ -101,8 +101,8 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "definition", "encoded", "entries", "errors_from", "hash", "incoming", "loop_body", "loops_from", "nodes",
-        "order", "outgoing", "successors",
+        "_losers", "all_optional", "definition", "encoded", "entries", "errors_from", "guarded", "hash", "incoming",
+        "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
     )  # fmt: skip
 
     def __init__(self, definition: Definition) -> None:
@@ -124,6 +124,11 @@ class Graph:
             incoming[edge.target].append(edge)
         self.outgoing = {name: tuple(edges) for name, edges in outgoing.items()}
         self.incoming = {name: tuple(edges) for name, edges in incoming.items()}
+        self.all_optional = frozenset(
+            name for name, edges in self.incoming.items() if all(edge.optional for edge in edges)
+        )
+        self.guarded = frozenset(edge.source for edge in definition.edges if edge.guard is not None)
+        """The nodes after which a guard may have to speak."""
         self.errors_from = {name: any(e.on == "error" for e in edges) for name, edges in self.outgoing.items()}
         loops_from: dict[NodeName, list[Edge]] = {}
         for edge in definition.edges:

@@ -27,6 +27,11 @@ class Judgement(NamedTuple):
     reason: str = ""
 
 
+_WAITING: Final = Judgement("waiting")
+_READY: Final = Judgement("ready")
+_GUARD: Final = Judgement("guard")
+
+
 def next_step(state: State, node: NodeName) -> StepId:
     """The id of the node's next visit."""
     return step_id(node, state.visits.get(node, 0) + 1)
@@ -36,55 +41,63 @@ def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
     """How the node `name`, which has no current step, stands."""
     node = graph.nodes[name]
     if name in state.summoned or not graph.incoming[name]:
-        met = Judgement("ready")
+        met = _READY
     else:
         met = _join(graph, state, node)
-    if met.standing == "ready" and node.guard is not None:
+    if node.guard is not None and met.standing == "ready":
         allowed = state.verdicts.get(verdict_key(next_step(state, name), None, node.guard))
         if allowed is None:
-            return Judgement("guard")
+            return _GUARD
         if not allowed:
             return Judgement("skipped", f"its guard {node.guard!r} denied it")
     return met
 
 
 def _join(graph: Graph, state: State, node: Node) -> Judgement:
-    edges = graph.incoming[node.name]
-    taken = undecided = required_open = required_lost = 0
-    all_optional = all(edge.optional for edge in edges)
-    for edge in edges:
-        how = edge_state(graph, state, edge)
-        taken += how == "taken"
-        undecided += how == "undecided"
-        if all_optional or not edge.optional:
-            required_open += how == "undecided"
-            required_lost += how == "not_taken"
+    taken, undecided, required_open, required_lost = _tally(graph, state, node)
     mode = node.join.mode
-    timed_out = node.name in state.joins and state.joins[node.name] is None
     if mode == "any":
         if taken:
-            return Judgement("ready")
+            return _READY
         return _unmet(undecided == 0, "none of its incoming edges was taken")
     if mode == "quorum":
         if taken >= node.join.count:
-            return Judgement("ready")
+            return _READY
         most = taken + undecided
         return _unmet(most < node.join.count, f"only {most} of the {node.join.count} branches it needs can arrive")
     if mode == "best_effort":
-        return Judgement("ready") if undecided == 0 or timed_out else Judgement("waiting")
+        timed_out = node.name in state.joins and state.joins[node.name] is None
+        return _READY if undecided == 0 or timed_out else _WAITING
     if mode == "all_required":
         if required_lost:
             return Judgement("skipped", "a required incoming edge was not taken")
-        return Judgement("waiting") if required_open else Judgement("ready")
+        return _WAITING if required_open else _READY
     if required_open:
-        return Judgement("waiting")
+        return _WAITING
     if taken:
-        return Judgement("ready")
+        return _READY
     return _unmet(undecided == 0, "none of its incoming edges was taken")
 
 
+def _tally(graph: Graph, state: State, node: Node) -> tuple[int, int, int, int]:
+    """How many of the node's incoming edges are taken, how many undecided; how many that it requires are undecided, how
+    many not taken. Where every edge is optional, each is required."""
+    taken = undecided = required_open = required_lost = 0
+    for edge in graph.incoming[node.name]:
+        how = edge_state(graph, state, edge)
+        required = not edge.optional or node.name in graph.all_optional
+        if how == "taken":
+            taken += 1
+        elif how == "undecided":
+            undecided += 1
+            required_open += required
+        else:
+            required_lost += required
+    return taken, undecided, required_open, required_lost
+
+
 def _unmet(never: bool, reason: str) -> Judgement:
-    return Judgement("skipped", reason) if never else Judgement("waiting")
+    return Judgement("skipped", reason) if never else _WAITING
 
 
 def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
@@ -108,8 +121,9 @@ def edge_state(graph: Graph, state: State, edge: Edge) -> EdgeState:
     if edge.on == "error" or not chosen(graph, edge, step.decisions):
         return "not_taken"
     # As long as a loop may take the run back, nothing goes on from here.
-    if any(loop_state(graph, state, loop) != "not_taken" for loop in graph.loops_from.get(edge.source, ())):
-        return "undecided"
+    for loop in graph.loops_from.get(edge.source, ()):
+        if loop_state(graph, state, loop) != "not_taken":
+            return "undecided"
     return _guarded(state, step, edge)
 
 

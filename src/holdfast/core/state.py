@@ -841,8 +841,9 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
 
 
 def _forget_deferred(s: State, step: StepId) -> None:
-    for place in [place for place in s.deferred if place.rpartition(":")[0] == step]:
-        del s.deferred[place]
+    if s.deferred:
+        for place in [place for place in s.deferred if place.rpartition(":")[0] == step]:
+            del s.deferred[place]
 
 
 # --- People -----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Never here: anything that changes the state.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -97,28 +98,36 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     """
     if state.ended:
         return None
-    due: list[int] = []
+    due: list[int | None] = []
+    pickup_ms = state.at_ms + (_PICKUP_MS if executing else 0)
     if state.startable and not state.paused and not limits.is_stopped(state):
-        due.append(state.at_ms + (_PICKUP_MS if executing else 0))
+        due.append(pickup_ms)
     if state.asked and not state.phase:
-        due.append(state.at_ms + (_PICKUP_MS if executing else 0))
+        due.append(pickup_ms)
     for name in state.unfinished:
         step = state.steps[name]
-        if step.status == "retrying" and step.retry_at_ms is not None:
+        if step.status == "retrying":
             due.append(step.retry_at_ms)
-        due.extend(op.due_at_ms for op in step.journal.values() if op.status == "open" and op.due_at_ms is not None)
-    for gate in state.gates.values():
-        if gate.escalated_at_ms is None and gate.opened.due_at_ms is not None:
-            due.append(gate.opened.due_at_ms)
-        due.extend(at for at in (gates.remind_at_ms(gate), gates.stale_at_ms(gate)) if at is not None)
+        if step.journal:
+            due += [op.due_at_ms for op in step.journal.values() if op.status == "open"]
+    if state.gates:
+        due += _due_of_gates(state)
     if not state.phase:
-        due.extend(at for name, at in state.joins.items() if at is not None and name not in state.steps)
-    timed = state.max_active_s is not None and state.active and not state.phase
-    if timed and limits.gate_of(state, "active") is None:
-        due.append(state.at_ms + max(0, limits.ms(state.max_active_s or 0) - limits.active_ms(state, state.at_ms)))
+        if state.joins:
+            due += [at_ms for name, at_ms in state.joins.items() if name not in state.steps]
+        if state.max_active_s is not None and state.active and limits.gate_of(state, "active") is None:
+            due.append(state.at_ms + max(0, limits.ms(state.max_active_s) - limits.active_ms(state, state.at_ms)))
     if state.max_lifespan_s is not None and not state.lifespan_passed:
         due.append(state.started_at_ms + limits.ms(state.max_lifespan_s))
-    return min(due, default=None)
+    return min((at_ms for at_ms in due if at_ms is not None), default=None) if due else None
+
+
+def _due_of_gates(state: State) -> Iterator[int | None]:
+    for gate in state.gates.values():
+        if gate.escalated_at_ms is None:
+            yield gate.opened.due_at_ms
+        yield gates.remind_at_ms(gate)
+        yield gates.stale_at_ms(gate)
 
 
 def describe(wait: Wait) -> dict[str, Any]:

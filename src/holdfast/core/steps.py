@@ -196,8 +196,9 @@ def _advance(d: Decision, name: NodeName) -> None:
         if loop_state(d.graph, d.state, loop) == "taken":
             _take(d, loop)
             return
-    for edge, step in guards_after(d.graph, d.state, name):
-        _ask(d, step.id, edge.target, edge.guard)
+    if name in d.graph.guarded:
+        for edge, step in guards_after(d.graph, d.state, name):
+            _ask(d, step.id, edge.target, edge.guard)
     todo: deque[NodeName] = deque([name] if name not in d.state.steps else [])
     todo.extend(d.graph.successors[name])
     while todo:
