@@ -83,10 +83,9 @@ def end(d: Decision) -> None:
         not state.seq
         or state.ended
         or state.unfinished
-        or any(questions.holds_the_end(gate) for gate in state.gates.values())
+        or (state.gates and any(questions.holds_the_end(gate) for gate in state.gates.values()))
+        or (state.calls and any(call.kind == "effect" for call in state.calls.values()))
     ):
-        return
-    if any(call.kind == "effect" for call in state.calls.values()):
         return
     if not state.phase:
         if not state.asked:

@@ -6,7 +6,11 @@ Never here: making a new random id or reading a clock (that is the Ids port).
 from __future__ import annotations
 
 import hashlib
-from typing import NewType
+from functools import lru_cache
+from typing import Final, NewType
+
+_MOST_REMEMBERED: Final = 4096
+"""Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
 RunId = NewType("RunId", str)
 """A UUIDv7 in its text form: its time is the run's start."""
@@ -29,10 +33,12 @@ def step_id(node: str, visit: int) -> StepId:
     return StepId(f"{node}#{visit}")
 
 
+@lru_cache(_MOST_REMEMBERED)
 def node_of(step: StepId) -> NodeName:
     return NodeName(step.rpartition("#")[0])
 
 
+@lru_cache(_MOST_REMEMBERED)
 def visit_of(step: StepId) -> int:
     return int(step.rpartition("#")[2])
 

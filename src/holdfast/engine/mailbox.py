@@ -204,29 +204,29 @@ class Mailbox:
         now_ms = max(self._house.store.now_ms(), state.at_ms)
         events: list[Event] = []
         told: list[tuple[Letter, list[Event]]] = []
-        taken = 0
-        freed = sum(letter.frees for letter in letters)
+        started = freed = 0
+        for letter in letters:
+            freed += letter.frees
         worker = self._house.worker(state, freed=freed)
         for letter in letters:
             if letter.told.done() and not letter.stands:
                 continue
+            here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
             try:
-                caused = decide(letter.graph or graph, state, letter.command, now_ms, worker)
+                caused = decide(letter.graph or graph, state, letter.command, now_ms, here)
             except HoldfastError as refusal:
                 if not letter.told.done():
                     letter.told.set_exception(refusal)
                 continue
-            started = sum(isinstance(event, StepStarted) for event in caused)
-            if worker is not None and started:
-                worker = Worker(worker.session, worker.slots - started)
-                taken += started
+            for event in caused:
+                started += type(event) is StepStarted
             told.append((letter, caused))
             events.extend(caused)
         if events:
-            recorded = tuple(Recorded(Seq(before + 1 + i), now_ms, event) for i, event in enumerate(events))
+            recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
-            taken = max(0, taken - freed)
+            taken = max(0, started - freed)
             self._house.take_slots(taken)
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             self._appending = asyncio.ensure_future(self._house.flush.append(append))
