@@ -26,7 +26,7 @@ from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.driver import Driver
@@ -188,7 +188,7 @@ class Engine:
             executor=ToolExecutor(secrets, threads), threads=threads,
             label=f"{socket.gethostname()}:{os.getpid()}", executes=execute, slots=slots,
         )  # fmt: skip
-        sweep = Sweep(driver)
+        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s)
         engine = cls(driver, sweep, providers)
         log.addFilter(clean_log)
         try:
@@ -390,6 +390,8 @@ class Engine:
             if due.dead or row is None or row.status == "running":
                 return True
             waits = msgspec.json.decode(row.waiting_for, type=list[Wait])
+            if any(wait.reason == WORKFLOW_MISSING for wait in waits):
+                return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
         return False

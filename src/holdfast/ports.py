@@ -221,6 +221,10 @@ class Sessions(Protocol):
         """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed."""
         ...
 
+    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+        """Say that this process's session can from now on run the workflows of these hashes, and no others."""
+        ...
+
     async def close_session(self, session: SessionId) -> None:
         """End it; whatever it still had in flight counts as lost."""
         ...
@@ -252,6 +256,12 @@ class Views(Protocol):
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         """Runs of these workflows that are due, or have work in flight in dead sessions; longest due first."""
+        ...
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        """Runs that have been due, or have had work in flight in a dead session, since `before_ms` or longer, and whose
+        workflow no session that lived after that moment could run. Left out are those about which a gate of reason
+        `workflow_missing` is open. (Whoever asks has buried the dead first.)"""
         ...
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:

@@ -47,6 +47,9 @@ class Settings(BaseSettings):
 
     store: str = "sqlite:///holdfast.db"
     secrets_file: Path | None = None
+    workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    """How long a run that could go on is left alone while no living process can run its workflow; then a person is
+    asked. A deployment that stops the old processes before the new ones are up should take less."""
     models: dict[str, DeclaredModel] = {}
 
 
@@ -59,10 +62,11 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {"models", "secrets_file"}
+        unknown = set(given) - {"models", "secrets_file", "workflow_grace_s"}
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold [models.NAME]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold secrets_file,"
+                " workflow_grace_s and [models.NAME]."
             )
     try:
         return Settings(**given)

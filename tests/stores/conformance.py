@@ -368,6 +368,70 @@ class StoreConformance:
         assert len(await store.due(FOR_EVER_MS, [TINY.hash], 1)) == 1
         assert await store.due(FOR_EVER_MS, ["another"], 10) == []
 
+    # --- Runs whose workflow nobody can run -----------------------------------------------------------------------------
+
+    async def test_a_due_run_is_stranded_while_no_session_can_run_its_workflow(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        other = graph("of another release")
+        await put(mine, story.start(executes=False))
+        row = await mine.run(story.run)
+        assert row is not None
+        due_ms = row.due_at_ms or 0
+        assert due_ms
+        await mine.open_session(SessionId("newer"), "worker", [other.hash])
+        assert await mine.stranded(due_ms - 1, 10) == []
+        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms)]
+        await theirs.open_session(SessionId("older"), "worker", [other.hash, TINY.hash])
+        assert await mine.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
+        before_ms = mine.now_ms()
+        await theirs.close_session(SessionId("older"))
+        assert await mine.stranded(before_ms - 1, 10) == [], "one could until just now"
+        assert [run.run for run in await mine.stranded(FOR_EVER_MS, 10)] == [story.run]
+
+    async def test_the_grace_of_a_stranded_run_begins_with_the_death_of_the_last_who_could(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs, story = await connect(), await connect(), Story(session="s")
+        await theirs.open_session(story.session, "worker", [TINY.hash])
+        await put(theirs, story.start())
+        before_ms = mine.now_ms()
+        await theirs.aclose()
+        assert await mine.bury() == {story.session}
+        assert await mine.stranded(before_ms - 1, 10) == []
+        assert await mine.stranded(FOR_EVER_MS, 10) == [DueRun(story.run, TINY.hash, None, frozenset({story.session}))]
+
+    async def test_a_run_that_waits_is_not_stranded_until_something_falls_due(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start(), story.draft(), story.ask())
+        assert await store.stranded(FOR_EVER_MS, 10) == []
+        await put(store, story.does(cmd.DecideGate(story.gate, "approve", by="ada"), executes=False))
+        assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [story.run]
+
+    async def test_a_run_about_which_somebody_is_asked_is_stranded_no_more(self, connect: Connect) -> None:
+        store, stories = await connect(), [Story() for _ in range(3)]
+        for story in stories:
+            await put(store, story.start(executes=False))
+        find = cmd.Look(loaded=(cmd.Loaded("tiny", 2, "of the new code"),))
+        await put(store, stories[0].does(find, executes=False))
+        assert stories[0].state.gates
+        assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [stories[1].run, stories[2].run]
+        assert [run.run for run in await store.stranded(FOR_EVER_MS, 1)] == [stories[1].run]
+        row = await store.run(stories[0].run)
+        assert row is not None
+        assert row.status == "requires_attention"
+        due = [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)]
+        assert stories[0].run in due, "whoever has the code must find it"
+        await put(store, stories[0].does(cmd.Look()))
+        assert await store.gates() == []
+
+    async def test_a_session_can_learn_to_run_more(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        await put(mine, story.start(executes=False))
+        await mine.open_session(SessionId("s"), "worker", [])
+        assert [run.run for run in await theirs.stranded(FOR_EVER_MS, 10)] == [story.run]
+        await mine.widen_session(SessionId("s"), [TINY.hash])
+        assert await theirs.stranded(FOR_EVER_MS, 10) == []
+
     # --- Lists --------------------------------------------------------------------------------------------------------
 
     async def test_runs_are_listed_newest_first(self, connect: Connect) -> None:

@@ -36,10 +36,23 @@ class StartRun(Command, frozen=True):
     price_fingerprint: str | None = None
 
 
+class Loaded(msgspec.Struct, frozen=True):
+    """A workflow that a process can run."""
+
+    workflow: str
+    version: int
+    graph_hash: str
+
+
 class Look(Command, frozen=True):
-    """See whether anything is due, lost or startable. `dead` are sessions known to be dead."""
+    """See whether anything is due, lost or startable. `dead` are sessions known to be dead.
+
+    `loaded` comes with the finding that for a grace period no living session could run this run's workflow: it is what
+    the process that found it can run.
+    """
 
     dead: frozenset[SessionId] = frozenset()
+    loaded: tuple[Loaded, ...] | None = None
 
 
 class PauseRun(Command, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.core import calls, commands, endings, gates, limits, look, steps, waits
+from holdfast.core import calls, commands, deployment, endings, gates, limits, look, steps, waits
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -75,6 +75,8 @@ def decide(
     decision = Decision(graph, state, now_ms, worker)
     _RULES[type(command)](decision, command)
     if not state.ended:
+        if state.gates:
+            deployment.withdraw_moot(decision)
         steps.follow(decision)
         if state.gates:
             limits.withdraw_moot(decision)

@@ -47,6 +47,7 @@ def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
         )
     if state.graph_hash != d.graph.hash:
         d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, c.by))
+        questions.withdraw_of_reason(d, questions.WORKFLOW_MISSING, "the run goes on with another definition")
         for name in d.graph.order:
             d.touch(name)
 

@@ -102,7 +102,7 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
         raise closed(d.state, c.gate)
     opened = gate.opened
     if c.decision not in opened.allowed:
-        raise InvalidDecision(f"Gate {c.gate} takes {', '.join(opened.allowed)}, not {c.decision!r}. It is still open.")
+        raise _not_taken(opened, c.decision)
     if c.shown_hash is not None and c.shown_hash != opened.shown_hash:
         raise Conflict(
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
@@ -128,6 +128,15 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
         step = d.state.step(opened.step)
         if step is not None:
             steps.finish_step(d, step, data, (c.decision,))
+
+
+def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
+    if not opened.allowed:
+        return InvalidDecision(
+            f"Gate {opened.gate} takes no decision: it is withdrawn when what it asks for has been done."
+            f" `holdfast gates show {opened.gate}` says what that is."
+        )
+    return InvalidDecision(f"Gate {opened.gate} takes {', '.join(opened.allowed)}, not {decision!r}. It is still open.")
 
 
 def _check_repeat(d: Decision, opened: ev.GateOpened) -> None:

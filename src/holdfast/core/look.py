@@ -6,7 +6,7 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import calls, commands, gates, limits, steps, waits
+from holdfast.core import calls, commands, deployment, gates, limits, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
@@ -41,6 +41,9 @@ def look(d: Decision, c: commands.Look) -> None:
             _time_join_out(d, name)
     for name in d.graph.order:
         d.touch(name)
+    if c.loaded is not None:
+        steps.follow(d)  # what time has just brought may be the first thing that needs the code
+        deployment.ask(d, c.loaded)
 
 
 def _lose(d: Decision, step: Step) -> None:

@@ -17,11 +17,12 @@ from holdfast.core.state import Gate, OpenCall, State
 EFFECT_UNKNOWN: Final = "effect_unknown"
 EXHAUSTED: Final = "exhausted"
 COMPENSATION_FAILED: Final = "compensation_failed"
+WORKFLOW_MISSING: Final = "workflow_missing"
 LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
                  "lifespan": "lifespan"}  # fmt: skip
 """The reason code of the gate that each limit opens."""
 
-_LIMIT_REASONS: Final = frozenset(LIMITS.values())
+_ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})
 STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]})
 """The gates before whose answer no step starts. (One about money stops only who needs it.)"""
 
@@ -94,6 +95,12 @@ def withdraw_about(d: Decision, subject: str, reason: str) -> None:
             d.emit(ev.GateWithdrawn(id_, reason))
 
 
+def withdraw_of_reason(d: Decision, code: str, reason: str) -> None:
+    for id_, gate in list(d.state.gates.items()):
+        if gate.opened.reason == code:
+            d.emit(ev.GateWithdrawn(id_, reason))
+
+
 def withdraw_all_but_effects(d: Decision, reason: str) -> None:
     """An ending run asks nothing more, except what became of its effects."""
     for id_, gate in list(d.state.gates.items()):
@@ -105,6 +112,12 @@ def is_asked_about(state: State, subject: str) -> bool:
     return any(gate.opened.subject == subject for gate in state.gates.values())
 
 
+def is_open(state: State, code: str) -> bool:
+    """Whether a gate of this reason is open."""
+    return any(gate.opened.reason == code for gate in state.gates.values())
+
+
 def holds_the_end(gate: Gate) -> bool:
-    """Whether a run cannot end before this gate is answered. Limits are about going on: an ending needs no answer."""
-    return gate.opened.reason not in _LIMIT_REASONS
+    """Whether a run cannot end before this gate is answered. Limits and missing code are about going on: an ending
+    needs no answer."""
+    return gate.opened.reason not in _ABOUT_GOING_ON

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.core import gates, limits
-from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS
+from holdfast.core import gates, limits, questions
+from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.state import State
 
 Status = Literal[
@@ -20,7 +20,8 @@ Status = Literal[
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 _ATTENTION: Final = frozenset(
-    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, *(reason for limit, reason in LIMITS.items() if limit != "cost")}
+    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING}
+    | {reason for limit, reason in LIMITS.items() if limit != "cost"}
 )
 """Gates of these reasons are the engine's own questions: somebody should look. (Money has a status of its own.)"""
 
@@ -47,7 +48,8 @@ def status(state: State) -> Status:
         return state.ended
     if state.paused:
         return "paused"
-    may_start = (state.startable or state.asked) and not limits.is_stopped(state)
+    stranded = limits.is_stopped(state) or questions.is_open(state, WORKFLOW_MISSING)
+    may_start = (state.startable or state.asked) and not stranded
     if state.active or may_start or (not state.unfinished and not state.gates):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):

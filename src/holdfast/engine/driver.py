@@ -218,6 +218,14 @@ class Driver:
         if graph.hash not in self.workflows:
             await self.store.put("", "", graph.encoded)
             self.workflows[graph.hash] = workflow
+            if self.session is not None:
+                await self.store.widen_session(self.session, list(self.workflows))
+
+    @property
+    def loaded(self) -> tuple[cmd.Loaded, ...]:
+        """The workflows that this process can run."""
+        definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
+        return tuple(cmd.Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
 
     def tools_of(self, graph_hash: str) -> dict[str, Tool]:
         """Every tool of a workflow, those that only compensate included."""
@@ -253,9 +261,11 @@ class Driver:
                 running.attempt.call_off()
                 running.task.cancel()
             await self.store.close_session(old)
-        new = self._ids.session()
-        await self.store.open_session(new, self._label, list(self.workflows))
+        new, said = self._ids.session(), list(self.workflows)
+        await self.store.open_session(new, self._label, said)
         self.session = new
+        if list(self.workflows) != said:  # added while the session was being opened
+            await self.store.widen_session(new, list(self.workflows))
 
     async def let_session_go(self) -> None:
         if self.session is not None:

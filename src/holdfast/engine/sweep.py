@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from typing import Final
 
 from holdfast.core.commands import Look
@@ -23,13 +24,18 @@ SHORTEST_PAUSE_S: Final = 0.01
 MOST_RUNS: Final = 500
 """One turn; the rest is found by the next."""
 _AWAY_S: Final = 1.0
+_STRANDED_LOOK_S: Final = 1.0
+"""How often to look for runs of others whose workflow is gone: a grace period is much longer than that."""
 
 
 class Sweep:
     """The watch of one process over the store."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, *, workflow_grace_s: float) -> None:
+        """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run."""
         self._driver = driver
+        self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
+        self._looked_for_stranded_s = -math.inf
         self._task: asyncio.Task[None] | None = None
         self._hint = asyncio.Event()
         self._damaged: set[RunId] = set()
@@ -55,7 +61,20 @@ class Sweep:
         due = [each for each in due if each.dead or not driver.wants(each.run)]
         looks = [self._look(each.run, Look(each.dead)) for each in due]
         await asyncio.gather(*looks)
+        await self._look_for_stranded()
         return len(due)
+
+    async def _look_for_stranded(self) -> None:
+        """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
+        driver = self._driver
+        now_s = driver.clock.monotonic_s()
+        if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:
+            return
+        self._looked_for_stranded_s = now_s
+        found = await driver.store.stranded(driver.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
+        loaded = driver.loaded
+        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in self._damaged]
+        await asyncio.gather(*looks)
 
     async def _look(self, run: RunId, look: Look) -> None:
         try:

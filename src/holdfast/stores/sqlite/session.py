@@ -117,6 +117,10 @@ class Sessions(Room):
         self._leases[session] = Lease(file, renewed_ms)
         self._renewer.start()
 
+    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+        row = (msgspec.json.encode(hashes).decode(), session)
+        await self._writer.write(lambda db: rows(db, "widen_session", row))
+
     async def close_session(self, session: SessionId) -> None:
         lease = self._leases.pop(session, None)
         if lease is None:

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.ports import DueRun
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
@@ -32,6 +33,9 @@ class Views(Room):
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
         return await self._reader.ask(lambda db: _due(db, now_ms, hashes, limit))
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        return await self._reader.ask(lambda db: _stranded(db, before_ms, limit))
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         def read(db: apsw.Connection) -> int | None:
@@ -94,6 +98,22 @@ def _due(db: apsw.Connection, now_ms: int, hashes: Sequence[str], limit: int) ->
     if died_ms:
         asked = {"dead": _encode(list(died_ms)).decode(), "hashes": _encode(hashes).decode(), "most": limit}
         found += _decode_waiting(value(db, "lost_runs", asked))
+    return _in_order(found, now_ms, died_ms, limit)
+
+
+def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
+    died_ms: dict[SessionId, int] = dict(rows(db, "dead_in_flight"))
+    dead = _encode([session for session, at_ms in died_ms.items() if at_ms <= before_ms]).decode()
+    hashes = [hash_ for (hash_,) in rows(db, "stranded_hashes", {"before_ms": before_ms, "dead": dead})]
+    found: list[_Waiting] = []
+    for hash_ in hashes:
+        asked = {"hash": hash_, "before_ms": before_ms, "dead": dead, "reason": WORKFLOW_MISSING, "most": limit}
+        found += _decode_waiting(value(db, "stranded_runs", asked))
+    return _in_order(found, before_ms, died_ms, limit)
+
+
+def _in_order(found: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, int], limit: int) -> list[DueRun]:
+    """The first of these runs, each once, those that have waited longest before the others."""
     due: dict[RunId, tuple[int, DueRun]] = {}
     for run, graph_hash, due_at_ms, sessions in found:
         dead = frozenset(sessions & died_ms.keys())

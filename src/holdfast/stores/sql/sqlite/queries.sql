@@ -112,6 +112,10 @@ insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renew
 -- A lease is extended, unless somebody has found its session dead: says who is still alive.
 update sessions set renewed_boot_ms = ? where session = ? and dead_at_ms is null returning session
 
+-- name: widen_session
+-- A session can run other workflows than before.
+update sessions set hashes = ? where session = ?
+
 -- name: unburied_sessions
 -- Sessions that nobody has found dead yet.
 select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null
@@ -164,6 +168,44 @@ from (
     select distinct run, graph_hash, due_at_ms, sessions from flights join runs using (run)
     where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
     limit :most
+)
+
+-- name: stranded_hashes
+-- Workflows with runs that are due or lost, which no session could run that lived after a moment. The hashes with due
+-- runs are stepped through one by one: the index has many rows of few hashes.
+with recursive due (hash) as (
+    select min(graph_hash) from runs where due_at_ms is not null
+    union all
+    select (select min(graph_hash) from runs where due_at_ms is not null and graph_hash > due.hash)
+    from due where due.hash is not null
+),
+lost (hash) as (
+    select distinct graph_hash from flights join runs using (run)
+    where session in (select value from json_each(:dead))
+),
+known (hash) as (
+    select json_each.value from sessions, json_each(sessions.hashes)
+    where dead_at_ms is null or dead_at_ms > :before_ms
+)
+select hash from (select hash from due union select hash from lost)
+where hash is not null and hash not in (select hash from known)
+
+-- name: stranded_runs
+-- Runs of one workflow that have been due or lost since a moment, without those about which somebody is asked already:
+-- [[run, graph_hash, due_at_ms, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+from (
+    select run, graph_hash, due_at_ms, sessions from runs
+    where graph_hash = :hash
+        and (
+            due_at_ms <= :before_ms
+            or run in (select run from flights where session in (select value from json_each(:dead)))
+        )
+        and not exists (
+            select 1 from gates
+            where gates.run = runs.run and reason = :reason and state in ('open', 'escalated')
+        )
+    order by due_at_ms is null desc, due_at_ms limit :most
 )
 
 -- name: next_due_ms

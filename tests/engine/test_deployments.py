@@ -1,0 +1,251 @@
+"""Workflows that change, or go, while runs of them are in flight: several processes on one file, each with its code."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+
+import pytest
+
+from holdfast import Engine, Workflow, human_gate, task
+from holdfast.core import events as ev
+from holdfast.core.state import State
+from holdfast.core.status import status
+from holdfast.errors import InvalidDecision
+from holdfast.settings import Settings
+from tests.engine.history import events_of
+from tests.engine.kit import Time, bounded, engine_at, gate_of, names
+
+MISSING = "workflow_missing"
+GRACE_S = 60.0
+
+
+@pytest.fixture
+def now() -> Time:
+    return Time()
+
+
+def release(version: int, *, output: str = "sent", edited: bool = False) -> Workflow:
+    """One release of the same workflow: a person approves, then it is sent. `edited` adds a step after that."""
+    wf = Workflow("letter", version=version)
+    wf.node("approve")(human_gate(lambda state: "Shall we?"))
+    wf.node("send")(task(lambda state: output))
+    wf.edge("approve", "send")
+    if edited:
+        wf.node("file")(task(lambda state: f"{state.events['send'].output} and filed"))
+        wf.edge("send", "file")
+    return wf
+
+
+OLD, NEW = release(1), release(2, output="sent anew", edited=True)
+
+
+async def started(path: Path, now: Time, workflow: Workflow = OLD) -> str:
+    """A run that waits for its approval, whose process is gone."""
+    async with engine_at(path, now, workflows=[workflow]) as engine:
+        run = await engine.start(workflow)
+        await gate_of(run)
+        return run.id
+
+
+async def approved(engine: Engine, run: str) -> None:
+    state = await engine.run(run).state()
+    (gate,) = [id_ for id_, gate in state.gates.items() if gate.opened.reason == "approval"]
+    await engine.decide(gate, "approve", by="ann")
+
+
+def asked(state: State) -> bool:
+    return any(gate.opened.reason == MISSING for gate in state.gates.values())
+
+
+async def looked(engine: Engine) -> None:
+    """Have the process look for stranded runs now, and not only when a second is over."""
+    engine._sweep._looked_for_stranded_s = -math.inf
+    await engine._sweep.turn()
+
+
+@bounded
+async def test_a_run_whose_workflow_changed_asks_after_a_grace_period_and_goes_on_when_the_code_is_back(
+    tmp_path: Path, now: Time
+) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+        run = newer.run(run_id)
+        await approved(newer, run_id)
+        now.forward(GRACE_S - 1)
+        await looked(newer)
+        assert await run.status() == "running", "the code may be on its way"
+        now.forward(2)
+        await looked(newer)
+        state = await run.until(asked)
+        assert status(state) == "requires_attention"
+        (gate,) = state.gates.values()
+        shown = gate.opened.shown.value()
+        assert (shown["workflow"], shown["version"], shown["graph_hash"]) == ("letter", 1, OLD.hash)
+        assert shown["loaded"] == [{"version": 2, "graph_hash": NEW.hash}]
+        assert "holdfast runs migrate" in shown["message"]
+        await looked(newer)
+        assert len([e for e in await events_of(run, ev.GateOpened) if e.reason == MISSING]) == 1
+        async with engine_at(tmp_path, now, workflows=[OLD]) as older:
+            assert await older.run(run_id).result() == "sent"
+        assert len(await events_of(run, ev.GateWithdrawn)) == 1
+        assert "AttemptFailed" not in await names(run)
+
+
+@bounded
+async def test_a_run_goes_on_with_other_code_when_it_is_told_to_migrate(tmp_path: Path, now: Time) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+        await approved(newer, run_id)
+        now.forward(GRACE_S + 1)
+        await looked(newer)
+        run = newer.run(run_id)
+        await run.until(asked)
+        await newer.migrate(run_id, NEW, by="ann")
+        assert await run.result() == "sent anew and filed"
+        assert [e.by for e in await events_of(run, ev.RunMigrated)] == ["ann"]
+
+
+@bounded
+async def test_a_run_is_left_alone_while_another_process_can_run_it(tmp_path: Path, now: Time) -> None:
+    go = asyncio.Event()
+    busy = Workflow("busy")
+    busy.node("wait")(task(lambda state: go.wait()))
+    async with engine_at(tmp_path, now, slots=1) as older:  # it learns of its workflows only when it starts runs
+        holding = await older.start(busy)
+        run = await older.start(OLD)
+        assert (await run.state()).startable, "it waits for the only slot"
+        async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+            now.forward(days=3)
+            await looked(newer)
+            assert not asked(await newer.run(run.id).state())
+        go.set()
+        assert await holding.result() is True
+        await gate_of(run)
+
+
+@bounded
+async def test_a_run_that_waits_for_a_person_needs_no_attention_before_the_answer(tmp_path: Path, now: Time) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+        run = newer.run(run_id)
+        now.forward(days=14)
+        await looked(newer)
+        state = await run.state()
+        assert status(state) == "waiting"
+        assert not asked(state)
+        await approved(newer, run_id)
+        now.forward(GRACE_S + 1)
+        await looked(newer)
+        await run.until(asked)
+
+
+@bounded
+async def test_two_processes_that_notice_at_the_same_time_ask_once(tmp_path: Path, now: Time) -> None:
+    ids = [await started(tmp_path, now) for _ in range(5)]
+    other = Workflow("another")
+    other.node("a")(task(lambda state: 1))
+    async with (
+        engine_at(tmp_path, now, workflows=[NEW]) as one,
+        engine_at(tmp_path, now, workflows=[other]) as two,
+    ):
+        for run_id in ids:
+            await approved(one, run_id)
+        now.forward(GRACE_S + 1)
+        await asyncio.gather(looked(one), looked(two))
+        for run_id in ids:
+            await one.run(run_id).until(asked)
+        await asyncio.gather(looked(one), looked(two))
+        for run_id in ids:
+            opened = [e for e in await events_of(one.run(run_id), ev.GateOpened) if e.reason == MISSING]
+            assert len(opened) == 1
+        found = [row.run for row, _ in await one.gates() if row.reason == MISSING]
+        assert sorted(found) == sorted(ids)
+
+
+@bounded
+async def test_the_grace_period_goes_on_across_restarts(tmp_path: Path, now: Time) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as first:
+        await approved(first, run_id)
+        now.forward(GRACE_S / 2)
+        await looked(first)
+    now.forward(GRACE_S / 2 + 1)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as second:
+        assert status(await second.run(run_id).until(asked)) == "requires_attention"
+
+
+@bounded
+async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_the_code(
+    tmp_path: Path, now: Time
+) -> None:
+    begun = asyncio.Event()
+    wf = Workflow("long")
+
+    @wf.node("work")
+    @task
+    async def work(state: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with engine_at(tmp_path, now, workflows=[wf]) as older:
+        run = await older.start(wf)
+        await begun.wait()
+        assert older.driver.session is not None
+        older.driver._closing = True  # as if it were killed: it hands nothing over
+        await older.driver.store.close_session(older.driver.session)
+        async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+            now.forward(GRACE_S + 1)
+            await looked(newer)
+            state = await newer.run(run.id).until(asked)
+            assert status(state) == "requires_attention"
+            assert "AttemptLost" in await names(newer.run(run.id))
+
+
+@bounded
+async def test_the_grace_period_is_a_setting(tmp_path: Path, now: Time) -> None:
+    run_id = await started(tmp_path, now)
+    settings = Settings(workflow_grace_s=5)
+    async with engine_at(tmp_path, now, workflows=[NEW], settings=settings) as newer:
+        await approved(newer, run_id)
+        now.forward(6)
+        await looked(newer)
+        await newer.run(run_id).until(asked)
+
+
+@bounded
+async def test_every_command_reaches_a_run_whose_workflow_is_gone(tmp_path: Path, now: Time) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+        run = newer.run(run_id)
+        await approved(newer, run_id)
+        now.forward(GRACE_S + 1)
+        await looked(newer)
+        (gate,) = (await run.until(asked)).gates
+        with pytest.raises(InvalidDecision, match="takes no decision"):
+            await newer.decide(gate, "approve", by="ann")
+        await newer.extend(run_id, "steps", 10**6)
+        await newer.signal(run_id, "news")
+        await newer.pause(run_id)
+        assert await run.status() == "paused"
+        await newer.resume(run_id)
+        assert await run.status() == "requires_attention"
+        await newer.cancel(run_id, by="ann")
+        assert await run.status() == "cancelled"
+        assert await newer.gates(run_id) == []
+
+
+@bounded
+async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_for_it(
+    tmp_path: Path, now: Time
+) -> None:
+    run_id = await started(tmp_path, now)
+    async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
+        await approved(newer, run_id)
+        now.forward(GRACE_S + 1)
+        await looked(newer)
+        await newer.run(run_id).until(asked)
+    async with engine_at(tmp_path, now, workflows=[OLD]) as older:
+        await older.idle()
+        assert await older.run(run_id).status() == "completed"
