@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
-from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
     from holdfast.core.events import GateOpened
     from holdfast.core.ids import RunId
+    from holdfast.core.projection import GateRow
     from holdfast.core.state import State
 
 _EXTEND: Final = {
@@ -24,6 +25,16 @@ _EXTEND: Final = {
     "max_active": "--active-s",
     "lifespan": "--lifespan-s",
 }
+
+
+_IN_WORDS: Final = {
+    EFFECT_UNKNOWN: "nobody knows whether {} happened",
+    EXHAUSTED: "{} has failed for good",
+    COMPENSATION_FAILED: "{} could not undo what was done",
+    WORKFLOW_MISSING: "no process can run {}",
+    **dict.fromkeys(LIMITS.values(), "the limit on {}"),
+}
+"""What the engine's own gates are about, by their reason; the subject goes in between."""
 
 
 def of_state(state: State, store: str | None) -> list[str]:
@@ -57,6 +68,11 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
 
 
+def in_short(gate: GateRow) -> str:
+    """What a gate is about, as a list has room for."""
+    return gate.step or _IN_WORDS.get(gate.reason, "{}").format(gate.subject or "the run")
+
+
 def about(gate: GateOpened) -> str:
     """What a gate is about, in a few words."""
     shown = _shown(gate)
@@ -76,6 +92,9 @@ def commands(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
     if gate.reason == EFFECT_UNKNOWN and gate.subject is not None:
         answers = (("--happened", "{...}"), ("--did-not",), ("--again",))
         return [typed("effects", "resolve", gate.subject, *answer, store=store) for answer in answers]
+    if gate.reason == WORKFLOW_MISSING:
+        migrate = typed("runs", "migrate", run, store=store)
+        return [f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
     found = []
     for decision in gate.allowed:
         if decision == "answer" and gate.reason == "budget":

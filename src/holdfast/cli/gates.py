@@ -53,7 +53,7 @@ def list_(
 
 
 async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import report
+    from holdfast.cli import advice, report
 
     async with asking(store) as engine:
         if run is not None:
@@ -65,11 +65,12 @@ async def _list(run: str | None, everything: bool, as_json: bool, store: str | N
         terminal.emit(found)
         return
     terminal.table(
-        ("gate", "reason", "state", "asks", "opened", "deadline", "reminders"),
+        ("gate", "reason", "about", "state", "asks", "opened", "deadline", "reminders"),
         [
             (
                 gate["gate_id"],
                 gate["reason"],
+                advice.in_short(row),
                 gate["state"],
                 ", ".join(gate["reviewers"]) or "anybody",
                 moment.around(row.opened_at_ms, now_ms),

@@ -66,6 +66,7 @@ class Tally:
 
     def hear(self, state: State, events: Sequence[Event]) -> None:
         """Count what a commit did, and say what somebody should know."""
+        from holdfast.cli.advice import about
         from holdfast.cli.telling import failure
         from holdfast.core import events as ev
 
@@ -83,7 +84,7 @@ class Tally:
                     self.counts["failed"] += 1
                     terminal.say(f"{state.run} failed: {failure(event.error)}")
                 case ev.GateOpened():
-                    terminal.say(f"{state.run} asks {', '.join(event.reviewers) or 'somebody'}: {event.reason}")
+                    terminal.say(f"{state.run} asks {', '.join(event.reviewers) or 'somebody'}: {about(event)}")
                 case _:
                     pass
 
