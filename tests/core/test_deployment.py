@@ -94,7 +94,9 @@ def test_a_look_by_who_executes_nothing_leaves_the_question_open() -> None:
 
 def test_who_can_run_it_asks_nothing_whatever_was_found_before() -> None:
     game = stranded()
-    assert kinds(game.do(Look(frozenset(), (NEWER,)), session=OTHER)) == ["StepStarted"]
+    found = Look(frozenset(), (NEWER,))
+    assert game.do(found, session=OTHER, slots=0) == []
+    assert kinds(game.do(found, session=OTHER)) == ["StepStarted"]
 
 
 def test_a_migrated_run_is_asked_about_no_more() -> None:
