@@ -1,0 +1,90 @@
+"""A truthful person: answers what a run asks, and looks at the journals outside before saying what has happened.
+
+Never here: what Holdfast believes about the world.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast import Engine, Run
+from holdfast.core.events import ModelCallHeld
+from holdfast.core.money import usd
+from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.state import State
+from holdfast.core.status import status
+from holdfast.models.prices import Prices
+from holdfast.ports import Usage
+from holdfast.testing.model_server import CallRecord
+from tests.crash.boundary import Boundaries, traces
+from tests.crash.world import Seen
+
+NAME = "ann"
+MOST_ROUNDS = 20
+
+
+def price_nanousd(call: CallRecord) -> int:
+    """What the provider charges for a call."""
+    used = call.used
+    if used is None:
+        return 0
+    usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
+    return Prices({}).of(call.model).cost_nanousd(usage)
+
+
+class Person:
+    def __init__(self, engine: Engine, run: Run, boundaries: Boundaries, journals: Path, directory: Path) -> None:
+        """`journals` are the world's; `directory` is the case's, with the traces of its earlier lives."""
+        self._engine = engine
+        self._run = run
+        self._boundaries = boundaries
+        self._journals = journals
+        self._directory = directory
+        self._case = directory.name
+
+    async def see_through(self) -> State:
+        """Answer until the run has ended."""
+        for _ in range(MOST_ROUNDS):
+            state = await self._run.settled()
+            if state.ended:
+                return state
+            for gate_id, gate in list(state.gates.items()):
+                match gate.opened.reason:
+                    case "approval":
+                        await self._engine.decide(gate_id, "approve", by=NAME)
+                        self._boundaries.note(decided=gate_id)
+                    case reason if reason == EFFECT_UNKNOWN:
+                        await self._tell_effect(state, gate.opened.subject or "")
+                        self._boundaries.note(decided=gate_id)
+                    case "budget":
+                        await self._tell_costs(state)
+                    case reason:
+                        raise AssertionError(f"nobody expected to be asked about {reason}")
+        raise AssertionError(f"the run still asks after {MOST_ROUNDS} rounds: {status(state)}")
+
+    async def _tell_effect(self, state: State, call: str) -> None:
+        self._boundaries.note(asked=call, status=status(state))
+        answer = Seen(self._journals, self._case).answer(state.calls[call].key or "")
+        if answer is None:
+            await self._engine.resolve_effect(call, "retry", by=NAME)
+        else:
+            await self._engine.resolve_effect(call, "answer", answer, by=NAME)
+
+    async def _tell_costs(self, state: State) -> None:
+        """Reconcile each call in doubt with the provider's bill: those that are not on it never arrived."""
+        held = [each.event for each in await self._run.events() if isinstance(each.event, ModelCallHeld)]
+        doubted = [each for each in held if each.call in state.calls and state.calls[each.call].doubted]
+        assert doubted, "the run wants money, and none is in doubt"
+        for each in doubted:
+            bills = self._bills(each.args_hash)
+            # A call that is not in doubt has paid its own bill.
+            bills = bills[sum(one.args_hash == each.args_hash and one not in doubted for one in held) :]
+            place = [one.call for one in doubted if one.args_hash == each.args_hash].index(each.call)
+            cost_nanousd = bills[place] if place < len(bills) else 0
+            await self._engine.reconcile(each.call, usd(cost_nanousd), by=NAME)
+
+    def _bills(self, args_hash: str) -> list[int]:
+        """What the provider charges for each call of this request that arrived, by what earlier lives say they asked."""
+        asked = {tuple(line["asked"]) for line in traces(self._directory) if line.get("args_hash") == args_hash}
+        calls = Seen(self._journals, self._case).calls
+        return [price_nanousd(call) for call in calls if (call.user, call.turn) in asked]

@@ -1,0 +1,106 @@
+"""kill -9 at every point at which something lasts, and what the world outside has seen of it.
+
+Which points there are is counted, in a run that nobody kills. `make crash` kills at all of them, by number; otherwise
+one victim dies at each kind of point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from tests.crash.boundary import kinds
+from tests.crash.case import Case, Nursery
+from tests.crash.judge import judge
+from tests.crash.world import World
+
+EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
+SHARES = 8 if EVERYTHING else 4
+"""Parts of equal size, for as many cores as there are."""
+MOST_LIVES = 4
+PAIR_STRIDE = 1 if EVERYTHING else 11
+"""Of the pairs, every so many are tried; no divisor of the numbers of boundaries, so that all of them have their turn."""
+
+share = pytest.mark.parametrize("share", range(SHARES))
+complete = pytest.mark.skipif(not EVERYTHING, reason="takes minutes: make crash")
+
+
+def reference(world: World, victims: Nursery, flow: str) -> Case:
+    """The run that nobody kills."""
+    case = Case(world, victims, flow)
+    case.live()
+    judge(case, case)
+    return case
+
+
+def finished(case: Case) -> Case:
+    """The case, lived to its end."""
+    while case.lives[-1].killed:
+        assert len(case.lives) < MOST_LIVES
+        case.live()
+    return case
+
+
+def report(name: str, number: int, counted: int, hit: Counter[str]) -> None:
+    """What was really hit, for whoever runs this with `-s` or reads the report of `make crash`."""
+    print(f"{name}: {number} cases, {counted} boundaries counted, {len(hit)} kinds hit: {json.dumps(hit)}")
+
+
+def hit_by(case: Case) -> list[str]:
+    return [kind for life in case.lives if life.killed for kind in life.died_at["kinds"]]
+
+
+def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(world: World, victims: Nursery) -> None:
+    unbroken = reference(world, victims, "tour")
+    wanted = kinds(unbroken.lives[0].trace)
+    hit: Counter[str] = Counter()
+    number = 0
+    for kind in sorted(wanted):
+        if kind in hit:
+            continue
+        case = Case(world, victims, "tour")
+        case.live(on=kind)
+        judge(finished(case), unbroken)
+        hit.update(hit_by(case))
+        number += 1
+    assert wanted <= set(hit)
+    report("every kind", number, len(unbroken.lives[0].crossed), hit)
+
+
+@complete
+@share
+def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(world: World, victims: Nursery, share: int) -> None:
+    unbroken = reference(world, victims, "tour")
+    counted = len(unbroken.lives[0].crossed)
+    hit: Counter[str] = Counter()
+    for at in range(1 + share, counted + 1, SHARES):
+        case = Case(world, victims, "tour")
+        case.live(at=at)
+        judge(finished(case), unbroken)
+        hit.update(hit_by(case))
+    report(f"every point, share {share}", len(range(1 + share, counted + 1, SHARES)), counted, hit)
+
+
+@share
+def test_a_run_killed_at_any_two_points_ends_as_if_nothing_had_been(world: World, victims: Nursery, share: int) -> None:
+    unbroken = reference(world, victims, "walk")
+    counted = len(unbroken.lives[0].crossed)
+    hit: Counter[str] = Counter()
+    pairs = 0
+    for first in range(1 + share, counted + 1, SHARES):
+        second = 1 + first % PAIR_STRIDE
+        while True:
+            case = Case(world, victims, "walk")
+            case.live(at=first)
+            assert case.lives[0].killed
+            died = case.live(at=second).killed
+            judge(finished(case), unbroken)
+            hit.update(hit_by(case))
+            pairs += died
+            if not died:
+                break  # the second life has fewer boundaries than that
+            second += PAIR_STRIDE
+    report(f"every pair, share {share}", pairs, counted, hit)
