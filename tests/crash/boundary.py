@@ -104,6 +104,8 @@ class CountedConnection(apsw.Connection):
         return found
 
     def _read(self, statements: str, bindings: Any) -> None:
+        if statements.startswith("begin"):
+            self._events, self._tables = [], set()
         if "create table" in statements:
             self._tables.add("the tables")
         changed = _CHANGED.match(statements)

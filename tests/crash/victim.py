@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ def live(life: Life) -> None:
     apsw.Connection = CountedConnection  # type: ignore[misc]
     if life.pages is not None:
         pages = life.pages
-        apsw.connection_hooks.append(lambda db: db.set_wal_autocheckpoint(pages))  # type: ignore[attr-defined]
+        apsw.connection_hooks.append(lambda db: db.wal_autocheckpoint(pages))
     flows.Here.boundaries = boundaries
     flows.Here.visit = Visit(directory.name)
     asyncio.run(_work(life, boundaries))
@@ -96,7 +96,6 @@ class Copier:
     def __call__(self, side: str, number: int) -> None:
         there = self._copies / f"{number:04}-{side}"
         there.mkdir(parents=True)
-        for suffix in ("", "-wal", "-shm"):
-            file = self._store.with_name(self._store.name + suffix)
-            if file.exists():
-                shutil.copyfile(file, there / file.name)
+        files = [self._store.with_name(self._store.name + suffix) for suffix in ("", "-wal", "-shm")]
+        # By another process: to close one of these files here would drop SQLite's locks on it.
+        subprocess.run(["cp", *(str(file) for file in files if file.exists()), str(there)], check=True)
