@@ -79,7 +79,8 @@ class Attempt:
         return await self.mailbox.send(command)
 
     def post(self, command: cmd.Command) -> None:
-        self._posted.append(self.mailbox.post(command))
+        """Have an outcome decided together with what the step says next."""
+        self._posted.append(self.mailbox.post(command, lingers=True))
 
     def call_off(self) -> None:
         """The step has moved on without this attempt: its calls in flight may finish, nothing else."""
