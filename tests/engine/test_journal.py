@@ -95,6 +95,25 @@ async def test_a_handler_that_runs_again_after_a_crash_carries_on_at_the_first_o
     assert world == [1, "refused 2", {"a": [3]}, 4]
 
 
+async def test_what_a_handler_gets_is_what_a_replay_gets(store: str, world: list[Any]) -> None:
+    """A tuple is stored as a list, so the handler sees a list the first time too."""
+
+    @tool(effect="read")
+    async def pair(first: int) -> Any:
+        return (first, {2: datetime.date(2026, 11, 21)})
+
+    async def handler(ctx: Any) -> str:
+        world.append(await ctx.tool("pair", first=1))
+        await ctx.ask({"question": "go on?"})
+        return "done"
+
+    async with opened(store) as engine:
+        run = await engine.start(one(handler, pair))
+        await engine.decide(await gate_of(run))
+        await run.result()
+    assert world == [[1, {"2": "2026-11-21"}]] * 2
+
+
 async def test_waiting_inside_a_step_is_replayed_too(store: str, world: list[Any], note: Tool) -> None:
     runs: list[int] = []
 

@@ -14,6 +14,7 @@ from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task
 from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld, ModelCallInDoubt, StepStarted
 from holdfast.engine.attempt import Attempt
 from holdfast.models.providers import Providers
+from holdfast.ports import ModelReply, ModelRequest
 from holdfast.settings import Settings, load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -207,6 +208,27 @@ async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in
         assert len(server.calls) == 4
         assert len(await events_of(run, StepStarted)) == 3  # no attempt was lost on an error that nobody had seen
         assert [call.error.error_class for call in await events_of(run, ModelCallInDoubt)] == ["timeout"] * 2
+
+
+async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_money_stays_in_doubt(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Deaf:
+        """Keeps the Model port, except that it never answers."""
+
+        async def prepare(self, model: str) -> None: ...
+
+        async def request(self, request: ModelRequest) -> ModelReply:
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+    monkeypatch.setattr("holdfast.models.gateway._GRACE_S", -599.95)  # of the 600 s that a request has by itself
+    async with Engine.open(store, model=Deaf()) as engine:
+        run = await engine.start(one(retry=1))
+        with pytest.raises(RunFailed, match="did not answer within"):
+            await run.result()
+        (held,) = await events_of(run, ModelCallHeld)
+        assert (await engine.find(run.id)).in_doubt_nanousd == held.hold_nanousd > 0
 
 
 async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_using_up_an_attempt(
