@@ -15,7 +15,7 @@ INSTALLED := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants check lint types format lock clean
+.PHONY: help setup demo test mutants crash check lint types format lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +44,9 @@ demo: setup ## Run the support-triage example from start to end
 
 test: setup ## Run the tests
 	@$(PY) -m pytest $(ARGS)
+
+crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
+	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP $(ARGS)
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)

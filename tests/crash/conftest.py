@@ -10,6 +10,8 @@ from tests.crash.case import Nursery, nursery
 from tests.crash.flows import RULES
 from tests.crash.world import World
 
+pytest.register_assert_rewrite("tests.crash.judge")
+
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:

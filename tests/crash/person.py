@@ -5,10 +5,11 @@ Never here: what Holdfast believes about the world.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from holdfast import Engine, Run
-from holdfast.core.events import ModelCallHeld
+from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
 from holdfast.core.money import usd
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
@@ -72,16 +73,20 @@ class Person:
 
     async def _tell_costs(self, state: State) -> None:
         """Reconcile each call in doubt with the provider's bill: those that are not on it never arrived."""
-        held = [each.event for each in await self._run.events() if isinstance(each.event, ModelCallHeld)]
-        doubted = [each for each in held if each.call in state.calls and state.calls[each.call].doubted]
+        events = [each.event for each in await self._run.events()]
+        held = {event.call: event for event in events if isinstance(event, ModelCallHeld)}
+        paid = Counter(
+            held[event.call].args_hash
+            for event in events
+            if isinstance(event, ModelCallSettled | ModelCallReconciled) and event.cost_nanousd
+        )
+        doubted = [call for call in held if call in state.calls and state.calls[call].doubted]
         assert doubted, "the run wants money, and none is in doubt"
-        for each in doubted:
-            bills = self._bills(each.args_hash)
-            # A call that is not in doubt has paid its own bill.
-            bills = bills[sum(one.args_hash == each.args_hash and one not in doubted for one in held) :]
-            place = [one.call for one in doubted if one.args_hash == each.args_hash].index(each.call)
-            cost_nanousd = bills[place] if place < len(bills) else 0
-            await self._engine.reconcile(each.call, usd(cost_nanousd), by=NAME)
+        for call in doubted:
+            args_hash = held[call].args_hash
+            unpaid = self._bills(args_hash)[paid[args_hash] :]
+            await self._engine.reconcile(call, usd(unpaid[0] if unpaid else 0), by=NAME)
+            paid[args_hash] += bool(unpaid)
 
     def _bills(self, args_hash: str) -> list[int]:
         """What the provider charges for each call of this request that arrived, by what earlier lives say they asked."""
