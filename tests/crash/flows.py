@@ -1,16 +1,18 @@
-"""The workflows that are killed: the tour, which has one of everything, and the walk, small enough for pairs of kills.
+"""The workflows that are killed: the tour and the detour, which have everything, and the walk, small enough for pairs.
 
 Never here: a kill. Their tools touch nothing but the world outside, and tell the boundaries before and after.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
-from holdfast import Workflow, check, human_gate, llm_node, task, tool, tool_node
+from holdfast import RetryPolicy, Workflow, check, human_gate, llm_node, task, tool, tool_node
+from holdfast.errors import ToolFailed
 from holdfast.testing.model_server import Rule, ToolCall
 from tests.crash.boundary import Boundaries
-from tests.crash.world import Visit
+from tests.crash.world import STUTTER, Visit
 
 MODEL = "claude-haiku-4-5"
 LARGE = "x" * 80_000
@@ -25,6 +27,8 @@ RULES = (
     Rule(user=": research", turn=2, tool_calls=(ToolCall("search", {"what": "three"}),)),
     Rule(user=": research", turn=3, text="three findings"),
     Rule(user=": word", text="a word"),
+    Rule(user=": confirm", turn=1, tool_calls=(ToolCall("peek", {"what": "inside"}),)),
+    Rule(user=": confirm", turn=2, text="a parcel"),
 )
 
 
@@ -77,7 +81,58 @@ def send_mail(body: str, key: str) -> dict[str, bool]:
     return {"sent": True}
 
 
-POLICIES = {each.name: each.policy for each in (search, note, book, pay, send_mail)}
+@tool(effect="once")
+def invite(who: str, key: str) -> Any:
+    """Invite somebody."""
+    return _ask("invite", key, who=who)
+
+
+@tool(effect="idempotent")
+def stutter(word: str, key: str) -> Any:
+    """Say a word. The first time that it is asked for, it is refused."""
+    answer = _ask(STUTTER, key, word=word)
+    if answer is None:
+        raise ToolFailed("not now")
+    return answer
+
+
+@tool(effect="read", approval=True)
+def peek(what: str, key: str) -> Any:
+    """Look at something that a person lets one look at."""
+    return _ask("peek", key, what=what)
+
+
+@tool(effect="idempotent")
+def call_back(parcel: str, key: str) -> Any:
+    """Call a parcel back."""
+    return _ask("call_back", key, parcel=parcel)
+
+
+@tool(effect="once", compensation=call_back)
+def ship(parcel: str, key: str) -> Any:
+    """Ship a parcel."""
+    return _ask("ship", key, parcel=parcel)
+
+
+@tool(effect="once")
+def unlock(seat: str, key: str) -> Any:
+    """Give a seat back."""
+    return _ask("unlock", key, seat=seat)
+
+
+def look_up_lock(key: str) -> Any:
+    with Here.boundaries.around("lookup of lock", key=key):
+        return Here.visit.ask("lock", key, {}, lookup=True)
+
+
+@tool(effect="verify", verify=look_up_lock, compensation=unlock)
+def lock(seat: str, key: str) -> Any:
+    """Keep a seat."""
+    return _ask("lock", key, seat=seat)
+
+
+TOOLS = (search, note, book, pay, send_mail, invite, stutter, peek, call_back, ship, unlock, lock)
+POLICIES = {each.name: each.policy for each in TOOLS}
 
 
 def prompt(state: Any, text: str) -> dict[str, str]:
@@ -139,4 +194,40 @@ def make_walk() -> Workflow:
     return wf
 
 
-FLOWS = {wf.name: wf for wf in (make_tour(), make_walk())}
+def make_detour() -> Workflow:
+    """What the tour leaves out: { left, right } → speak → listen → confirm → ship → lock → fail, and all is undone."""
+    wf = Workflow("detour", cost_limit_usd="0.003", snapshot_every=10)
+
+    wf.node("begin")(task(lambda state: 1))
+    for name in ("left", "right"):  # both mean the same effect
+        wf.node(name)(tool_node(name=invite, key="invite:{who}")(lambda state: {"who": "bob"}))
+        wf.edge("begin", name)
+        wf.edge(name, "speak")
+
+    @wf.node("speak")
+    @task(tools=[note, stutter], retry=RetryPolicy(max_attempts=5, initial_s=0.01, jitter=0))
+    async def speak(state, ctx):
+        before = await ctx.tool("note", line="before")
+        return [before, await ctx.tool("stutter", word="hello")]
+
+    @wf.node("listen")
+    @task
+    async def listen(state, ctx):
+        answer = await ctx.ask("go on?")
+        return [answer.decision, await ctx.wait_signal("go")]
+
+    wf.node("confirm")(llm_node(model=MODEL, tools=[peek], max_tokens=60)(lambda state: prompt(state, "confirm")))
+    wf.node("ship")(tool_node(name=ship)(lambda state: {"parcel": state.events["confirm"].output}))
+    wf.node("lock")(tool_node(name=lock)(lambda state: {"seat": state.events["listen"].output[1]}))
+
+    @wf.node("fail")
+    @task
+    async def fail(state):
+        raise ValueError("no way back")
+
+    for source, target in pairwise(("speak", "listen", "confirm", "ship", "lock", "fail")):
+        wf.edge(source, target)
+    return wf
+
+
+FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk())}

@@ -148,8 +148,7 @@ def _judge(case: Case, reference: Case) -> None:
     assert_rows_equal_fold(book)
     for life in case.lives:
         assert_acknowledged_is_there(book, life.trace)
-    assert state.ended == "completed"
-    assert case.output == reference.output
+    assert case.lives[-1].result == {**(reference.lives[-1].result or {}), "run": book.run}
     assert not book.rows["flights"]
     _assert_told_stays(case, book)
     _assert_effects_once(case, reference, book)

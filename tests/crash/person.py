@@ -13,7 +13,7 @@ from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSe
 from holdfast.core.money import usd
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.status import status, waiting_for
 from holdfast.models.prices import Prices
 from holdfast.ports import Usage
 from holdfast.testing.model_server import CallRecord
@@ -49,9 +49,11 @@ class Person:
             state = await self._run.settled()
             if state.ended:
                 return state
+            if any(wait.kind == "signal" for wait in waiting_for(state)):
+                await self._engine.signal(self._run.id, "go", "4b", by=NAME)
             for gate_id, gate in list(state.gates.items()):
                 match gate.opened.reason:
-                    case "approval":
+                    case "approval" | "tool_approval" | "question":
                         await self._engine.decide(gate_id, "approve", by=NAME)
                         self._boundaries.note(decided=gate_id)
                     case reason if reason == EFFECT_UNKNOWN:

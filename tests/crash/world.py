@@ -26,6 +26,8 @@ from holdfast.testing.model_server import CallRecord, ModelServer, Rule, read_ca
 
 PATIENCE_S = 60.0
 DOMAIN = "crash.example"
+STUTTER = "stutter"
+"""The tool that is refused the first time."""
 
 
 class ToolServer:
@@ -34,6 +36,7 @@ class ToolServer:
     def __init__(self, journal: Path) -> None:
         self.journal = JournalFile(journal)
         self._known: dict[str, Any] = {}
+        self._refused: set[str] = set()
         self._doing = threading.Lock()
         server = self
 
@@ -62,6 +65,9 @@ class ToolServer:
             key = asked["key"]
             if asked["lookup"]:
                 return self._known.get(key)
+            if asked["tool"] == STUTTER and key not in self._refused:
+                self._refused.add(key)
+                return None
             repeats = key in self._known
             answer = self._known.setdefault(key, {"done": asked["tool"], "with": asked["arguments"]})
             self.journal.append({**asked, "answer": answer, "repeats": repeats})
