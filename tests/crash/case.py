@@ -97,11 +97,6 @@ class Case:
     def seen(self) -> Seen:
         return Seen(self._world.directory, self.name)
 
-    @property
-    def output(self) -> Any:
-        result = self.lives[-1].result
-        return result["output"] if result is not None else None
-
     def live(self, **how: Any) -> Lived:
         """Another life. Raises if it neither ends well nor is killed where it was meant to be."""
         life = Life(self.flow, str(self.directory), len(self.lives) + 1, **how)
@@ -112,5 +107,8 @@ class Case:
         assert killed or status == 0, f"{self!r}: life {life.number} failed:\n{words}"
         result = json.loads(life.result.read_text()) if life.result.exists() else None
         lived = Lived(killed, read_trace(life.trace), result, before)
+        assert not killed or life.at == lived.died_at["n"] or life.on in lived.died_at["kinds"], (
+            "something else killed it"
+        )
         self.lives.append(lived)
         return lived
