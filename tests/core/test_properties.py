@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -48,11 +49,13 @@ def quick(examples: int) -> settings:
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
+KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "branch", "check", "human_gate"]
+
 
 def some_graph(count: int, seed: int) -> Graph:
     """Nodes of every kind, with joins, guards, error edges, optional edges and loops."""
     pick = random.Random(seed)
-    kinds = [pick.choice(["task", "task", "task", "branch", "check", "human_gate"]) for _ in range(count)]
+    kinds = [pick.choice(KINDS) for _ in range(count)]
     parts: list[Any] = []
     ways: dict[tuple[int, int, str], Any] = {}
     for target in range(1, count):
@@ -87,6 +90,20 @@ def some_graph(count: int, seed: int) -> Graph:
     )  # fmt: skip
 
 
+def next_version(graph: Graph) -> Graph:
+    """The workflow after a change: one more node, which follows from an entry."""
+    before = graph.definition
+    late = NodeName("late")
+    return Graph(
+        msgspec.structs.replace(
+            before,
+            version=before.version + 1,
+            nodes=(*before.nodes, node(late)),
+            edges=(*before.edges, edge(graph.entries[0], late)),
+        )
+    )
+
+
 SEEDS = st.integers(0, 2**32)
 GRAPHS = st.builds(some_graph, st.integers(1, 7), SEEDS)
 
@@ -119,7 +136,28 @@ class Record(Game):
 
     def __init__(self, graph: Graph, **given: Any) -> None:
         self._shadow = State()
+        self.commits: list[int] = []
+        """Where the history stood after each command that caused something."""
+        self.sent: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         super().__init__(graph, **given)
+
+    def do(self, command: cmd.Command, **how: Any) -> list[ev.Event]:
+        self.sent[type(command).__name__] += 1
+        try:
+            events = super().do(command, **how)
+        except HoldfastError as refusal:
+            self.refused[type(refusal).__name__] += 1
+            raise
+        if events:
+            self.commits.append(len(self.history))
+        return events
+
+    def migrate(self) -> None:
+        """The run goes on with another version of its workflow."""
+        changed = next_version(self.graph)
+        self.do(cmd.MigrateRun("ann"), graph=changed)
+        self.graph = changed
 
     def replayed(self, count: int | None = None) -> State:
         if count is not None:
@@ -202,6 +240,8 @@ class Chaos:
             try:
                 if self.game.state.paused and self.pick.random() < 0.5:
                     self.game.resume()
+                if self.pick.random() < 0.01 and "late" not in self.game.graph.nodes:
+                    self.game.migrate()
                 events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]))
             except HoldfastError:
                 continue
@@ -265,6 +305,7 @@ class Chaos:
         path = Path(pick.choice(["0", "0", "1", "2.0.0", "2.1.0"]))
         args = pick.choice(["h"] * 8 + ["other"])
         key = pick.choice([None, None, "k1", "k2"])
+        said = args if key is None else pick.choice([args, "other"])
         policy = pick.choice(["read", "idempotent", "verify", "once"])
         decisions = pick.choice([None, ("pass",), ("fail",), ("retry",), ("x",), ("again",), ("n1",), ("n2", "n3"), ()])
         value = cmd.Value(Path("9"), "now", 1)
@@ -278,8 +319,9 @@ class Chaos:
                 cmd.SuspendStep(*at, yields=True),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
-                cmd.IntendEffect(*at, path, "send", policy, args, NULL, key, 5, pick.choice([None, "undo"])),
-                cmd.IntendEffect(*at, path, "send", policy, args, NULL, key, None, pick.choice([None, "undo"])),
+                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),
+                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, pick.choice([None, "undo"])),
+                cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None),
                 cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
@@ -293,13 +335,15 @@ class Chaos:
         call = self.pick.choice([*self.calls[-2:], self.pick.choice(self.calls)])
         hold = getattr(self.game.state.calls.get(call), "hold_nanousd", 0)
         reopens = self.pick.random() < 0.3
+        if self.game.state.calls.get(call) is not None and self.game.state.calls[call].doubted and reopens:
+            return cmd.ReconcileCall(call, self.pick.choice([-1, 0, hold]))
         return self.pick.choice(
             [
                 cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
                 cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
                 cmd.FailModelCall(call, TRANSIENT),
                 cmd.DoubtModelCall(call, TRANSIENT, self.pick.choice([None, inline("m")]), reopens),
-                cmd.ReconcileCall(call, self.pick.randint(0, hold)),
+                cmd.ReconcileCall(call, self.pick.choice([-1, 0, hold])),
                 cmd.CompleteEffect(call, inline("done")),
                 cmd.CompleteEffect(call, inline("done")),
                 cmd.FailEffect(call, TRANSIENT),
@@ -420,6 +464,10 @@ class Crew:
             self.answer()
         elif 0.25 < chance < 0.30 and self.ghosts:
             self.haunt(*self.ghosts.pop())
+        elif 0.30 < chance < 0.31 and "late" not in self.game.graph.nodes:
+            self.game.migrate()
+        elif 0.31 < chance < 0.34:
+            self.reconcile()
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""
@@ -445,6 +493,13 @@ class Crew:
                 self.pick.choice([self.game.did, self.game.never_left])(call)
         except AlreadyClosed:
             pass
+
+    def reconcile(self) -> None:
+        """The provider's bill shows what a call in doubt has cost."""
+        doubted = [id_ for id_, call in self.game.state.calls.items() if call.kind == "model" and call.doubted]
+        if doubted:
+            call = self.pick.choice(doubted)
+            self.game.reconcile(call, self.pick.randint(0, self.game.state.calls[call].hold_nanousd))
 
     def answer(self) -> None:
         gate = self.pick.choice(list(self.game.state.gates.values())).opened
@@ -501,7 +556,7 @@ class Crew:
                     fixed.choice(["model", "model", "tool", "tool", "tool", "sleep", "signal", "gate"]),
                     (
                         fixed.choice(["read", "idempotent", "verify", "once"]),
-                        fixed.choice([None, None, None, "k"]),
+                        fixed.choice([None, "k"]),
                         None,
                     ),
                 )

@@ -1,0 +1,149 @@
+"""The rows of a store are what its histories amount to, whatever happened in them: random runs, commit by commit.
+
+Never here: a rule of the core, a statement of SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.events import Recorded
+from holdfast.core.ids import AppendId, RunId, Seq
+from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
+from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.status import status
+from holdfast.ports import Append
+from holdfast.stores.sqlite import SqliteStore
+from tests.core.test_properties import Chaos, Crew, Record, some_graph
+from tests.stores.story import fold, snapshot_of
+
+RUNS = 40
+STATES = {
+    ev.EffectCompleted: "completed", ev.EffectFailed: "failed", ev.EffectReleased: "released",
+    ev.EffectInDoubt: "in_doubt", ev.EffectUnanswered: "in_doubt", ev.EffectReopened: "repeated",
+    ev.OutcomeOrphaned: "orphaned",
+}  # fmt: skip
+
+
+def histories() -> list[Record]:
+    """Random runs, half of them played to their end."""
+    found = []
+    for seed in range(RUNS):
+        graph = some_graph(2 + seed % 6, 1_000 + seed)
+        if seed % 2:
+            crew = Crew(graph, seed)
+            crew.play()
+            found.append(crew.game)
+        else:
+            chaos = Chaos(graph, random.Random(seed))
+            chaos.play(60)
+            found.append(chaos.game)
+    return found
+
+
+def appends(game: Record, run: RunId) -> list[Append]:
+    """The history of `game` as the appends of a run of that name, one for each command."""
+    state, found, before = State(), [], 0
+    for end in game.commits:
+        events = []
+        for data, at_ms in zip(game.history[before:end], game.times[before:end], strict=True):
+            event = ev.decode(data.replace(b"0190-run", run.encode()))
+            evolve(state, event, at_ms)
+            events.append(event)
+        recorded = tuple(Recorded(Seq(before + 1 + n), state.at_ms, event) for n, event in enumerate(events))
+        changes = project(state, events, executing=False)
+        found.append(Append(run, Seq(before), AppendId(f"{run}.{end}"), recorded, changes))
+        before = end
+    return found
+
+
+async def check(store: SqliteStore, run: RunId) -> State:
+    """The rows of a run against its history as the store gives it back."""
+    events = await store.events(run)
+    state = fold(await store.load(run, FOLD_VERSION))
+    anew = State()
+    for recorded in events:
+        evolve(anew, recorded.event, recorded.at_ms)
+    assert state == anew
+    row = await store.run(run)
+    assert row == project(state, [events[-1].event], executing=False).run
+    assert row.status == status(state)
+    await check_gates(store, run, state, events)
+    await check_effects(store, run, events)
+    return state
+
+
+async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequence[Recorded]) -> None:
+    rows = {opened.gate: (opened, change) for opened, change in await store.gates(run=run, open_only=False, limit=9999)}
+    assert set(rows) == {each.event.gate for each in events if isinstance(each.event, ev.GateOpened)}
+    for gate, (opened, change) in rows.items():
+        now = "open" if change is None else change.state
+        if gate in state.gates:
+            at = state.gates[gate]
+            assert (opened.opened_at_ms, opened.due_at_ms) == (at.at_ms, at.opened.due_at_ms)
+            assert now == ("open" if at.escalated_at_ms is None else "escalated")
+            assert (change.reminders if change is not None else 0) in (at.reminders, None)
+        elif gate in state.decided:
+            known = state.decided[gate]
+            assert isinstance(change, GateChange)
+            assert (now, change.decision, change.by) == ("decided", known.decision, known.by)
+        else:
+            assert now == "withdrawn"
+    asked = {opened.gate for opened, _ in await store.gates(run=run, limit=9999)}
+    assert asked == set(state.gates), "what is listed is what is asked"
+
+
+async def check_effects(store: SqliteStore, run: RunId, events: Sequence[Recorded]) -> None:
+    latest: dict[str, str] = {}
+    for recorded in events:
+        event = recorded.event
+        if isinstance(event, ev.EffectIntended):
+            latest[event.call] = "intended"
+        elif type(event) in STATES:
+            latest[event.call] = STATES[type(event)]  # type: ignore[attr-defined, index]
+    rows = {opened.call: change for opened, change in await store.effects(run=run, limit=9999)}
+    assert {call: "intended" if change is None else change.state for call, change in rows.items()} == latest
+    for recorded in events:
+        if isinstance(recorded.event, ev.EffectCompleted):
+            change = rows[recorded.event.call]
+            assert isinstance(change, EffectChange)
+            assert change.response == recorded.event.response
+
+
+@pytest.fixture(scope="module")
+def games() -> list[Record]:
+    return histories()
+
+
+async def test_the_rows_of_random_histories_are_their_folded_states(tmp_path: Path, games: list[Record]) -> None:
+    """Runs go to the disk side by side, in commits of many; some are checked in the middle, all at the end."""
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    pick = random.Random(7)
+    todo = {RunId(f"run-{number:03}"): appends(game, RunId(f"run-{number:03}")) for number, game in enumerate(games)}
+    ended = {run: game.state.ended for run, game in zip(todo, games, strict=True)}
+    commits = 0
+    async with asyncio.timeout(60):
+        while todo:
+            runs = pick.sample(list(todo), min(len(todo), 12))
+            fates = await store.append([todo[run].pop(0) for run in runs])
+            assert list(fates) == [None] * len(runs)
+            commits += 1
+            for run in [run for run in runs if not todo[run]]:
+                del todo[run]
+            looked = pick.choice(runs)
+            state = await check(store, looked)
+            if pick.random() < 0.3:
+                await store.snapshot(looked, snapshot_of(state))
+    for run, how in ended.items():
+        state = await check(store, run)
+        assert state.ended == how
+        in_flight = {session for due in await store.due(2**60, [state.graph_hash], 9999) for session in due.dead}
+        assert in_flight <= set(sessions_in_flight(state)), "only what is in flight is looked after"
+    await store.aclose()
+    assert commits > 50
