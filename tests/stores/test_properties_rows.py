@@ -72,7 +72,9 @@ async def check(store: SqliteStore, run: RunId) -> State:
         evolve(anew, recorded.event, recorded.at_ms)
     assert state == anew
     row = await store.run(run)
-    assert row == project(state, [events[-1].event], executing=False).run
+    either = [project(state, [events[-1].event], executing=executing).run for executing in (False, True)]
+    assert row is not None
+    assert row in either, "the row is what the history amounts to, whoever wrote last"
     assert row.status == status(state)
     await check_gates(store, run, state, events)
     await check_effects(store, run, events)

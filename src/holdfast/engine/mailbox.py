@@ -221,6 +221,7 @@ class Mailbox:
         now_ms = max(self._house.store.now_ms(), state.at_ms)
         events: list[Event] = []
         told: list[tuple[Letter, list[Event]]] = []
+        refused: list[tuple[Letter, HoldfastError]] = []
         started = freed = 0
         for letter in letters:
             freed += letter.frees
@@ -232,8 +233,8 @@ class Mailbox:
             try:
                 caused = decide(letter.graph or graph, state, letter.command, now_ms, here)
             except HoldfastError as refusal:
-                if not letter.told.done():
-                    letter.told.set_exception(refusal)
+                # It may be for what a letter before it has just caused, which is not true before it is committed.
+                refused.append((letter, refusal))
                 continue
             for event in caused:
                 started += type(event) is StepStarted
@@ -260,6 +261,9 @@ class Mailbox:
         for letter, caused in told:
             if not letter.told.done():
                 letter.told.set_result(caused)
+        for letter, refusal in refused:
+            if not letter.told.done():
+                letter.told.set_exception(refusal)
         if events:
             await self._snapshot(state, graph)
         return letters
