@@ -257,9 +257,10 @@ def test_invariant_08_no_call_begins_from_a_state_that_shows_its_completion(
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "verify", "once"])
 async def test_invariant_09_each_effect_in_doubt_is_settled_by_its_policy_or_a_person(
-    store: str, tmp_path: Path, effect: str
+    store: str, tmp_path: Path, effect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = tmp_path / "world.jsonl"
+    monkeypatch.setattr("tests.engine.victim.journal", journal)
     assert await asyncio.to_thread(victim, store, journal, f"pay-{effect}", "between send and outcome") is None
     after = await asyncio.to_thread(victim, store, journal, f"pay-{effect}")
     assert after is not None

@@ -26,6 +26,8 @@ Connect = Callable[[], Awaitable[Store]]
 """Opens a store: the same one each time, as a process of its own would."""
 
 FOR_EVER_MS = BORN_MS * 10
+APART_MS = 1000
+"""By how much the clocks of two processes on one store may differ."""
 
 
 async def put(store: Store, *appends: Append) -> None:
@@ -385,7 +387,7 @@ class StoreConformance:
         assert await mine.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
         before_ms = mine.now_ms()
         await theirs.close_session(SessionId("older"))
-        assert await mine.stranded(before_ms - 1, 10) == [], "one could until just now"
+        assert await mine.stranded(before_ms - APART_MS, 10) == [], "one could until just now"
         assert [run.run for run in await mine.stranded(FOR_EVER_MS, 10)] == [story.run]
 
     async def test_the_grace_of_a_stranded_run_begins_with_the_death_of_the_last_who_could(
@@ -397,7 +399,7 @@ class StoreConformance:
         before_ms = mine.now_ms()
         await theirs.aclose()
         assert await mine.bury() == {story.session}
-        assert await mine.stranded(before_ms - 1, 10) == []
+        assert await mine.stranded(before_ms - APART_MS, 10) == []
         assert await mine.stranded(FOR_EVER_MS, 10) == [DueRun(story.run, TINY.hash, None, frozenset({story.session}))]
 
     async def test_a_run_that_waits_is_not_stranded_until_something_falls_due(self, connect: Connect) -> None:

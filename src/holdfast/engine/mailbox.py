@@ -215,58 +215,68 @@ class Mailbox:
     async def _try(self, letters: list[Letter]) -> list[Letter]:
         """One try. Raises SeqConflict, with the state forgotten, when somebody else was first."""
         state = await self._fresh(letters)
-        graph = self.graph
-        assert graph is not None
         before = state.seq
         now_ms = max(self._house.store.now_ms(), state.at_ms)
-        events: list[Event] = []
-        told: list[tuple[Letter, list[Event]]] = []
-        refused: list[tuple[Letter, HoldfastError]] = []
-        started = freed = 0
+        freed = 0
         for letter in letters:
             freed += letter.frees
         worker = self._house.worker(state, freed=freed)
+        answers, events, started = self._decide(letters, state, now_ms, worker)
+        if events:
+            recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
+            changes = project(state, events, executing=worker is not None)
+            append = Append(self.run, before, self._house.append_id(), recorded, changes)
+            # Only what starts beyond the freed slots is to be kept from others while it is on its way.
+            await self._commit(append, events, state, slots=max(0, started - freed))
+        # A refusal too is told only now: it may be for what the letter before it has caused.
+        for letter, answer in answers:
+            if letter.told.done():
+                continue
+            if isinstance(answer, HoldfastError):
+                letter.told.set_exception(answer)
+            else:
+                letter.told.set_result(answer)
+        if events and self.graph is not None:
+            await self._snapshot(state, self.graph)
+        return letters
+
+    def _decide(
+        self, letters: list[Letter], state: State, now_ms: int, worker: Worker | None
+    ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
+        """What each letter is answered, once all of it is durable; the events of all, and how many steps they start."""
+        assert self.graph is not None
+        answers: list[tuple[Letter, list[Event] | HoldfastError]] = []
+        events: list[Event] = []
+        started = 0
         for letter in letters:
             if letter.told.done() and not letter.stands:
                 continue
             here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
             try:
-                caused = decide(letter.graph or graph, state, letter.command, now_ms, here)
+                caused = decide(letter.graph or self.graph, state, letter.command, now_ms, here)
             except HoldfastError as refusal:
-                # It may be for what a letter before it has just caused, which is not true before it is committed.
-                refused.append((letter, refusal))
+                answers.append((letter, refusal))
                 continue
             for event in caused:
                 started += type(event) is StepStarted
-            told.append((letter, caused))
-            events.extend(caused)
-        if events:
-            recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
-            changes = project(state, events, executing=worker is not None)
-            # Only what starts beyond the freed slots is to be kept from others while it is on its way.
-            taken = max(0, started - freed)
-            self._house.take_slots(taken)
-            append = Append(self.run, before, self._house.append_id(), recorded, changes)
-            self._appending = asyncio.ensure_future(self._house.flush.append(append))
-            try:
-                await self._appending
-                self._weigh(events)
-                self._house.committed(self, events, state)
-            except BaseException:
-                self.state = None
-                raise
-            finally:
-                self._appending = None
-                self._house.take_slots(-taken)
-        for letter, caused in told:
-            if not letter.told.done():
-                letter.told.set_result(caused)
-        for letter, refusal in refused:
-            if not letter.told.done():
-                letter.told.set_exception(refusal)
-        if events:
-            await self._snapshot(state, graph)
-        return letters
+            answers.append((letter, caused))
+            events += caused
+        return answers, events, started
+
+    async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int) -> None:
+        """Have `append` written, with `slots` kept meanwhile. The state is forgotten where it was not."""
+        self._house.take_slots(slots)
+        self._appending = asyncio.ensure_future(self._house.flush.append(append))
+        try:
+            await self._appending
+            self._weigh(events)
+            self._house.committed(self, events, state)
+        except BaseException:
+            self.state = None
+            raise
+        finally:
+            self._appending = None
+            self._house.take_slots(-slots)
 
     async def _fresh(self, letters: list[Letter]) -> State:
         """The state to decide on; with the latest that others have committed where a command from outside is among
