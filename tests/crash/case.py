@@ -103,6 +103,8 @@ class Case:
         before = self.seen
         status = self._nursery.bear(life)
         killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if killed:
+            self._world.catch_up()
         words = life.words.read_text()
         assert killed or status == 0, f"{self!r}: life {life.number} failed:\n{words}"
         result = json.loads(life.result.read_text()) if life.result.exists() else None

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import smtplib
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,36 @@ PATIENCE_S = 60.0
 DOMAIN = "crash.example"
 STUTTER = "stutter"
 """The tool that is refused the first time."""
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows what it is still at."""
+
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__((LOOPBACK, 0), handler)
+        self._busy = 0
+        self._changing = threading.Condition()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changing:
+            self._busy += 1
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        super().process_request_thread(request, client_address)
+        with self._changing:
+            self._busy -= 1
+            self._changing.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # else whoever asked was killed meanwhile
+
+    def wait_until_idle(self) -> None:
+        with self._changing:
+            assert self._changing.wait_for(lambda: not self._busy, PATIENCE_S)
 
 
 class ToolServer:
@@ -56,8 +87,7 @@ class ToolServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(Handler)
         self.port = self._server.server_port
 
     def answer(self, asked: dict[str, Any]) -> Any:
@@ -72,6 +102,11 @@ class ToolServer:
             answer = self._known.setdefault(key, {"done": asked["tool"], "with": asked["arguments"]})
             self.journal.append({**asked, "answer": answer, "repeats": repeats})
             return answer
+
+    def catch_up(self) -> None:
+        """Wait until everything is done that was asked before: connections are taken in their order."""
+        Visit("", {"CRASH_MAIL_PORT": "0", "CRASH_TOOL_PORT": str(self.port)}).ask("", "", {}, lookup=True)
+        self._server.wait_until_idle()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -102,6 +137,10 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def catch_up(self) -> None:
+        """After a kill: what the dead process had sent has arrived, so that nobody is told too early that it has not."""
+        self._tools.catch_up()
 
     @property
     def environment(self) -> dict[str, str]:
