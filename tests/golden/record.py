@@ -1,0 +1,435 @@
+"""Writes the golden histories down: `python -m tests.golden.record [NAME ...]`, with a fixed clock and fixed names.
+
+A history is written once, by the version in which its feature appeared, and then kept: the point is that later versions
+read what earlier ones wrote. So a file that is there is left alone, unless it is named. Never here: a promise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import holdfast.compose
+from examples.support_triage.workflow import HERE as EXAMPLE
+from examples.support_triage.workflow import wf as support_triage
+from holdfast import Engine
+from holdfast.core import policies
+from holdfast.core.events import Recorded, decode
+from holdfast.core.graph import COMPENSATE, Definition, Join
+from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.ids import Path as Place
+from holdfast.core.payload import inline
+from holdfast.core.policies import RetryPolicy
+from holdfast.core.state import State, evolve
+from holdfast.core.status import status, waiting_for
+from holdfast.models.providers import Providers
+from holdfast.settings import load
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.mail_sink import MailSink
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
+from tests.core.game import START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
+from tests.core.test_properties import Crew, some_graph
+
+HERE = Path(__file__).parent
+TWICE = RetryPolicy(max_attempts=2, initial_s=1, jitter=0)
+
+
+class Golden(msgspec.Struct, frozen=True):
+    """A history as it is kept: the graphs it went by, the last of them now, and its events."""
+
+    graphs: tuple[Definition, ...]
+    events: tuple[Recorded, ...]
+
+
+def summary(state: State) -> dict[str, Any]:
+    """What a history amounts to, as far as every later version must see the same in it."""
+    budget = state.budget
+    found: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.encode({
+            "run": state.run, "seq": state.seq, "tenant": state.tenant, "workflow": state.workflow,
+            "version": state.version, "graph_hash": state.graph_hash, "status": status(state), "ended": state.ended,
+            "output": state.output, "parts": state.parts, "error": state.error, "reason": state.reason,
+            "limit_nanousd": budget.limit_nanousd, "settled_nanousd": budget.settled_nanousd,
+            "held_nanousd": budget.held_nanousd, "in_doubt_nanousd": budget.in_doubt_nanousd,
+            "tokens_used": state.tokens_used, "active_ms": state.active_ms,
+            "steps": {
+                name: {"id": step.id, "status": step.status, "attempt": step.attempt, "output": step.output}
+                for name, step in state.steps.items()
+            },
+            "gates": sorted(state.gates), "decided": state.decided, "calls": sorted(state.calls),
+            "named": state.named, "compensable": state.compensable, "signals": state.signals,
+            "waiting_for": waiting_for(state),
+        })
+    )  # fmt: skip
+    return found
+
+
+def fold(golden: Golden, count: int | None = None) -> State:
+    state = State()
+    for recorded in golden.events[:count]:
+        evolve(state, recorded.event, recorded.at_ms)
+    return state
+
+
+def write(name: str, golden: Golden) -> None:
+    lines = [msgspec.json.encode(golden.graphs), *map(msgspec.json.encode, golden.events)]
+    text = re.sub(rb'"timestamp":"[^"]*"', b'"timestamp":"2023-11-14T22:13:20Z"', b"\n".join(lines))
+    (HERE / f"{name}.jsonl").write_bytes(text + b"\n")
+    state = msgspec.json.format(msgspec.json.encode(summary(fold(read(name)))), indent=1)
+    (HERE / f"{name}.state.json").write_bytes(state + b"\n")
+
+
+def read(name: str) -> Golden:
+    graphs, *events = (HERE / f"{name}.jsonl").read_bytes().splitlines()
+    return Golden(
+        msgspec.json.decode(graphs, type=tuple[Definition, ...]),
+        tuple(_recorded(line) for line in events),
+    )
+
+
+def _recorded(line: bytes) -> Recorded:
+    raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    seq, at_ms = (msgspec.json.decode(raw[name], type=int) for name in ("seq", "at_ms"))
+    return Recorded(seq, at_ms, decode(bytes(raw["event"])))  # type: ignore[arg-type]
+
+
+# --- One history for each feature -----------------------------------------------------------------------------------------
+
+
+def of(game: Game, *before: Definition) -> Golden:
+    events = tuple(
+        Recorded(n, at_ms, event)  # type: ignore[arg-type]
+        for n, (event, at_ms) in enumerate(zip(game.events(), game.times, strict=True), 1)
+    )
+    return Golden((*before, game.graph.definition), events)
+
+
+def a_loop() -> Golden:
+    """A check sends the run back twice; only the last draft counts. A guard speaks at the way out."""
+    game = Game(graph(node("good", "check"), node("send", guard="short"), "draft > good > send", loop("good", "draft")))
+    for decision in ("retry", "retry", "pass"):
+        game.now_ms += 1_000
+        game.complete("draft", f"draft {game.step('draft').id}")
+        game.complete("good", None, decision)
+    game.judge()
+    game.complete("send", "sent")
+    return of(game)
+
+
+def a_fan_out() -> Golden:
+    """Five branches and every join: a quorum, one that times out, one called off, one skipped."""
+    game = Game(
+        graph(
+            node("route", "branch"), node("quorum", join=Join("quorum", 2)), node("rest", join=Join("best_effort", timeout_s=60)),
+            node("strict", join="all_required"), node("end", join="any"),
+            "begin > a > quorum", "begin > b > quorum", "begin > c > quorum", "begin > d > rest", "begin > e > rest",
+            "begin > route > left", "route > right", "left > strict", "right > strict", "quorum > end", "rest > end",
+        ),
+        slots=6,
+    )  # fmt: skip
+    game.complete("begin", {"n": 5})
+    for name in "abd":
+        game.complete(name, name)
+    game.look()
+    game.complete("route", None, "left")
+    game.complete("left", 1)
+    game.look(61)
+    for name in ("quorum", "rest", "e", "end"):
+        if name in game.active:
+            game.complete(name, name)
+    return of(game)
+
+
+def a_gate() -> Golden:
+    """Reminded, escalated, edited; then another that is rejected, along its edge."""
+    gates = (node("first", "human_gate"), node("second", "human_gate"))
+    game = Game(graph(*gates, "first > second > end", edge("second", "apology", when="reject")), by="bob")
+    first = game.human_gate("first", timeout_ms=60_000, remind_every_ms=30_000, reviewers=("ann",), four_eyes=True)
+    game.look(31)
+    game.look(30)
+    game.decide("edit", first, {"text": "better"}, reason="a word was wrong")
+    game.look()
+    second = game.human_gate("second")
+    game.decide("reject", second, reason="not like this")
+    game.look()
+    game.complete("apology", "sorry")
+    return of(game)
+
+
+def a_retry() -> Golden:
+    """A time-out, a rate limit, then it works; the operations before keep their outcomes."""
+    game = Game(graph(node("work", retry=RetryPolicy(max_attempts=3, initial_s=1, jitter=0))))
+    game.effect("work", key="k")
+    game.refuse(game.held("work", 50, 10, "1"), TRANSIENT)
+    game.fail("work", TRANSIENT, "1")
+    game.look(5)
+    game.refuse(game.held("work", 50, 10, "1"), error(policies.RATE_LIMIT, retryable=True))
+    game.fail("work", error(policies.RATE_LIMIT, retryable=True), "1")
+    game.look(120)
+    game.settle(game.held("work", 50, 10, "1"), 20, tokens=(3, 4))
+    game.complete("work", "done")
+    return of(game)
+
+
+def a_dead_letter() -> Golden:
+    """Parked, replayed with its keys, parked again, answered by a person."""
+    game = Game(graph(node("work", retry=TWICE), "work > end", on_exhausted="dead_letter"))
+    game.effect("work")
+    for answer in ("retry", "answer"):
+        game.did_not(game.intended("work", "idempotent", "1"))
+        game.fail("work", error(), "1")
+        game.decide(answer, data={"by": "hand"} if answer == "answer" else None)
+        game.look()
+    game.look()
+    game.complete("end", "done")
+    return of(game)
+
+
+def a_compensation() -> Golden:
+    """Two bookings are undone after a failure, the latest first; one undoing fails and a person has it tried again."""
+    game = Game(graph(node("book"), node("fail"), "book > fail"))
+    flight = game.effect("book", path="0", compensation="undo", tool="flight")
+    hotel = game.effect("book", path="1", compensation="undo", tool="hotel")
+    game.complete("book")
+    game.fail("fail", error())
+    first = game.intended(COMPENSATE, "idempotent", "0", tool="undo", compensates=hotel)
+    game.did_not(first)
+    game.fail(COMPENSATE, error(policies.TOOL), "0")
+    game.decide("retry")
+    game.look()
+    game.did(game.intended(COMPENSATE, "idempotent", "0", tool="undo", compensates=hotel))
+    game.did(game.intended(COMPENSATE, "idempotent", "1", tool="undo", compensates=flight))
+    game.complete(COMPENSATE)
+    return of(game)
+
+
+def a_budget_block() -> Golden:
+    """Two branches race for a limit that one fits into; the other waits, blocks, and goes on with a raised limit."""
+    game = Game(graph("begin > a > end", "begin > b > end"), limit=100)
+    game.complete("begin")
+    first = game.held("a", 80, 10)
+    game.hold("b", 80, 10)
+    game.suspend("b")
+    game.settle(first, 60, tokens=(5, 5))
+    game.look()
+    game.hold("b", 80, 10)
+    game.suspend("b")
+    game.decide("answer", data={"limit_usd": "0.0000002"})
+    game.look()
+    second = game.held("b", 80, 10)
+    game.doubt_money(second)
+    game.reconcile(second, 20)
+    game.complete("a", "a")
+    game.look()
+    game.fail("b", TRANSIENT, "0")
+    game.look(60)
+    game.settle(game.held("b", 80, 10), 10, tokens=(1, 1))
+    game.complete("b", "b")
+    game.complete("end", "done")
+    return of(game)
+
+
+def an_unknown_effect() -> Golden:
+    """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
+    game = Game(graph("work > end"))
+    calls = {policy: game.intended("work", policy, str(n)) for n, policy in enumerate(("idempotent", "verify", "once"))}
+    game.lose()
+    game.look(1, session=SessionId("next"))
+    game.session = SessionId("next")
+    again = game.intended("work", "idempotent", "0")
+    game.did(calls["idempotent"])
+    game.did(again)
+    game.look(10)
+    game.reopen(calls["verify"])
+    game.never_left(game.intended("work", "verify", "1"))
+    game.did(game.intended("work", "verify", "1"))
+    game.decide("answer", data={"sent": True})
+    game.do(cmd.DenyToolCall(*game.at("work"), Place("7"), "rm", "args", error(policies.DENIED)))
+    game.complete("work")
+    game.complete("end", "done")
+    return of(game)
+
+
+def a_named_effect() -> Golden:
+    """Two branches mean the same effect: one does it, the other waits for it; a third finds it there."""
+    game = Game(graph("begin > a > end", "begin > b > end"))
+    game.complete("begin")
+    call = game.intended("a", key="invite")
+    game.intend("b", key="invite")
+    game.suspend("b")
+    game.did(call, "invited")
+    game.complete("a")
+    game.look()
+    game.intend("b", key="invite")
+    game.complete("b")
+    unanswered = game.intended("end", "idempotent", "0")
+    game.doubt(unanswered)
+    game.did(unanswered, "after all")
+    game.complete("end", "done")
+    return of(game)
+
+
+def a_signal() -> Golden:
+    """One is kept before anybody asks, one is waited for, one does not come in time."""
+    game = Game(graph("work"))
+    game.signal("go", {"n": 1})
+    game.await_signal("work", "go", path="0")
+    game.await_signal("work", "go", path="1")
+    game.suspend("work")
+    game.signal("go", {"n": 2})
+    game.look()
+    game.await_signal("work", "never", 30, path="2")
+    game.suspend("work")
+    game.look(31)
+    seen = cmd.Value(Place("9"), "now", game.now_ms)
+    game.do(cmd.CompleteStep(*game.at("work"), inline("done"), None, values=(seen,)))
+    return of(game)
+
+
+def a_timer() -> Golden:
+    """Thirty days, across the death of the process, a pause, and a lifespan that passes meanwhile."""
+    game = Game(graph("work", limits={"max_lifespan_s": 86_400}))
+    game.sleep("work", 30 * 86_400)
+    game.look(86_400)
+    game.pause()
+    game.look(29 * 86_400 + 1)
+    game.resume()
+    game.lose()
+    game.session = SessionId("next")
+    game.look()
+    game.complete("work", "awake")
+    return of(game)
+
+
+def a_migration() -> Golden:
+    """A waiting run is moved to the next version of its workflow, which has one node more."""
+    before = definition("work")
+    game = Game(graph("work"))
+    game.await_signal("work", "go")
+    game.suspend("work")
+    game.graph = graph(node("work"), "work > more")
+    after = game.graph.definition
+    game.graph = type(game.graph)(msgspec.structs.replace(after, version=2))
+    game.do(cmd.MigrateRun("ann"))
+    game.signal("go")
+    game.look()
+    game.complete("work")
+    game.complete("more", "migrated")
+    return of(game, before)
+
+
+def a_cancelled_run() -> Golden:
+    """Cancelled while two steps work, of which one has a call under way."""
+    game = Game(graph("begin > a > end", "begin > b > end"))
+    game.complete("begin")
+    call = game.intended("a")
+    game.cancel("no longer needed")
+    game.did(call)
+    return of(game)
+
+
+def random_runs() -> dict[str, Callable[[], Golden]]:
+    """Runs that chance made, with much of everything in them."""
+
+    def play(seed: int) -> Golden:
+        first = some_graph(6, seed)
+        crew = Crew(first, seed)
+        crew.play()
+        migrated = (first.definition,) if crew.game.graph is not first else ()
+        return of(crew.game, *migrated)
+
+    return {f"random-{seed}": lambda seed=seed: play(seed) for seed in (3, 14, 15, 92, 65)}
+
+
+# --- The example, on the real engine ----------------------------------------------------------------------------------
+
+
+class CountedIds:
+    """Keeps the Ids port, with the same names every time."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def run(self, now_ms: int) -> RunId:
+        return RunId(f"018bcfe5-6800-7000-8000-{next(self._numbers):012}")
+
+    def session(self) -> SessionId:
+        return SessionId(f"session-{next(self._numbers)}")
+
+    def append(self) -> AppendId:
+        return AppendId(f"append-{next(self._numbers)}")
+
+
+TRIAGE_RULES = (
+    Rule(system="Classify", turn=1, tool_calls=(ToolCall("search_kb", {"query": "invoice"}),)),
+    Rule(system="Classify", turn=2, text="billing"),
+    Rule(turn=1, tool_calls=(ToolCall("fetch_account", {"email": "nobody@example.org"}),)),
+    Rule(turn=2, text="We are looking into your invoice.\n\nThe Pinbarrow team"),
+)
+
+
+def support() -> Golden:
+    """examples/support_triage: two agent loops, a person's edit, one e-mail."""
+    return asyncio.run(_support())
+
+
+async def _support() -> Golden:
+    holdfast.compose.RandomIds = CountedIds  # type: ignore[assignment, misc]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        with (
+            MailSink(journal=place / "mail.jsonl") as mail,
+            ModelServer(journal=place / "calls.jsonl", rules=TRIAGE_RULES) as server,
+        ):
+            os.environ |= {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(mail.port)}
+            store = await SqliteStore.connect(place / "holdfast.db", machine_ms=lambda: START_MS)
+            model = Providers(environment=server.environment)
+            async with Engine.open(store, workflows=[support_triage], model=model, settings=load(EXAMPLE)) as engine:
+                ticket = {"ticket_text": "My invoice is wrong.", "customer_email": "nobody@example.org"}
+                run = await engine.start(support_triage, ticket, key="ticket-1")
+                state = await run.until(lambda state: bool(state.gates))
+                await engine.decide(next(iter(state.gates)), "edit", {"edited_body": "Sorry!"}, by="ann")
+                await run.result()
+                events = tuple(await run.events())
+            await store.aclose()
+    return Golden((support_triage.graph.definition,), events)
+
+
+HISTORIES: dict[str, Callable[[], Golden]] = {
+    "support-triage-agent-loops": support,
+    "loop": a_loop,
+    "fan-out": a_fan_out,
+    "gate": a_gate,
+    "retry": a_retry,
+    "dead-letter": a_dead_letter,
+    "compensation": a_compensation,
+    "budget-block": a_budget_block,
+    "effect-unknown": an_unknown_effect,
+    "named-effect": a_named_effect,
+    "signal": a_signal,
+    "timer": a_timer,
+    "migration": a_migration,
+    "cancelled": a_cancelled_run,
+    **random_runs(),
+}
+
+
+def main(names: list[str]) -> None:
+    for name in names or HISTORIES:
+        if names or not (HERE / f"{name}.jsonl").exists():
+            golden = HISTORIES[name]()
+            write(name, golden)
+            print(f"{name}: {len(golden.events)} events, {status(fold(golden))}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

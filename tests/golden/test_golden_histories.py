@@ -1,0 +1,77 @@
+"""Histories that earlier versions wrote, read by today's: each folds to what it folded to when it was recorded.
+
+When a test here fails, runs that people have in their stores would be read wrongly. Mend the fold, or give the changed
+field a default; never record a history again to make its test pass.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from holdfast.core import commands as cmd
+from holdfast.core.decide import decide
+from holdfast.core.events import AnyEvent, encode
+from holdfast.core.graph import Graph
+from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.errors import RunEnded
+from tests.golden.record import HERE, HISTORIES, fold, read, summary
+
+NAMES = sorted(file.name.removesuffix(".jsonl") for file in HERE.glob("*.jsonl"))
+BROKEN = (
+    "This version reads a history of an earlier one differently. Runs in people's stores were written like this one, so"
+    " the fold must be mended (or a new field given its default); the recorded files stay as they are."
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_folds_to_what_it_was_when_it_was_recorded(name: str) -> None:
+    golden = read(name)
+    recorded = msgspec.json.decode((HERE / f"{name}.state.json").read_bytes())
+    now = summary(fold(golden))
+    different = {key for key in recorded if now.get(key) != recorded[key]}
+    assert not different, f"{BROKEN} {name} differs in {sorted(different)}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_is_read_without_loss_at_every_place(name: str) -> None:
+    """Its events mean today what they meant, and a snapshot taken anywhere goes on to the same end."""
+    golden = read(name)
+    lines = (HERE / f"{name}.jsonl").read_bytes().splitlines()[1:]
+    whole = fold(golden)
+    for count, (line, recorded) in enumerate(zip(lines, golden.events, strict=True), 1):
+        known = msgspec.json.decode(msgspec.json.decode(line, type=dict[str, msgspec.Raw])["event"])
+        again = msgspec.json.decode(encode(recorded.event))
+        assert {key: again.get(key) for key in known} == known, f"{BROKEN} Event {count} of {name} has lost something."
+        if count % 7 == 0:
+            state = msgspec.json.decode(msgspec.json.encode(fold(golden, count)), type=State)
+            for later in golden.events[count:]:
+                evolve(state, later.event, later.at_ms)
+            assert state == whole, f"{name}: a snapshot at {count} leads elsewhere"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_graph_of_a_history_is_still_known_by_its_hash(name: str) -> None:
+    """Otherwise no process would take up the runs that were written under it."""
+    golden = read(name)
+    state = fold(golden)
+    graph = Graph(golden.graphs[-1])
+    assert graph.hash == state.graph_hash, f"{BROKEN} The graph of {name} has another hash today."
+    assert decide(graph, state, cmd.Look(), state.at_ms) == [] or not state.ended
+    if state.ended:
+        with pytest.raises(RunEnded):
+            decide(graph, state, cmd.PauseRun(), state.at_ms)
+
+
+def test_each_event_has_a_history_that_holds_it() -> None:
+    """A new event needs one: add a history of its feature to tests/golden/record.py, and record it."""
+    seen = {type(recorded.event) for name in NAMES for recorded in read(name).events}
+    missing = sorted(event.__name__ for event in get_args(AnyEvent) if event not in seen)
+    assert not missing, f"no golden history has {missing}"
+
+
+def test_each_history_is_recorded() -> None:
+    assert sorted(HISTORIES) == NAMES
+    assert FOLD_VERSION >= 1
