@@ -1,7 +1,10 @@
 """Writes the golden histories down: `python -m tests.golden.record [NAME ...]`, with a fixed clock and fixed names.
 
 A history is written once, by the version in which its feature appeared, and then kept: the point is that later versions
-read what earlier ones wrote. So a file that is there is left alone, unless it is named. Never here: a promise.
+read what earlier ones wrote. So a file that is there is left alone, unless it is named. (Two hashes of the example's
+history change with each recording: its conversation holds the moment at which the SDK read a reply.)
+
+Never here: a promise.
 """
 
 from __future__ import annotations
