@@ -83,11 +83,27 @@ def fold(golden: Golden, count: int | None = None) -> State:
     return state
 
 
+def course(golden: Golden) -> list[str]:
+    """How the run stood after each event: its status, its money, its steps and what they wait for."""
+    state, found = State(), []
+    for recorded in golden.events:
+        evolve(state, recorded.event, recorded.at_ms)
+        budget = state.budget
+        money = f"{budget.settled_nanousd}+{budget.held_nanousd}+{budget.in_doubt_nanousd}"
+        steps = [
+            f"{step.id}={step.status}" + "".join(f",{path}:{op.status}" for path, op in step.journal.items())
+            for step in state.steps.values()
+        ]
+        found.append(" ".join([status(state), money, *steps]))
+    return found
+
+
 def write(name: str, golden: Golden) -> None:
     lines = [msgspec.json.encode(golden.graphs), *map(msgspec.json.encode, golden.events)]
     text = re.sub(rb'"timestamp":"[^"]*"', b'"timestamp":"2023-11-14T22:13:20Z"', b"\n".join(lines))
     (HERE / f"{name}.jsonl").write_bytes(text + b"\n")
-    state = msgspec.json.format(msgspec.json.encode(summary(fold(read(name)))), indent=1)
+    golden = read(name)
+    state = msgspec.json.format(msgspec.json.encode(summary(fold(golden)) | {"course": course(golden)}), indent=1)
     (HERE / f"{name}.state.json").write_bytes(state + b"\n")
 
 

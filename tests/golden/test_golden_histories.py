@@ -17,7 +17,7 @@ from holdfast.core.events import AnyEvent, encode
 from holdfast.core.graph import Graph
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.errors import RunEnded
-from tests.golden.record import HERE, HISTORIES, fold, read, summary
+from tests.golden.record import HERE, HISTORIES, course, fold, read, summary
 
 NAMES = sorted(file.name.removesuffix(".jsonl") for file in HERE.glob("*.jsonl"))
 BROKEN = (
@@ -30,7 +30,7 @@ BROKEN = (
 def test_a_history_folds_to_what_it_was_when_it_was_recorded(name: str) -> None:
     golden = read(name)
     recorded = msgspec.json.decode((HERE / f"{name}.state.json").read_bytes())
-    now = summary(fold(golden))
+    now = summary(fold(golden)) | {"course": course(golden)}
     different = {key for key in recorded if now.get(key) != recorded[key]}
     assert not different, f"{BROKEN} {name} differs in {sorted(different)}"
 

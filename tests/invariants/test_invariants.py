@@ -111,6 +111,13 @@ async def test_invariant_03_rows_equal_the_folded_state_after_any_crash(path: Pa
         for run in runs:
             await check(store, RunId(run.id))
     assert len(happened(path)) >= 35
+    last = await start()
+    for run in runs:
+        await run.settled()  # ended, or with a question about a call that was under way at a kill
+    last.kill()
+    await last.wait()
+    for run in runs:
+        await check(store, RunId(run.id))
 
 
 # --- Attempts ---------------------------------------------------------------------------------------------------------
