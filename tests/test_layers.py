@@ -22,8 +22,8 @@ FLOORS = (
 )
 """From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
 
-NEIGHBOURS = {("settings", "errors"), ("machine", "errors")}
-"""Rooms of one floor that may know each other: `settings` raises errors."""
+NEIGHBOURS = {("settings", "errors"), ("machine", "errors"), ("testing", "compose")}
+"""Rooms of one floor that may know each other: `settings` raises errors, the simulation opens engines."""
 
 EXCEPTIONS = {("machine", "core")}
 """`machine` keeps the Clock and Ids ports and needs the ids' types; nothing in core knows it."""

@@ -10,11 +10,11 @@ import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -37,7 +37,8 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Model, Store
+from holdfast.ports import Clock, Ids, Model, Store
+from holdfast.ports import Threads as ThreadsPort
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
@@ -141,6 +142,24 @@ def needs_somebody(state: State) -> bool:
     return True
 
 
+class Surroundings(NamedTuple):
+    """What a process finds around itself. The machine's own are `Surroundings.of_machine`; a simulation has others."""
+
+    clock: Clock
+    ids: Ids
+    threads: ThreadsPort
+    prices: Prices
+    label: str
+
+    @classmethod
+    def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
+        return cls(
+            clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
+            prices=Prices({name: _price(each) for name, each in declared.items()}),
+            label=f"{socket.gethostname()}:{os.getpid()}",
+        )  # fmt: skip
+
+
 class Engine:
     """Starts, drives and decides runs in one process, on one store."""
 
@@ -161,12 +180,13 @@ class Engine:
         model: Model | None = None,
         settings: Settings | None = None,
         grace_s: float = 0.0,
+        surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
 
         At most `slots` steps run at once. With `execute=False` it only starts, asks and decides; other processes work.
-        `model` stands in for the providers. At the end, steps that still run get `grace_s` to finish; the rest is
-        handed over. Raises InvalidWorkflow, and StoreError when the store cannot be used.
+        `model` stands in for the providers, `surroundings` for the machine. At the end, steps that still run get
+        `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and StoreError when the store cannot be used.
         """
         if slots < 1:
             raise UsageError(f"slots={slots}: an engine needs at least one.")
@@ -180,13 +200,11 @@ class Engine:
         providers: Any = model or Providers(
             {name: each.provider for name, each in declared.items() if each.provider is not None}
         )
-        prices = Prices({name: _price(each) for name, each in declared.items()})
-        threads = Threads(min(slots, MOST_THREADS))
-        ids = RandomIds()
+        around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
         driver = Driver(
-            opened, clock=MachineClock(), ids=ids, secrets=secrets, gateway=Gateway(providers, prices),
-            executor=ToolExecutor(secrets, threads), threads=threads,
-            label=f"{socket.gethostname()}:{os.getpid()}", executes=execute, slots=slots,
+            opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
+            executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
+            executes=execute, slots=slots,
         )  # fmt: skip
         sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s)
         engine = cls(driver, sweep, providers)
@@ -203,7 +221,7 @@ class Engine:
             await driver.let_session_go()
             if model is None:
                 await providers.aclose()
-            threads.close()
+            around.threads.close()
             if isinstance(store, str | Path):
                 await opened.aclose()
             log.removeFilter(clean_log)

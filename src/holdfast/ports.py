@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -335,6 +335,24 @@ class Ids(Protocol):
     def session(self) -> SessionId: ...
 
     def append(self) -> AppendId: ...
+
+
+class Threads(Protocol):
+    """Where users' functions run. A plain one cannot be stopped: `abandoned` of them have been given up and still run.
+
+    `on_return` is called, in the event loop, whenever an abandoned one has come back.
+    """
+
+    abandoned: int
+    on_return: Callable[[], None]
+
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        """What `function` returns; awaited too where that is awaitable."""
+        ...
+
+    def close(self) -> None:
+        """Begin nothing more. What still runs is not waited for."""
+        ...
 
 
 # --- The journal ------------------------------------------------------------------------------------------------------

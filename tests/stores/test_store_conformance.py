@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -9,13 +10,24 @@ import pytest
 
 from holdfast.ports import Store
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.simulation.store import Disk, SimulatedStore
 
 pytest.register_assert_rewrite("tests.stores.conformance")
 
 from tests.stores.conformance import Connect, StoreConformance  # noqa: E402 - its asserts are to be rewritten
 
+DISKS: dict[Path, Disk] = {}
+
+
+async def simulated(folder: Path) -> Store:
+    """A store in memory, on the same disk as all others of this folder."""
+    disk = DISKS.setdefault(folder, Disk(asyncio.get_running_loop().time))
+    return SimulatedStore(disk)
+
+
 STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {
     "sqlite": lambda folder: SqliteStore.connect(folder / "holdfast.db"),
+    "simulated": simulated,
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,9 +15,10 @@ from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView, payloads_of, typed_state
 from holdfast.core import commands as cmd
-from holdfast.core.events import Event
+from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
+from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
@@ -32,6 +33,13 @@ T = TypeVar("T")
 
 _STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0, 10.0)
 """How long an attempt waits, again and again, for a store that cannot take its end."""
+
+
+class Posted(NamedTuple):
+    """An outcome on its way to the store, and where it will be told that it is there."""
+
+    command: cmd.CallCommand
+    told: asyncio.Future[list[Event]]
 
 
 class Attempt:
@@ -61,8 +69,10 @@ class Attempt:
         """Set by runners whose code between two operations is the engine's own."""
         self.said_its_last = False
         """Its end is on its way to the store, or there: nothing is left to be stopped."""
-        self._posted: list[asyncio.Future[list[Event]]] = []
+        self._posted: list[Posted] = []
         self._called_off = False
+        self._left = False
+        """Nobody waits here any more for what was posted."""
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {self.run} {self.step}>"
@@ -78,9 +88,13 @@ class Attempt:
     async def send(self, command: cmd.Command) -> list[Event]:
         return await self.mailbox.send(command)
 
-    def post(self, command: cmd.Command) -> None:
+    def post(self, command: cmd.CallCommand) -> None:
         """Have an outcome decided together with what the step says next."""
-        self._posted.append(self.mailbox.post(command, lingers=True))
+        posted = Posted(command, self.mailbox.post(command, lingers=True))
+        if self._left:
+            self._see_home(posted)
+        else:
+            self._posted.append(posted)
 
     def call_off(self) -> None:
         """The step has moved on without this attempt: its calls in flight may finish, nothing else."""
@@ -133,11 +147,15 @@ class Attempt:
             command = await self._end(context)
             if command is not None:
                 self.said_its_last = True
-                await self._report(command)
+                await self.report(command)
             await self._drain()
         except (Conflict, NotFound):
             return  # the step has moved on; whoever moved it knows better
         except asyncio.CancelledError:
+            self._left = True
+            posts, self._posted = self._posted, []
+            for posted in posts:
+                self._see_home(posted)
             if self.house.closing:
                 # Handed over, not lost: whoever takes it up goes on where the journal ends.
                 handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, context.take_values(), yields=True))
@@ -185,22 +203,70 @@ class Attempt:
         step = state.step(self.step)
         return step is None or (step.status, step.attempt) != ("active", self.number)
 
-    async def _report(self, command: cmd.Command) -> None:
-        """Have the end committed. A store that is away for a while is waited for: nobody else would bring this end."""
+    async def report(self, *commands: cmd.Command) -> list[Event]:
+        """Have an end or outcomes committed, in this order; returns the events of the last, or raises its refusal.
+
+        A store that is away for a while is waited for: nobody else would bring them.
+        """
         for wait_s in (*_STORE_AWAY_S, None):
+            told = [self.mailbox.post(command) for command in commands]
             try:
-                await self.send(command)
-            except StoreError:
-                if wait_s is None:
-                    raise
-                await self.house.clock.sleep(wait_s)
-            else:
-                return
+                await asyncio.wait(told)
+            except asyncio.CancelledError:
+                for each in told:
+                    each.cancel()
+                raise
+            left = [command for command, each in zip(commands, told, strict=True) if _untaken(each)]
+            if not left or wait_s is None:
+                return told[-1].result()
+            await self.house.clock.sleep(wait_s)
+            commands = (*self._untaken_posts(), *left)
+        raise AssertionError("unreachable")
+
+    def _untaken_posts(self) -> list[cmd.Command]:
+        """What was posted before and the store did not take either: it goes first, as it would have."""
+        untaken = [posted.command for posted in self._posted if _untaken(posted.told)]
+        self._posted = [posted for posted in self._posted if not _untaken(posted.told)]
+        return [*untaken]
+
+    def _see_home(self, posted: Posted) -> None:
+        """Bring an outcome home for which this attempt can no longer wait itself."""
+
+        def heard(_: asyncio.Future[list[Event]]) -> None:
+            if _untaken(posted.told):
+                self.house.see_home(self.report(posted.command))
+
+        posted.told.add_done_callback(heard)
+
+    def take_back(self, intent: asyncio.Future[list[Event]]) -> None:
+        """Release the call of an intent that is committed, or still will be: whoever was to make it has been called off
+        before it heard of that, so it never left."""
+
+        def heard(_: asyncio.Future[list[Event]]) -> None:
+            events = [] if intent.cancelled() or intent.exception() is not None else intent.result()
+            for event in events:
+                if isinstance(event, ModelCallHeld):
+                    message = "The attempt was called off before the model was called."
+                    error = ErrorRecord(self.name, CANCELLED, message, False, self.house.store.now_ms())
+                    self.house.see_home(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
+                elif isinstance(event, EffectIntended):
+                    self.house.see_home(self.report(cmd.ReleaseEffect(event.call)))
+
+        intent.add_done_callback(heard)
 
     async def _drain(self) -> None:
         """Hear what became of the outcomes that were only posted."""
-        for told in self._posted:
-            if not told.done():
-                await asyncio.wait([told])
+        for posted in self._posted:
+            if not posted.told.done():
+                await asyncio.wait([posted.told])
+        if untaken := self._untaken_posts():
+            await self.report(*untaken)
+        for posted in self._posted:
+            told = posted.told
             if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, Conflict):
                 raise problem
+
+
+def _untaken(told: asyncio.Future[list[Event]]) -> bool:
+    """Whether the store did not take what this tells of."""
+    return told.done() and not told.cancelled() and isinstance(told.exception(), StoreError)

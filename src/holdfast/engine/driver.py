@@ -32,9 +32,8 @@ from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
 from holdfast.errors import Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Clock, Ids, Store
+from holdfast.ports import Clock, Ids, Store, Threads
 from holdfast.settings import Secrets
-from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
 log = logging.getLogger("holdfast")
@@ -120,13 +119,13 @@ class Driver:
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._calls: dict[asyncio.Task[Any], None] = {}
         """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
         self._judging: dict[RunId, asyncio.Task[None]] = {}
         self._hungry: deque[RunId] = deque()
         """Runs with ready steps that wait for a slot here, first come, first served."""
         self._hungry_set: set[RunId] = set()
-        self._watchers: dict[RunId, set[Watcher]] = {}
+        self._watchers: dict[RunId, dict[Watcher, None]] = {}
         self._closing = False
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
@@ -280,12 +279,12 @@ class Driver:
     async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
         """What is set when the run may have come to where `met` holds."""
         watcher = Watcher(met)
-        self._watchers.setdefault(run, set()).add(watcher)
+        self._watchers.setdefault(run, {})[watcher] = None
         try:
             yield watcher
         finally:
             watchers = self._watchers[run]
-            watchers.discard(watcher)
+            del watchers[watcher]
             if not watchers:
                 del self._watchers[run]
             mailbox = self._mailboxes.get(run)
@@ -293,9 +292,9 @@ class Driver:
                 self.rested(mailbox)
 
     @property
-    def watched(self) -> set[RunId]:
+    def watched(self) -> list[RunId]:
         """The runs that somebody here waits for."""
-        return set(self._watchers)
+        return list(self._watchers)
 
     def stir(self, seqs: Mapping[RunId, int] | None = None) -> None:
         """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
@@ -401,8 +400,12 @@ class Driver:
                 state = await mailbox.stable()
         except (Conflict, NotFound):
             pass  # somebody else judged, or the run has ended
+        except StoreError as problem:
+            log.warning("holdfast could not ask the guards of run %s and will ask again: %s", mailbox.run, problem)
         finally:
             del self._judging[mailbox.run]
+            if not mailbox.busy:
+                self.rested(mailbox)
 
     async def _ask(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
         guard = question.guard
@@ -426,15 +429,21 @@ class Driver:
     def outlives(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run an outside call in a task of its own, which its attempt's end does not take with it."""
         task = asyncio.create_task(call)
-        self._calls.add(task)
+        self._calls[task] = None
         task.add_done_callback(self._came_home)
         return task
 
+    def see_home(self, telling: Coroutine[Any, Any, object]) -> None:
+        """Have an outcome told for which nobody waits any more."""
+        self._calls[self.outlives(telling)] = None
+
     def _came_home(self, call: asyncio.Task[Any]) -> None:
-        self._calls.discard(call)
+        self._calls.pop(call, None)
         # The attempt that would have heard of an error may be gone; the history has it, if the store took it.
         if not call.cancelled() and isinstance(problem := call.exception(), StoreError):
-            log.warning("holdfast could not record what became of a call: %s", problem)
+            # Dead, this process can be recovered: the call is then in doubt, instead of open for as long as it lives.
+            log.error("holdfast cannot record what became of a call: %s", problem)
+            self.give_up(problem)
 
     @property
     def closing(self) -> bool:
@@ -449,7 +458,7 @@ class Driver:
         await _cancel([*tasks, *self._judging.values()])
         if self._calls:
             # An outcome that comes home now spares somebody a question.
-            await asyncio.wait(self._calls, timeout=_CALL_GRACE_S)
+            await asyncio.wait([*self._calls], timeout=_CALL_GRACE_S)
         await _cancel([*self._calls])
         # What was just handed over, or became doubtful, is still on its way to the store.
         while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:

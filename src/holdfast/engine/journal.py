@@ -286,7 +286,7 @@ class StepContext:
 
     async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int]:
         command = cmd.HoldModelCall(self.step, self._number, path, model, args_hash, tuple(offers), values=self._take())
-        for event in await self._send(command):
+        for event in await self._intend(command):
             if isinstance(event, ev.ModelCallHeld):
                 return event.call, event.offer
         raise Suspension  # the money is not there, or another call of this operation is in flight
@@ -317,7 +317,7 @@ class StepContext:
             self.step, self._number, path, tool, policy, args_hash, await self._keep(request), key, settles_within_s,
             compensation, compensates, values=self._take(),
         )  # fmt: skip
-        for event in await self._send(command):
+        for event in await self._intend(command):
             if isinstance(event, ev.EffectIntended):
                 self._keys[event.call] = event.key
                 return event.call
@@ -341,11 +341,11 @@ class StepContext:
         await self._outcome(cmd.FailEffect(call, error))
 
     async def release(self, call: CallId) -> NoReturn:
-        await self._attempt.send(cmd.ReleaseEffect(call))
+        await self._attempt.report(cmd.ReleaseEffect(call))
         raise Suspension
 
     async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
-        for event in await self._attempt.send(cmd.DoubtEffect(call, error, reopens)):
+        for event in await self._attempt.report(cmd.DoubtEffect(call, error, reopens)):
             if isinstance(event, ev.EffectInDoubt) and not reopens:
                 raise Suspension  # its lookup or a person will say
 
@@ -394,6 +394,18 @@ class StepContext:
         except Suspended:
             raise Suspension from None
 
+    async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
+        """The same for the intent of a call: if this attempt is called off before it hears of the commit, the call is
+        never made, and its intent must not stay."""
+        told = self._attempt.mailbox.post(command)
+        try:
+            return await asyncio.shield(told)
+        except Suspended:
+            raise Suspension from None
+        except asyncio.CancelledError:
+            self._attempt.take_back(told)
+            raise
+
     async def _outcome(self, command: cmd.CallCommand) -> None:
         """Have an outcome committed: it is accepted whatever became of this attempt.
 
@@ -403,7 +415,7 @@ class StepContext:
         if self._attempt.posts_outcomes:
             self._attempt.post(command)
         else:
-            await self._attempt.send(command)
+            await self._attempt.report(command)
 
     def _current(self, state: State) -> Step:
         step = state.step(self.step)

@@ -39,11 +39,13 @@ class Sweep:
         self._task: asyncio.Task[None] | None = None
         self._hint = asyncio.Event()
         self._damaged: set[RunId] = set()
+        self._closing = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep_looking(), name="holdfast-sweep")
 
     async def aclose(self) -> None:
+        self._closing = True  # a cancellation that meets an error of a look is lost in it
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -97,7 +99,7 @@ class Sweep:
 
     async def _look_for_ever(self) -> None:
         driver = self._driver
-        while driver.broken is None:
+        while driver.broken is None and not self._closing:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
@@ -119,7 +121,7 @@ class Sweep:
         """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
         driver = self._driver
         resident = dict(driver.resident)
-        runs = [*resident, *(driver.watched - resident.keys())]
+        runs = list(dict.fromkeys([*resident, *driver.watched]))
         now = await driver.store.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._look(run, Look()) for run in behind))

@@ -17,9 +17,8 @@ from holdfast.core.payload import digest
 from holdfast.core.policies import DENIED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import REPEATABLE
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
-from holdfast.ports import Journal, Recall
+from holdfast.ports import Journal, Recall, Threads
 from holdfast.settings import Secrets
-from holdfast.threads import Threads
 from holdfast.tools.outcome import describe, error_class, knowledge
 
 DEFAULT_TIMEOUT_S: Final = 300.0

@@ -1,0 +1,95 @@
+"""`python -m holdfast.testing.simulation`: runs many seeds, says how far it is, and how to repeat what it found.
+
+Never here: what a simulation is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from holdfast.testing.simulation.report import Report
+from holdfast.testing.simulation.simulation import Mode, Outcome, simulate
+
+_TOGETHER: Final = 20
+"""Seeds that a process takes at once."""
+_EVERY_S: Final = 5.0
+_MOST_SHOWN: Final = 10
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    if asked.seed is not None:
+        return _one(asked.seed, asked.mode)
+    report = Report()
+    seeds = range(asked.first, asked.first + asked.seeds)
+    began_s = told_s = time.monotonic()
+    for outcome in _outcomes(seeds, asked.mode, asked.jobs):
+        report.add(outcome)
+        if outcome.violations and len(report.failed) <= _MOST_SHOWN:
+            _show(outcome)
+        if time.monotonic() - told_s > _EVERY_S:
+            told_s = time.monotonic()
+            rate = report.programs / (told_s - began_s)
+            _say(f"{report.programs} of {len(seeds)} programs, {rate:.0f} a second, {len(report.failed)} broke a promise")
+    for line in report.text():
+        _say(line)
+    took_s = time.monotonic() - began_s
+    _say(f"{len(report.failed)} of {report.programs} programs broke a promise; {took_s:.1f} s")
+    return 1 if report.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m holdfast.testing.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many programs to run")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
+    parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
+    parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
+    return parser
+
+
+def _outcomes(seeds: range, mode: Mode | None, jobs: int) -> Iterator[Outcome]:
+    batches = [(seeds[start : start + _TOGETHER], mode) for start in range(0, len(seeds), _TOGETHER)]
+    if jobs <= 1:
+        for batch in batches:
+            yield from _batch(batch)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for outcomes in pool.imap(_batch, batches):
+            yield from outcomes
+
+
+def _batch(batch: tuple[range, Mode | None]) -> list[Outcome]:
+    seeds, mode = batch
+    return [simulate(seed, mode) for seed in seeds]
+
+
+def _one(seed: int, mode: Mode | None) -> int:
+    outcome = simulate(seed, mode, tells=True)
+    for line in outcome.latest:
+        _say(line)
+    for violation in outcome.violations:
+        _say(violation)
+    _say(f"seed {seed} ({outcome.mode}): {outcome.status}, {outcome.steps} steps, history {outcome.history[:16]}")
+    return 1 if outcome.violations else 0
+
+
+def _show(outcome: Outcome) -> None:
+    _say(f"seed {outcome.seed} broke a promise: {outcome.violations[0]}")
+    for line in outcome.latest[-15:]:
+        _say(f"    {line}")
+    _say(f"  again: python -m holdfast.testing.simulation --seed {outcome.seed} --mode {outcome.mode}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

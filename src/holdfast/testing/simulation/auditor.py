@@ -1,0 +1,813 @@
+"""Who watches: hears of every commit and of everything that reaches the world, and keeps books of its own.
+
+What must hold is written here a second time, in other words, so that a mistake in the rules is not repeated by their
+judge. Where it does use the core's fold, it is to compare: replayed with live, rows with state. Never here: a decision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
+from holdfast.core.ids import CallId, RunId, SessionId, StepId, node_of, visit_of
+from holdfast.core.projection import project
+from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.ports import Append, ModelRequest, SnapshotRecord
+from holdfast.testing.simulation.loop import SimulatedLoop
+from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.store import Disk, SimulatedStore
+from holdfast.testing.simulation.toolbox import APPROVED
+from holdfast.testing.simulation.world import SETTLES_S, Sending, World
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+_FROM_ATTEMPTS: Final = (
+    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.EffectIntended,
+    ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
+)  # fmt: skip
+"""What only the current attempt may say."""
+_AFTER_THE_END: Final = (
+    ev.ModelCallSettled,
+    ev.ModelCallFailed,
+    ev.ModelCallInDoubt,
+    ev.ModelCallReconciled,
+    ev.OutcomeOrphaned,
+)
+
+
+class Violation(NamedTuple):
+    """A promise that was broken, and where."""
+
+    promise: str
+    run: str
+    seq: int
+    details: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}: run {self.run}, event {self.seq}: {self.details}"
+
+
+class Visit(msgspec.Struct):
+    """A step as the auditor has it."""
+
+    id: str
+    attempt: int = 0
+    session: str | None = None
+    active: bool = False
+    ended: str | None = None
+    decisions: tuple[str, ...] | None = None
+    absorbed: bool = False
+    parked: bool = False
+    starts: dict[int, int] = {}
+    """Where each attempt started."""
+
+
+class Call(msgspec.Struct):
+    """A call as the auditor has it."""
+
+    kind: str
+    key: str
+    tool: str
+    step: str
+    path: str
+    hold: int = 0
+    tokens: int = 0
+    policy: str = ""
+    named: bool = False
+    request: Any = None
+    doubted: bool = False
+    closed: bool = False
+    superseded: bool = False
+    compensation: str | None = None
+    compensates: str | None = None
+
+
+class Books:
+    """One run, as its events tell it to somebody who trusts nobody."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.state = State()
+        self.seq = 0
+        self.at_ms = 0
+        self.limit: int | None = None
+        self.most_steps = 0
+        self.most_tokens: int | None = None
+        self.settled = self.held = self.doubt = 0
+        self.tokens = self.tokens_held = self.tokens_doubt = 0
+        self.bill = 0
+        self.steps: dict[str, Visit] = {}
+        self.superseded: dict[str, int] = {}
+        self.visits: Counter[str] = Counter()
+        self.started = 0
+        self.calls: dict[str, Call] = {}
+        self.completed: dict[str, str] = {}
+        """Effect keys with a durable completion, and by which call."""
+        self.intended = 0
+        self.sent_models = 0
+        self.holds = 0
+        self.gates: dict[str, ev.GateOpened] = {}
+        self.closed_gates: dict[str, ev.GateDecided | None] = {}
+        self.timers: dict[tuple[str, str], tuple[int, float, int]] = {}
+        self.fired: set[tuple[str, str]] = set()
+        self.verdicts: dict[tuple[str, str | None, str], bool] = {}
+        self.joins_over: set[str] = set()
+        self.summoned: set[str] = set()
+        self.signals: dict[int, ev.SignalReceived] = {}
+        self.delivered: set[int] = set()
+        self.paused = False
+        self.phase = ""
+        self.ended = ""
+        self.compensable: list[str] = []
+        self.undone: list[str] = []
+        self.undoing_given_up = False
+        self.told: dict[tuple[str, str, str], bytes] = {}
+        self.kinds: Counter[str] = Counter()
+
+
+class Auditor:
+    """Judges one program. Keeps the Witness port of the world, and hears of every commit."""
+
+    def __init__(self, loop: SimulatedLoop, disk: Disk) -> None:
+        self.loop = loop
+        self.disk = disk
+        self.world: World
+        self.books: dict[str, Books] = {}
+        self.violations: list[Violation] = []
+        self.clock_jumped = False
+        self.events: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+        self.joins: Counter[str] = Counter()
+        self.approved: set[tuple[str, str, bytes]] = set()
+        self.on_event: Callable[[RunId, ev.Event], None] = lambda _, __: None
+        self.on_end: Callable[[], None] = lambda: None
+        self.snapshots: list[tuple[RunId, SnapshotRecord]] = []
+        disk.on_commit = self.committed
+        disk.on_snapshot = lambda run, record: self.snapshots.append((run, record))
+
+    def fault(self, promise: str, run: str, details: str) -> None:
+        """A promise is broken: nothing that follows would tell more."""
+        books = self.books.get(run)
+        self.violations.append(Violation(promise, run, books.seq if books is not None else 0, details))
+        self.loop.halt()
+
+    # --- Commits ------------------------------------------------------------------------------------------------------
+
+    def committed(self, by: SimulatedStore, append: Append) -> None:
+        run = append.run
+        books = self.books.get(run)
+        if books is None:
+            first = append.events[0].event
+            if not isinstance(first, ev.RunStarted):
+                self.fault("a history begins with its start", run, type(first).__name__)
+                return
+            books = self.books[run] = Books(self._graph(first.graph_hash))
+        for recorded in append.events:
+            self._event(books, run, recorded)
+        self._compare_rows(books, append)
+        self._check_money(books, append)
+        for recorded in append.events:
+            self.on_event(run, recorded.event)
+        if books.ended and all(each.ended for each in self.books.values()):
+            self.on_end()
+
+    def _graph(self, hash_: str) -> Graph:
+        return Graph(msgspec.json.decode(self.disk.blobs[hash_], type=Definition))
+
+    def _event(self, books: Books, run: RunId, recorded: ev.Recorded) -> None:
+        event = recorded.event
+        name = type(event).__name__
+        self.events[name] += 1
+        books.kinds[name] += 1
+        if recorded.seq != books.seq + 1:
+            self.fault("seq is gap-free", run, f"{recorded.seq} follows {books.seq}")
+        if recorded.at_ms < books.at_ms:
+            self.fault("store time does not run backwards in a run", run, f"{recorded.at_ms} after {books.at_ms}")
+        books.seq, books.at_ms = recorded.seq, recorded.at_ms
+        if books.ended and not isinstance(event, _AFTER_THE_END):
+            self.fault("terminal states absorb", run, f"{name} after {books.ended}")
+        if isinstance(event, _FROM_ATTEMPTS) or (isinstance(event, ev.GateOpened) and event.step is not None):
+            self._check_attempt(books, run, event)
+        try:
+            judge = _JUDGES.get(type(event))
+            if judge is not None:
+                judge(self, books, run, event)
+        except (LookupError, AttributeError) as problem:
+            self.fault("a history makes sense", run, f"{name}: {problem!r}")
+        # Replayed from what is on the disk, not from the object that was appended.
+        try:
+            evolve(books.state, ev.decode(ev.encode(event)), recorded.at_ms)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is the finding
+            self.fault("every history folds", run, repr(problem))
+
+    def _compare_rows(self, books: Books, append: Append) -> None:
+        events = [recorded.event for recorded in append.events]
+        for executing in (True, False):
+            mine = project(books.state, events, executing=executing)
+            if mine == append.changes:
+                return
+        mine = project(books.state, events, executing=True)
+        differ = [
+            f"{name}: {getattr(mine.run, name)!r}, not {getattr(append.changes.run, name)!r}"
+            for name in mine.run.__struct_fields__ if getattr(mine.run, name) != getattr(append.changes.run, name)
+        ]  # fmt: skip
+        self.fault("rows are the projection of the replayed history", append.run, "; ".join(differ) or "beside the run")
+
+    def live(self, state: State, events: Sequence[ev.Event]) -> None:
+        """A process tells what it holds of a run after a commit."""
+        books = self.books.get(state.run)
+        if books is not None and books.seq == state.seq and events and state != books.state:
+            self.fault("replay equals live", state.run, _difference(state, books.state))
+
+    def _check_money(self, books: Books, append: Append) -> None:
+        row, run = append.changes.run, append.run
+        if (row.settled_nanousd, row.held_nanousd, row.in_doubt_nanousd) != (books.settled, books.held, books.doubt):
+            mine = (books.settled, books.held, books.doubt)
+            self.fault("the run's row shows its money", run, f"{row} against {mine}")
+        spent = books.settled + books.held + books.doubt
+        if books.limit is not None and spent > books.limit:
+            self.fault("settled + held + in doubt ≤ limit", run, f"{spent} of {books.limit}")
+        if min(books.settled, books.held, books.doubt) < 0:
+            self.fault("no part of the books is negative", run, f"{books.settled} {books.held} {books.doubt}")
+        tokens = books.tokens + books.tokens_held + books.tokens_doubt
+        if books.most_tokens is not None and tokens > books.most_tokens:
+            self.fault("tokens stay below their limit", run, f"{tokens} of {books.most_tokens}")
+        if books.started > books.most_steps and books.kinds["LimitRaised"] == 0:
+            self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
+
+    # --- The run ------------------------------------------------------------------------------------------------------
+
+    def _run_started(self, books: Books, run: RunId, e: ev.RunStarted) -> None:
+        if books.seq != 1:
+            self.fault("a run starts once", run, "RunStarted again")
+        books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
+
+    def _run_paused(self, books: Books, run: RunId, e: ev.RunPaused) -> None:
+        books.paused = True
+
+    def _run_resumed(self, books: Books, run: RunId, e: ev.RunResumed) -> None:
+        books.paused = False
+
+    def _run_failing(self, books: Books, run: RunId, e: ev.RunFailing) -> None:
+        if books.phase:
+            self.fault("a run fails or is cancelled once", run, f"failing while {books.phase}")
+        books.phase = "failing"
+
+    def _run_cancelling(self, books: Books, run: RunId, e: ev.RunCancelling) -> None:
+        books.phase = "cancelling"
+
+    def _run_ended(self, books: Books, run: RunId, e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled) -> None:
+        books.ended = type(e).__name__
+        open_ = [id_ for id_, call in books.calls.items() if call.kind == "effect" and not (call.closed or call.superseded)]  # fmt: skip
+        if open_:
+            self.fault("a run ends when its effects have outcomes", run, f"{open_}")
+        unfinished = [visit.id for visit in books.steps.values() if visit.ended is None]
+        if unfinished:
+            self.fault("a run ends when its steps have", run, f"{unfinished}")
+        if not isinstance(e, ev.RunCompleted) and not books.undoing_given_up:
+            left = [call for call in books.compensable if call not in books.undone]
+            if left:
+                self.fault("what can be undone is undone", run, f"{left}")
+        if isinstance(e, ev.RunCompleted) and books.phase:
+            self.fault("a failing run does not complete", run, books.phase)
+
+    def _run_migrated(self, books: Books, run: RunId, e: ev.RunMigrated) -> None:
+        books.graph = self._graph(e.graph_hash)
+
+    def _limit_raised(self, books: Books, run: RunId, e: ev.LimitRaised) -> None:
+        if e.limit == "cost":
+            books.limit = e.value
+        elif e.limit == "steps":
+            books.most_steps = e.value
+        elif e.limit == "tokens":
+            books.most_tokens = e.value
+
+    # --- Steps --------------------------------------------------------------------------------------------------------
+
+    def _check_attempt(self, books: Books, run: RunId, event: Any) -> None:
+        visit = books.steps.get(node_of(event.step))
+        if isinstance(event, ev.StepCompleted) and visit is not None and (visit.ended is None or visit.parked):
+            if visit.attempt == event.attempt and (visit.parked or visit.active or self._is_gate(books, event.step)):
+                return
+        if isinstance(event, ev.StepSuspended) and visit is not None and visit.id == event.step and visit.active:
+            return
+        if visit is None or visit.id != event.step or not visit.active or visit.attempt != event.attempt:
+            self.fault(
+                "only the current attempt speaks for its step", run, f"{type(event).__name__} of {event.step}: {visit}"
+            )
+
+    def _is_gate(self, books: Books, step: StepId) -> bool:
+        node = books.graph.nodes.get(node_of(step))
+        return node is not None and node.kind == "human_gate"
+
+    def _visit(self, books: Books, run: RunId, id_: StepId) -> Visit:
+        name = node_of(id_)
+        known = books.steps.get(name)
+        if known is not None and known.id == id_:
+            return known
+        if known is not None:
+            self.fault("a node has one current visit", run, f"{id_} begins while {known.id} is current")
+        if visit_of(id_) != books.visits[name] + 1:
+            self.fault("visits are counted", run, f"{id_} is visit {books.visits[name] + 1}")
+        books.visits[name] = visit_of(id_)
+        books.joins_over.discard(f"-{name}")
+        made = books.steps[name] = Visit(id_, starts={})
+        return made
+
+    def _step_ready(self, books: Books, run: RunId, e: ev.StepReady) -> None:
+        fresh = node_of(e.step) not in books.steps
+        if fresh:
+            self._check_join(books, run, e.step)
+        self._visit(books, run, e.step)
+
+    def _step_started(self, books: Books, run: RunId, e: ev.StepStarted) -> None:
+        name = node_of(e.step)
+        if name not in books.steps:
+            self._check_join(books, run, e.step)
+        visit = self._visit(books, run, e.step)
+        if visit.active:
+            self.fault("a step has one attempt at a time", run, f"{e.step} attempt {e.attempt}")
+        if visit.ended is not None and not visit.parked:
+            self.fault("a step that has ended does not start", run, f"{e.step} {visit.ended}")
+        if e.attempt != visit.attempt + 1:
+            self.fault("attempts increase by one", run, f"{e.step}: {e.attempt} after {visit.attempt}")
+        if books.paused:
+            self.fault("nothing starts in a paused run", run, e.step)
+        if books.phase and name != COMPENSATE:
+            self.fault("nothing starts in an ending run", run, e.step)
+        if visit.attempt == 0 and not books.phase:
+            books.started += 1
+        if name in books.graph.nodes and visit.attempt == 0:
+            self.nodes[books.graph.nodes[name].kind] += 1
+            if len(books.graph.incoming[name]) > 1:
+                self.joins[books.graph.nodes[name].join.mode] += 1
+        visit.attempt, visit.session, visit.active, visit.ended, visit.parked = e.attempt, e.session, True, None, False
+        visit.starts[e.attempt] = books.seq
+        books.summoned.discard(name)
+
+    def _step_left(self, books: Books, run: RunId, e: ev.StepSuspended | ev.AttemptFailed) -> None:
+        books.steps[node_of(e.step)].active = False
+
+    def _attempt_lost(self, books: Books, run: RunId, e: ev.AttemptLost) -> None:
+        visit = books.steps[node_of(e.step)]
+        if not visit.active or visit.attempt != e.attempt or visit.session != e.session:
+            self.fault("only an attempt at work is lost", run, f"{e.step} attempt {e.attempt}")
+        lease = self.disk.leases.get(SessionId(e.session))
+        if lease is not None and lease.dead_at_ms is None:
+            self.fault("a living session's attempt is not lost", run, f"{e.step} in {e.session}")
+        visit.active = False
+
+    def _step_completed(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
+        visit = books.steps[node_of(e.step)]
+        visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
+
+    def _step_failed(self, books: Books, run: RunId, e: ev.StepFailed) -> None:
+        visit = self._visit(books, run, e.step)
+        visit.active, visit.ended, visit.absorbed, visit.parked = False, "failed", e.absorbed, e.parked
+
+    def _step_replayed(self, books: Books, run: RunId, e: ev.StepReplayed) -> None:
+        visit = books.steps[node_of(e.step)]
+        if visit.ended != "failed":
+            self.fault("only what has failed is tried again", run, e.step)
+        visit.ended, visit.parked = None, False
+
+    def _step_skipped(self, books: Books, run: RunId, e: ev.StepSkipped) -> None:
+        self._visit(books, run, e.step).ended = "skipped"
+
+    def _step_cancelled(self, books: Books, run: RunId, e: ev.StepCancelled) -> None:
+        visit = self._visit(books, run, e.step)
+        visit.active, visit.ended = False, "cancelled"
+
+    def _loop_taken(self, books: Books, run: RunId, e: ev.LoopTaken) -> None:
+        loops = [loop for loop in books.graph.loops_from.get(node_of(e.source), ()) if loop.target == e.target]
+        most = max((loop.max_visits or 0 for loop in loops), default=0)
+        if books.visits[e.target] >= most:
+            self.fault("a loop has its bound", run, f"{e.target} after {books.visits[e.target]} visits of {most}")
+        for step in e.superseded:
+            self._supersede(books, run, step)
+        for name in e.rearmed:
+            books.joins_over.discard(name)
+            self._unjudge(books, f"{name}#{books.visits[name] + 1}")
+        books.summoned.add(e.target)
+
+    def _supersede(self, books: Books, run: RunId, step: StepId) -> None:
+        visit = books.steps.pop(node_of(step), None)
+        if visit is None or visit.id != step:
+            self.fault("a loop supersedes what is current", run, step)
+        books.superseded[step] = books.seq
+        books.joins_over.discard(node_of(step))
+        self._unjudge(books, step)
+
+    def _unjudge(self, books: Books, step: str) -> None:
+        for key in [key for key in books.verdicts if key[0] == step]:
+            del books.verdicts[key]
+
+    def _guard_judged(self, books: Books, run: RunId, e: ev.GuardJudged) -> None:
+        books.verdicts[e.step, e.target, e.guard] = e.allowed
+
+    def _join_timed_out(self, books: Books, run: RunId, e: ev.JoinTimedOut) -> None:
+        books.joins_over.add(e.node)
+
+    def _check_join(self, books: Books, run: RunId, step: StepId) -> None:
+        """Whether the graph lets `step` begin: the joins, said once more."""
+        name = node_of(step)
+        if name == COMPENSATE or name in books.summoned or name in books.joins_over:
+            return
+        node, edges = books.graph.nodes[name], books.graph.incoming[name]
+        if node.guard is not None and not books.verdicts.get((step, None, node.guard), False):
+            self.fault("a guarded node starts when its guard lets it", run, step)
+        if not edges:
+            return
+        ways = {edge: self._way(books, edge) for edge in edges}
+        needed = [edge for edge in edges if not edge.optional] or list(edges)
+        arrived = sum(way == "taken" for way in ways.values())
+        still_open = [edge for edge in needed if ways[edge] == "open"]
+        met = {
+            "all": not still_open and arrived > 0,
+            "all_required": all(ways[edge] == "taken" for edge in needed),
+            "any": arrived > 0,
+            "quorum": arrived >= node.join.count,
+            "best_effort": all(way != "open" for way in ways.values()),
+        }[node.join.mode]
+        if not met:
+            told = ", ".join(f"{edge.source}: {way}" for edge, way in ways.items())
+            self.fault("a node starts when its join is met", run, f"{step} ({node.join.mode}): {told}")
+
+    def _way(self, books: Books, edge: Edge) -> str:
+        """`taken`, `not` or `open`."""
+        visit = books.steps.get(edge.source)
+        if visit is None or visit.ended is None or visit.parked:
+            return "open"
+        if visit.ended in ("skipped", "cancelled"):
+            return "not"
+        if visit.ended == "failed":
+            node = books.graph.nodes[edge.source]
+            has_error_edges = any(each.on == "error" for each in books.graph.outgoing[edge.source])
+            wanted = edge.on == "error" if has_error_edges else node.continue_on_error and edge.when is None
+            return self._guarded(books, visit, edge) if visit.absorbed and wanted else "not"
+        if edge.on == "error" or not _follows(books.graph, edge, visit.decisions):
+            return "not"
+        return self._guarded(books, visit, edge)
+
+    def _guarded(self, books: Books, visit: Visit, edge: Edge) -> str:
+        if edge.guard is None:
+            return "taken"
+        said = books.verdicts.get((visit.id, edge.target, edge.guard))
+        return "open" if said is None else "taken" if said else "not"
+
+    # --- Model calls --------------------------------------------------------------------------------------------------
+
+    def _model_call_held(self, books: Books, run: RunId, e: ev.ModelCallHeld) -> None:
+        self._check_may_begin(books, run, e.step, "a model call")
+        if e.call in books.calls:
+            self.fault("a call is held once", run, e.call)
+        books.calls[e.call] = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens)
+        books.held += e.hold_nanousd
+        books.tokens_held += e.tokens
+        books.holds += 1
+
+    def _release(self, books: Books, run: RunId, id_: CallId, event: ev.Event) -> Call:
+        call = books.calls[id_]
+        if call.closed or call.kind != "model":
+            self.fault("a hold settles at most once", run, f"{type(event).__name__} of {id_}")
+        call.closed = True
+        if call.doubted:
+            books.doubt -= call.hold
+            books.tokens_doubt -= call.tokens
+        else:
+            books.held -= call.hold
+            books.tokens_held -= call.tokens
+        return call
+
+    def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
+        self._release(books, run, e.call, e)
+        books.settled += e.cost_nanousd
+        books.tokens += e.input_tokens + e.output_tokens
+
+    def _model_call_failed(self, books: Books, run: RunId, e: ev.ModelCallFailed) -> None:
+        self._release(books, run, e.call, e)
+
+    def _model_call_in_doubt(self, books: Books, run: RunId, e: ev.ModelCallInDoubt) -> None:
+        call = books.calls[e.call]
+        if call.closed or call.doubted:
+            self.fault("a call is doubted once", run, e.call)
+        call.doubted = True
+        books.held -= call.hold
+        books.doubt += call.hold
+        books.tokens_held -= call.tokens
+        books.tokens_doubt += call.tokens
+
+    def _model_call_reconciled(self, books: Books, run: RunId, e: ev.ModelCallReconciled) -> None:
+        call = self._release(books, run, e.call, e)
+        if not call.doubted:
+            self.fault("only what is in doubt is reconciled", run, e.call)
+        books.settled += e.cost_nanousd
+        books.tokens += call.tokens
+
+    def _check_may_begin(self, books: Books, run: RunId, step: StepId, what: str) -> None:
+        if books.paused:
+            self.fault("nothing begins in a paused run", run, f"{what} of {step}")
+        if books.phase and node_of(step) != COMPENSATE:
+            self.fault("nothing begins in an ending run", run, f"{what} of {step}")
+
+    # --- Effects ------------------------------------------------------------------------------------------------------
+
+    def _effect_intended(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
+        self._check_may_begin(books, run, e.step, "an effect")
+        if e.call in books.calls:
+            self.fault("a call is intended once", run, e.call)
+        if e.key in books.completed and e.policy != "read":
+            self.fault("no call begins after its completion", run, f"{e.call} after {books.completed[e.key]}")
+        for id_, other in books.calls.items():
+            if other.kind != "effect" or other.key != e.key:
+                continue
+            if not e.named and (other.step, other.path, other.tool) != (e.step, e.path, e.tool):
+                self.fault("an unnamed key belongs to one place", run, f"{e.call} and {id_}")
+            if not (other.closed or other.doubted or other.superseded):
+                self.fault("an effect has one call in flight", run, f"{e.call} while {id_}")
+            if other.doubted and not other.closed:
+                other.superseded = True
+        books.calls[e.call] = Call(
+            "effect", e.key, e.tool, e.step, e.path, policy=e.policy, named=e.named,
+            request=e.request.value() if e.request.blob is None else None, compensation=e.compensation,
+            compensates=e.compensates,
+        )  # fmt: skip
+        if e.compensates is not None and e.compensates not in books.compensable:
+            self.fault("only what has happened is undone", run, e.compensates)
+
+    def _outcome(self, books: Books, run: RunId, id_: CallId, event: ev.Event) -> Call:
+        call = books.calls[id_]
+        if call.closed or call.superseded or call.kind != "effect":
+            self.fault("an effect has one outcome", run, f"{type(event).__name__} of {id_}")
+        call.closed = True
+        return call
+
+    def _effect_completed(self, books: Books, run: RunId, e: ev.EffectCompleted) -> None:
+        call = self._outcome(books, run, e.call, e)
+        books.completed[call.key] = e.call
+        if call.compensation is not None:
+            books.compensable.append(e.call)
+        if call.compensates is not None:
+            books.undone.append(call.compensates)
+        if e.by is None and not self.world.effects.get(call.key) and call.policy != "read":
+            self.fault("what is recorded as done has happened", run, e.call)
+
+    def _effect_failed(self, books: Books, run: RunId, e: ev.EffectFailed) -> None:
+        self._outcome(books, run, e.call, e)
+
+    def _effect_released(self, books: Books, run: RunId, e: ev.EffectReleased) -> None:
+        self._outcome(books, run, e.call, e)
+
+    def _effect_doubted(self, books: Books, run: RunId, e: ev.EffectInDoubt | ev.EffectUnanswered) -> None:
+        call = books.calls[e.call]
+        if call.closed or call.superseded:
+            self.fault("what has an outcome is not doubted", run, e.call)
+        call.doubted = True
+
+    def _effect_reopened(self, books: Books, run: RunId, e: ev.EffectReopened) -> None:
+        call = books.calls[e.call]
+        if call.closed or call.superseded:
+            self.fault("what has an outcome is not reopened", run, e.call)
+        if call.policy == "once" and e.by is None:
+            self.fault("nobody but a person has a `once` effect called again", run, e.call)
+        call.doubted = True
+
+    def _orphaned(self, books: Books, run: RunId, e: ev.OutcomeOrphaned) -> None:
+        if not books.calls[e.call].superseded:
+            self.fault("an orphan's call has been given up", run, e.call)
+
+    # --- Waiting ------------------------------------------------------------------------------------------------------
+
+    def _timer_started(self, books: Books, run: RunId, e: ev.TimerStarted) -> None:
+        self._check_may_begin(books, run, e.step, "a timer")
+        books.timers[e.step, e.path] = (e.due_at_ms, self.loop.time(), e.due_at_ms - books.at_ms)
+
+    def _timer_fired(self, books: Books, run: RunId, e: ev.TimerFired) -> None:
+        due_at_ms, since_s, wait_ms = books.timers[e.step, e.path]
+        if (e.step, e.path) in books.fired:
+            self.fault("a timer fires once", run, f"{e.step} {e.path}")
+        books.fired.add((e.step, e.path))
+        if books.at_ms < due_at_ms:
+            self.fault("no timer fires early", run, f"{e.step} {e.path}: at {books.at_ms}, due {due_at_ms}")
+        passed_ms = (self.loop.time() - since_s) * 1000
+        # The event's time was read before the commit, so what passed before the timer's own commit does not count.
+        if not self.clock_jumped and passed_ms + 65_000 < wait_ms:
+            self.fault("no timer fires early", run, f"{e.step} {e.path}: after {passed_ms} ms instead of {wait_ms}")
+
+    def _signal_received(self, books: Books, run: RunId, e: ev.SignalReceived) -> None:
+        if e.number != len(books.signals) + 1:
+            self.fault("signals are counted", run, str(e.number))
+        books.signals[e.number] = e
+
+    def _signal_delivered(self, books: Books, run: RunId, e: ev.SignalDelivered) -> None:
+        if e.number in books.delivered or e.number not in books.signals:
+            self.fault("a signal is delivered once", run, str(e.number))
+        books.delivered.add(e.number)
+
+    # --- People -------------------------------------------------------------------------------------------------------
+
+    def _gate_opened(self, books: Books, run: RunId, e: ev.GateOpened) -> None:
+        if e.gate in books.gates:
+            self.fault("a gate is opened once", run, e.gate)
+        books.gates[e.gate] = e
+
+    def _gate_decided(self, books: Books, run: RunId, e: ev.GateDecided) -> None:
+        gate = books.gates.get(e.gate)
+        if gate is None or e.gate in books.closed_gates:
+            self.fault("each gate is decided once", run, e.gate)
+            return
+        if e.decision not in gate.allowed:
+            self.fault("a gate takes what it offers", run, f"{e.gate}: {e.decision}")
+        if e.shown_hash != gate.shown_hash:
+            self.fault("a decision is about what was shown", run, e.gate)
+        if gate.four_eyes and e.by in (None, gate.requester):
+            self.fault("four eyes are two people", run, e.gate)
+        books.closed_gates[e.gate] = e
+        if gate.reason == "tool_approval" and e.decision in ("approve", "edit"):
+            self.approved.add((run, gate.shown.value()["tool"], _encode(e.data.value())))
+        if gate.reason == "compensation_failed" and e.decision == "answer":
+            books.undoing_given_up = True
+
+    def _gate_withdrawn(self, books: Books, run: RunId, e: ev.GateWithdrawn) -> None:
+        if e.gate not in books.gates or e.gate in books.closed_gates:
+            self.fault("only an open gate is withdrawn", run, e.gate)
+        books.closed_gates[e.gate] = None
+
+    def _gate_reminded(self, books: Books, run: RunId, e: ev.GateReminded | ev.GateEscalated) -> None:
+        if e.gate not in books.gates or e.gate in books.closed_gates:
+            self.fault("nobody is reminded of a closed gate", run, e.gate)
+
+    # --- What reaches the world ---------------------------------------------------------------------------------------
+
+    def tool_called(self, process: Process, sending: Sending, before: Sequence[Sending]) -> None:
+        found = [
+            (run, books, call) for run, books in self.books.items() for call in books.calls.values()
+            if call.kind == "effect" and call.key == sending.key and not call.closed and not call.superseded
+        ]  # fmt: skip
+        if not found:
+            self.fault("nothing is called without a durable intent", "?", f"{sending.tool} {sending.key}")
+            return
+        run, books, call = found[-1]
+        if call.tool != sending.tool or _encode(call.request) != _encode(sending.arguments):
+            self.fault("what was intended is what is called", run, f"{sending} for {call}")
+        self._check_lease(process, run, f"{sending.tool} {sending.key[:12]}")
+        if sending.key in books.completed and sending.policy != "read":
+            self.fault("no call leaves after its completion", run, f"{sending.tool} {sending.key[:12]}")
+        if sending.arguments.get("item") in APPROVED.get(sending.tool, ()):
+            if (run, sending.tool, _encode(sending.arguments)) not in self.approved:
+                self.fault("what needs approval was approved, exactly", run, f"{sending.tool} {sending.arguments}")
+        if sending.policy == "once":
+            again = [each for each in before if each.said != "no" and not each.excused]
+            if again:
+                self.fault("a `once` effect is not called again unasked", run, f"{sending} after {again}")
+        if sending.policy == "verify":
+            self._check_verified(run, sending, before)
+
+    def _check_verified(self, run: str, sending: Sending, before: Sequence[Sending]) -> None:
+        """A call of unknown outcome is made again only when its lookup has found nothing, late enough."""
+        looked = self.world.lookups.get(sending.key, ())
+        for each in before:
+            if each.said == "no" or each.excused or any(at_s >= each.at_s + SETTLES_S - 0.01 for at_s in looked):
+                continue
+            self.fault("a `verify` effect is looked up before it is called again", run, f"{sending} after {each}")
+
+    def model_called(self, process: Process, run: str, request: ModelRequest) -> None:
+        books = self.books[run]
+        books.sent_models += 1
+        if books.sent_models > books.holds:
+            self.fault("money is held before a model is called", run, f"{books.sent_models} calls, {books.holds} holds")
+        open_ = [call for call in books.calls.values() if call.kind == "model" and not call.closed]
+        if not any(call.tool == request.model for call in open_):
+            self.fault("money is held for the model that is called", run, request.model)
+        self._check_lease(process, run, request.model)
+
+    def billed(self, run: str, nanousd: int) -> None:
+        books = self.books[run]
+        books.bill += nanousd
+        if books.limit is not None and books.bill > books.limit:
+            self.fault("no bill exceeds its limit", run, f"{books.bill} of {books.limit}")
+
+    def _check_lease(self, process: Process, run: str, what: str) -> None:
+        store, engine = process.store, process.engine
+        session = engine.driver.session if engine is not None else None
+        lease = self.disk.leases.get(session) if session is not None else None
+        if store is None or lease is None or session not in store.leases or not lease.lasts(self.loop.time()):
+            self.fault("nobody sends past his lease", run, f"{process.name}: {what}")
+
+    def handler_began(self, process: Process, run: str, step: str, attempt: int, seen: dict[str, str]) -> None:
+        books = self.books[run]
+        visit = books.steps.get(node_of(StepId(step)))
+        if visit is None or visit.id != step or attempt not in visit.starts:
+            return  # it has been superseded since, and what it sees is of no consequence
+        since = visit.starts[attempt]
+        for name, shown in seen.items():
+            gone = books.superseded.get(shown)
+            if gone is not None and gone < since:
+                self.fault("a superseded output is invisible", run, f"{step} sees {shown} as {name}")
+
+    def operation_gave(self, run: str, step: str, place: str, kind: str, value: Any) -> None:
+        """A handler got a result: whoever asks at the same place again gets the same."""
+        if kind in ("now", "think"):
+            return
+        told = self.books[run].told
+        encoded = _encode(value)
+        if told.setdefault((run, step, place), encoded) != encoded:
+            before = told[run, step, place]
+            self.fault("a replay sees what was seen", run, f"{step} {place}: {encoded!r}, before {before!r}")
+
+    # --- The end ------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Judge what only the whole tells."""
+        for run_, books in self.books.items():
+            run = RunId(run_)
+            state, states = State(), {}
+            wanted = {record.seq for owner, record in self.snapshots if owner == run}
+            for recorded in self.disk.history(run):
+                evolve(state, recorded.event, recorded.at_ms)
+                if recorded.seq in wanted:
+                    states[recorded.seq] = msgspec.json.decode(msgspec.json.encode(state), type=State)
+            if state != books.state:
+                self.fault("a history folds to the same state every time", run, _difference(state, books.state))
+            for owner, record in self.snapshots:
+                if owner != run or record.fold_version != FOLD_VERSION:
+                    continue
+                loaded = msgspec.json.decode(record.state, type=State)
+                if loaded != states.get(record.seq):
+                    self.fault("a snapshot is the state at its place", run, f"at {record.seq}")
+        for key, happened in self.world.effects.items():
+            sending = happened[0]
+            times = len(happened)
+            if sending.policy in ("once", "verify") and times > 1:
+                self.fault("it happened once", "?", f"{sending.tool} {key[:12]} {times} times: {happened}")
+
+
+def _follows(graph: Graph, edge: Edge, decisions: tuple[str, ...] | None) -> bool:
+    """Whether an edge goes the way that its source decided."""
+    if decisions is None:
+        return edge.when is None
+    if edge.when is not None:
+        return edge.when in decisions
+    if graph.nodes[edge.source].kind == "branch":
+        return edge.target in decisions
+    return any(decision in GOING_ON for decision in decisions)
+
+
+def _difference(one: State, other: State) -> str:
+    names = [name for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name)]
+    told = (f"{name}: {_encode(getattr(one, name))!r} against {_encode(getattr(other, name))!r}" for name in names)
+    return "; ".join(told)[:4000]
+
+
+_JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {
+    ev.RunStarted: Auditor._run_started,
+    ev.RunPaused: Auditor._run_paused,
+    ev.RunResumed: Auditor._run_resumed,
+    ev.RunFailing: Auditor._run_failing,
+    ev.RunCancelling: Auditor._run_cancelling,
+    ev.RunCompleted: Auditor._run_ended,
+    ev.RunFailed: Auditor._run_ended,
+    ev.RunCancelled: Auditor._run_ended,
+    ev.RunMigrated: Auditor._run_migrated,
+    ev.LimitRaised: Auditor._limit_raised,
+    ev.StepReady: Auditor._step_ready,
+    ev.StepStarted: Auditor._step_started,
+    ev.StepSuspended: Auditor._step_left,
+    ev.AttemptFailed: Auditor._step_left,
+    ev.AttemptLost: Auditor._attempt_lost,
+    ev.StepCompleted: Auditor._step_completed,
+    ev.StepFailed: Auditor._step_failed,
+    ev.StepReplayed: Auditor._step_replayed,
+    ev.StepSkipped: Auditor._step_skipped,
+    ev.StepCancelled: Auditor._step_cancelled,
+    ev.LoopTaken: Auditor._loop_taken,
+    ev.GuardJudged: Auditor._guard_judged,
+    ev.JoinTimedOut: Auditor._join_timed_out,
+    ev.ModelCallHeld: Auditor._model_call_held,
+    ev.ModelCallSettled: Auditor._model_call_settled,
+    ev.ModelCallFailed: Auditor._model_call_failed,
+    ev.ModelCallInDoubt: Auditor._model_call_in_doubt,
+    ev.ModelCallReconciled: Auditor._model_call_reconciled,
+    ev.EffectIntended: Auditor._effect_intended,
+    ev.EffectCompleted: Auditor._effect_completed,
+    ev.EffectFailed: Auditor._effect_failed,
+    ev.EffectReleased: Auditor._effect_released,
+    ev.EffectInDoubt: Auditor._effect_doubted,
+    ev.EffectUnanswered: Auditor._effect_doubted,
+    ev.EffectReopened: Auditor._effect_reopened,
+    ev.OutcomeOrphaned: Auditor._orphaned,
+    ev.TimerStarted: Auditor._timer_started,
+    ev.TimerFired: Auditor._timer_fired,
+    ev.SignalReceived: Auditor._signal_received,
+    ev.SignalDelivered: Auditor._signal_delivered,
+    ev.GateOpened: Auditor._gate_opened,
+    ev.GateReminded: Auditor._gate_reminded,
+    ev.GateEscalated: Auditor._gate_reminded,
+    ev.GateDecided: Auditor._gate_decided,
+    ev.GateWithdrawn: Auditor._gate_withdrawn,
+}

@@ -1,0 +1,395 @@
+"""The people and programs around a run: who starts it, answers its gates, sends signals, pauses, cancels, raises limits.
+
+They act through whatever process is there, make mistakes, ask twice when nobody answers, and remember what was
+acknowledged. They learn of a question as by mail, and of everything else through the public face. Never here: the
+rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.compose import Engine
+from holdfast.core import events as ev
+from holdfast.core.ids import GateId, RunId, run_of
+from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.status import Wait
+from holdfast.errors import (
+    AlreadyDecided,
+    Conflict,
+    HoldfastError,
+    InvalidDecision,
+    InvalidInput,
+    NotFound,
+    StoreError,
+)
+from holdfast.testing.simulation.auditor import Auditor
+from holdfast.testing.simulation.chance import Chance, spread_s
+from holdfast.testing.simulation.fault import Faults
+from holdfast.testing.simulation.loop import SimulatedLoop
+from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.program import DAY_S, Program
+from holdfast.testing.simulation.world import World
+
+T = TypeVar("T")
+
+_PATIENCE_S: Final = 40.0
+"""How long somebody waits for an answer before he asks again."""
+_MOST_REPLAYS: Final = 3
+_LOOK_AGAIN_S: Final = 20.0
+
+
+class Gone(Exception):
+    """There is nothing to be answered any more."""
+
+
+class People:
+    """Everybody who wants something of one program."""
+
+    def __init__(
+        self, loop: SimulatedLoop, chance: Chance, faults: Faults, world: World, auditor: Auditor, program: Program,
+        processes: Callable[[], list[Process]],
+    ) -> None:  # fmt: skip
+        self._loop = loop
+        self._chance = chance
+        self._stream = chance.stream("people")
+        self._faults = faults
+        self._world = world
+        self._auditor = auditor
+        self._program = program
+        self._processes = processes
+        self.run: RunId | None = None
+        self.acknowledged: list[tuple[str, str, str]] = []
+        """(what, about what, by whom): what somebody was told is done."""
+        self._names = 0
+        self._replays = 0
+        self.refusals: dict[str, int] = {}
+        auditor.on_event = self._hear
+
+    def begin(self) -> None:
+        self._do(self._start())
+
+    def _do(self, work: Any) -> None:
+        self._loop.spawn(self._loop.world, work)
+
+    def _name(self, role: str) -> str:
+        self._names += 1
+        return f"{role}-{self._names}"
+
+    # --- Hearing of things --------------------------------------------------------------------------------------------
+
+    def _hear(self, run: RunId, event: ev.Event) -> None:
+        """A question, a wait or a doubt becomes known to those whom it concerns."""
+        match event:
+            case ev.GateOpened():
+                self._do(self._answer(event))
+            case ev.SignalAwaited():
+                self._do(self._send_signal(run, event.name, event.due_at_ms is None))
+            case ev.ModelCallInDoubt():
+                self._do(self._reconcile(run, event))
+            case ev.RunStarted() if self.run is None:
+                self.run = run
+                self._do(self._meddle(run))
+            case ev.RunPaused():
+                self._do(self._resume(run))
+            case _:
+                pass
+
+    # --- Asking a process ---------------------------------------------------------------------------------------------
+
+    async def _ask(self, what: Callable[[Engine], Awaitable[T]]) -> T:
+        """Have a process do something; ask another, or the same again, until one answers. Raises its refusal."""
+        while True:
+            able = [process for process in self._processes() if process.up]
+            if not able:
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
+            process = self._stream.choice(able)
+            try:
+                async with asyncio.timeout(_PATIENCE_S):
+                    return await process.ask(what)
+            except StoreError:
+                await asyncio.sleep(spread_s(self._stream, 0.1, 10.0))
+            except TimeoutError:
+                pass
+            except (asyncio.CancelledError, RuntimeError):
+                if process.up:
+                    raise
+                await asyncio.sleep(1.0)
+
+    def _refused(self, problem: HoldfastError) -> None:
+        name = type(problem).__name__
+        self.refusals[name] = self.refusals.get(name, 0) + 1
+
+    # --- The run ------------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        program = self._program
+
+        async def start(engine: Engine) -> str:
+            run = await engine.start(
+                program.workflow, program.input, cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada"
+            )
+            return run.id
+
+        twice = program.key is not None and self._faults.strikes("started_twice")
+        if program.key is None:
+            # Without a key, whoever hears nothing cannot start again without risking a second run.
+            while self.run is None:
+                able = [process for process in self._processes() if process.up]
+                if able:
+                    told = self._stream.choice(able).ask(start)
+                    await asyncio.wait({told}, timeout=_PATIENCE_S)
+                    if told.done() and told.exception() is None:
+                        self.acknowledged.append(("started", told.result(), "ada"))
+                        return
+                await asyncio.sleep(1.0)
+            return
+        started = await asyncio.gather(*(self._ask(start) for _ in range(1 + twice)))
+        if len(set(started)) != 1 or len(self._auditor.books) != 1:
+            self._auditor.fault("one key starts one run", started[0], f"{started}")
+        self.acknowledged.append(("started", started[0], "ada"))
+
+    async def _meddle(self, run: RunId) -> None:
+        """What somebody may want of a run at any moment."""
+        wishes: list[tuple[str, Callable[[RunId], Awaitable[None]]]] = [
+            ("paused", self._pause), ("cancelled", self._cancel), ("limit_raised_unasked", self._raise_unasked),
+            ("signal_twice", self._signal_unasked),
+        ]  # fmt: skip
+        if self._program.later is not None:
+            self._later(self._migrate, run)
+        for kind, wish in wishes:
+            if self._faults.strikes(kind):
+                self._later(wish, run)
+
+    def _later(self, wish: Callable[[RunId], Awaitable[None]], run: RunId) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(spread_s(self._stream, 0.01, 1000.0))
+            try:
+                await wish(run)
+            except (Conflict, NotFound, InvalidDecision, InvalidInput) as problem:
+                self._refused(problem)
+
+        self._do(wait())
+
+    async def _pause(self, run: RunId) -> None:
+        by = self._name("pauser")
+        await self._ask(lambda engine: engine.pause(run, by=by))
+
+    async def _resume(self, run: RunId) -> None:
+        await asyncio.sleep(spread_s(self._stream, 0.1, 300.0))
+        by = self._name("resumer")
+        try:
+            await self._ask(lambda engine: engine.resume(run, by=by))
+        except (Conflict, NotFound) as problem:
+            self._refused(problem)
+
+    async def _cancel(self, run: RunId) -> None:
+        by = self._name("canceller")
+        await self._ask(lambda engine: engine.cancel(run, reason="enough", by=by))
+        self.acknowledged.append(("cancelled", run, by))
+
+    async def _raise_unasked(self, run: RunId) -> None:
+        limit = self._stream.choice(("cost", "steps", "tokens", "active", "lifespan"))
+        value = {"cost": 2_000_000_000, "steps": 2000, "tokens": 100_000, "active": 4000, "lifespan": 40 * 86_400}[
+            limit
+        ]
+        by = self._name("raiser")
+        await self._ask(lambda engine: engine.extend(run, limit, value, by=by))
+
+    async def _migrate(self, run: RunId) -> None:
+        later = self._program.later
+        assert later is not None
+        by = self._name("migrator")
+        await self._ask(lambda engine: engine.migrate(run, later, by=by))
+
+    async def _signal_unasked(self, run: RunId) -> None:
+        await self._signal(run, self._stream.choice(("ping", "pong")))
+
+    async def _send_signal(self, run: RunId, name: str, needed: bool) -> None:
+        """Somebody sees that a run waits for a program, and has that program speak. If it must, it does."""
+        if not needed and self._stream.random() < 0.5:
+            return
+        await asyncio.sleep(spread_s(self._stream, 0.01, 2000.0))
+        try:
+            for _ in range(1 + self._faults.strikes("signal_twice")):
+                await self._signal(run, name)
+            while needed and await self._waits_for(run, name):  # another wait may have taken what was meant for this one
+                await self._signal(run, name)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        except (Conflict, NotFound, InvalidInput) as problem:
+            self._refused(problem)
+
+    async def _waits_for(self, run: RunId, name: str) -> bool:
+        """Whether the run waits for the signal `name`, and would for ever."""
+        row = await self._ask(lambda engine: engine.find(run))
+        waits = msgspec.json.decode(row.waiting_for, type=list[Wait])
+        return any(wait.kind == "signal" and wait.reason == name and wait.due_at_ms is None for wait in waits)
+
+    async def _signal(self, run: RunId, name: str) -> None:
+        by = self._name("sender")
+        await self._ask(lambda engine: engine.signal(run, name, {"from": by}, by=by))
+        self.acknowledged.append(("signalled", name, by))
+
+    async def _reconcile(self, run: RunId, event: ev.ModelCallInDoubt) -> None:
+        """The bill comes, some day."""
+        if not self._faults.strikes("reconciled"):
+            return
+        await asyncio.sleep(spread_s(self._stream, 1.0, 5000.0))
+        try:
+            # Nobody can tell one call from another on the bill; the hold is what it cost at most.
+            held = self._auditor.books[run].calls[event.call].hold
+            cost_usd = f"{held / 1_000_000_000:.9f}"
+            await self._ask(lambda engine: engine.reconcile(event.call, cost_usd, by=self._name("bookkeeper")))
+        except (Conflict, NotFound, InvalidInput) as problem:
+            self._refused(problem)
+
+    # --- Gates --------------------------------------------------------------------------------------------------------
+
+    async def _answer(self, gate: ev.GateOpened) -> None:
+        """See a question, think, and answer it; until it is answered, whoever did."""
+        late = self._faults.strikes("decided_late")
+        await asyncio.sleep(spread_s(self._stream, 60.0, 4 * DAY_S) if late else spread_s(self._stream, 0.05, 100.0))
+        try:
+            if self._faults.strikes("decided_for_wrong_gate"):
+                await self._mislead(gate)
+            if self._faults.strikes("decided_with_nonsense"):
+                await self._decide(gate, self._stream.choice(("answer", "edit", "approve")), {"note": ["no text"]})
+            while True:
+                try:
+                    decision, data = await self._opinion(gate)
+                    askers = 1 + self._faults.strikes("decided_twice")
+                    await asyncio.gather(*(self._decide(gate, decision, data) for _ in range(askers)))
+                except InvalidDecision as problem:
+                    self._refused(problem)
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+        except Gone:
+            pass
+
+    async def _mislead(self, gate: ev.GateOpened) -> None:
+        wrong = GateId(f"{gate.gate}9")
+        try:
+            await self._ask(lambda engine: engine.decide(wrong, "approve", by=self._name("muddler")))
+        except (NotFound, Conflict) as problem:
+            self._refused(problem)
+        else:
+            self._auditor.fault("only what was asked is decided", run_of(gate.gate), wrong)
+
+    async def _opinion(self, gate: ev.GateOpened) -> tuple[str, Any]:
+        """What an honest person answers."""
+        match gate.reason:
+            case reason if reason == EFFECT_UNKNOWN:
+                return await self._what_happened(gate)
+            case reason if reason == EXHAUSTED:
+                self._replays += 1
+                if self._replays <= _MOST_REPLAYS and "retry" in gate.allowed and self._stream.random() < 0.7:
+                    return "retry", None
+                if "answer" in gate.allowed and self._stream.random() < 0.5:
+                    return "answer", {"step": "by hand"}
+                return "reject", None
+            case reason if reason == COMPENSATION_FAILED:
+                self._replays += 1
+                return ("retry", None) if self._replays <= 2 * _MOST_REPLAYS else ("answer", {"undone": "by hand"})
+            case "budget" | "max_steps" | "max_tokens" | "max_active" | "lifespan":
+                return self._limit(gate)
+            case "tool_approval":
+                decision = self._stream.choice(("approve", "approve", "edit", "reject"))
+                return decision, {"item": f"item{self._stream.randrange(4)}"} if decision == "edit" else None
+            case _:
+                decision = self._stream.choice(gate.allowed)
+                data = {"note": "mended", "edited_body": "mended"} if decision in ("edit", "answer") else None
+                if data is not None and gate.form is not None:
+                    data = {name: value for name, value in data.items() if name in gate.form["properties"]}
+                return decision, data
+
+    def _limit(self, gate: ev.GateOpened) -> tuple[str, Any]:
+        if self._stream.random() < 0.15:
+            return "reject", None
+        reached = gate.shown.value()
+        match gate.reason:
+            case "budget":
+                needed = float(reached["needed_limit_usd"])
+                return "answer", {"limit_usd": f"{needed * self._stream.choice((1.0, 3.0, 20.0)):.9f}"}
+            case "max_steps":
+                return "answer", {"steps": int(reached["reached"]) + self._stream.choice((1, 3, 500))}
+            case "max_tokens":
+                return "answer", {"tokens": int(reached["reached"]) + self._stream.choice((2_000, 100_000))}
+            case "max_active":
+                return "answer", {"active": int(reached["reached"]) + self._stream.choice((5, 100, 10_000))}
+            case _:
+                return "answer", {"lifespan": int(reached["reached"]) + 60 * int(DAY_S)}
+
+    async def _what_happened(self, gate: ev.GateOpened) -> tuple[str, Any]:
+        """Look at the other side, and say what is there. Whoever says "again" has seen that it did not happen."""
+        key = gate.shown.value()["key"]
+        sendings = self._world.sendings.get(key, [])
+        while any(each.pending for each in sendings):
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        happened = self._world.effects.get(key)
+        if happened:
+            return "answer", self._world.response(happened[0])
+        for each in sendings:
+            each.excused = True
+        return self._stream.choice(("reject", "retry") if "retry" in gate.allowed else ("reject",)), None
+
+    async def _decide(self, gate: ev.GateOpened, decision: str, data: Any) -> None:
+        """Send one decision. Raises Gone when the gate needs no answer any more, InvalidDecision when it takes none."""
+        by = self._name("reviewer")
+        seen = gate.shown_hash if self._stream.random() < 0.5 else None
+        more = {} if data is None else {"data": data}
+
+        async def decide(engine: Engine) -> None:
+            await engine.decide(gate.gate, decision, by=by, shown_hash=seen, **more)
+
+        try:
+            await self._ask(decide)
+        except AlreadyDecided as late:
+            self._check_winner(gate, late)
+            raise Gone from None
+        except InvalidDecision as problem:
+            self._refused(problem)
+            if gate.gate in self._closed():
+                raise Gone from None
+        except (Conflict, NotFound) as problem:
+            self._refused(problem)
+            raise Gone from None
+        else:
+            self.acknowledged.append(("decided", gate.gate, by))
+
+    def _closed(self) -> dict[str, Any]:
+        return {id_: gate for books in self._auditor.books.values() for id_, gate in books.closed_gates.items()}
+
+    def _check_winner(self, gate: ev.GateOpened, late: AlreadyDecided) -> None:
+        """The loser is told who won."""
+        self._refused(late)
+        won = self._closed().get(gate.gate)
+        if won is None or getattr(late, "by", None) != won.by:
+            self._auditor.fault("the loser is told who won", run_of(gate.gate), f"{late.message} against {won}")
+
+    # --- The end ------------------------------------------------------------------------------------------------------
+
+    def check_acknowledged(self) -> None:
+        """What somebody was told is done stands in the history."""
+        for what, about, by in self.acknowledged:
+            run = self.run or RunId("?")
+            if not self._stands(run, what, about, by):
+                self._auditor.fault("what was acknowledged is in the history", run, f"{what} {about} by {by}")
+
+    def _stands(self, run: RunId, what: str, about: str, by: str) -> bool:
+        books = self._auditor.books.get(run)
+        if books is None:
+            return False
+        match what:
+            case "started":
+                return about in self._auditor.books
+            case "cancelled":
+                return books.phase == "cancelling"
+            case "decided":
+                won = books.closed_gates.get(about)
+                return won is not None and won.by == by
+            case _:
+                return any(signal.by == by for signal in books.signals.values())

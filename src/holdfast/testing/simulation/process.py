@@ -1,0 +1,271 @@
+"""One simulated process: a real engine on a store of its own, which can crash, freeze, stop and start again.
+
+Never here: when it does, or what others make of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Final, TypeVar
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.compose import Engine, Surroundings
+from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.errors import StoreError
+from holdfast.models.prices import DeclaredPrice, Prices
+from holdfast.ports import Model
+from holdfast.settings import Settings
+from holdfast.testing.simulation.chance import Chance, spread_s
+from holdfast.testing.simulation.fault import Faults
+from holdfast.testing.simulation.loop import Lane, SimulatedLoop, current_lane
+from holdfast.testing.simulation.store import LEASE_S, Disk, SimulatedStore
+
+T = TypeVar("T")
+
+MODELS: Final = ("large", "small", "tiny")
+PRICES: Final = Prices(
+    {
+        "large": DeclaredPrice(input_usd_per_mtok=10, output_usd_per_mtok=50),
+        "small": DeclaredPrice(input_usd_per_mtok=1, output_usd_per_mtok=5),
+        "tiny": DeclaredPrice(input_usd_per_mtok="0.1", output_usd_per_mtok="0.5"),  # type: ignore[arg-type]
+    }
+)
+_SETTINGS: Final = Settings(_env_file=None)
+
+
+class VirtualClock:
+    """Keeps the Clock port on the loop's time."""
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class DrawnIds:
+    """Keeps the Ids port: names from the seed."""
+
+    def __init__(self, stream: Random) -> None:
+        self._stream = stream
+
+    def run(self, now_ms: int) -> RunId:
+        return RunId(f"{now_ms:012x}-{self._stream.getrandbits(48):012x}")
+
+    def session(self) -> SessionId:
+        return SessionId(f"s{self._stream.getrandbits(40):010x}")
+
+    def append(self) -> AppendId:
+        return AppendId(f"{self._stream.getrandbits(64):016x}")
+
+
+class InlineThreads:
+    """Keeps the Threads port without a thread: a plain function runs at once, and returns a while later."""
+
+    def __init__(self, stream: Random) -> None:
+        self._stream = stream
+        self.abandoned = 0
+        self.on_return: Callable[[], None] = lambda: None
+
+    async def run(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(**arguments)
+        result = function(**arguments)
+        takes_s = spread_s(self._stream, 0.0001, 5.0)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + takes_s
+        try:
+            await asyncio.sleep(takes_s)
+        except asyncio.CancelledError:
+            self.abandoned += 1
+            loop.call_at(until_s, self._back)
+            raise
+        return await result if inspect.isawaitable(result) else result
+
+    def close(self) -> None:
+        pass
+
+    def _back(self) -> None:
+        self.abandoned -= 1
+        self.on_return()
+
+
+class Process:
+    """A place where an engine runs, and the engine that runs there at the moment, if one does."""
+
+    def __init__(
+        self, name: str, loop: SimulatedLoop, disk: Disk, chance: Chance, faults: Faults, *, executes: bool,
+        slots: int, workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.loop = loop
+        self.disk = disk
+        self.faults = faults
+        self.executes = executes
+        self.slots = slots
+        self.engine: Engine | None = None
+        self.store: SimulatedStore | None = None
+        self.lane: Lane | None = None
+        self.lives = 0
+        self.on_open: Callable[[Process, Engine], None] = lambda _, __: None
+        self.on_end: Callable[[Process], None] = lambda _: None
+        self._chance = chance
+        self._workflows = workflows
+        self._model = model
+        self._stopping: asyncio.Event | None = None
+        self._ids = DrawnIds(chance.stream(f"ids/{name}"))
+        self._delays = chance.stream(f"delay/{name}")
+
+    def __repr__(self) -> str:
+        return f"<process {self.name}>"
+
+    @property
+    def up(self) -> bool:
+        """Whether somebody could ask it for something."""
+        return self.engine is not None and self.lane is not None and not self.lane.frozen
+
+    # --- Its life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.lives += 1
+        self.lane = self.loop.lane(f"{self.name}.{self.lives}")
+        self._stopping = asyncio.Event()
+        self.loop.spawn(self.lane, self._live(self.lane, self._stopping))
+
+    async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
+        threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
+        around = Surroundings(VirtualClock(), self._ids, threads, PRICES, lane.name)
+        self.store = store = SimulatedStore(self.disk, self, patient=True)
+        grace_s = self._delays.choice((0.0, 1.0, 30.0))
+        try:
+            async with Engine.open(
+                store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
+                settings=_SETTINGS, grace_s=grace_s, surroundings=around,
+            ) as engine:  # fmt: skip
+                self.engine = engine
+                self.on_open(self, engine)
+                await self._until_broken(engine, stopping)
+                self.engine = None
+            await store.aclose()
+        except StoreError:
+            pass  # it could not open its store, or could not say goodbye; the machine ends it either way
+        self.engine = None
+        self.loop.later(0.0, self._ended, lane)
+
+    async def _until_broken(self, engine: Engine, stopping: asyncio.Event) -> None:
+        """Work until somebody asks it to stop, or it cannot go on."""
+        broken = asyncio.ensure_future(self._broken(engine))
+        asked = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({broken, asked}, return_when=asyncio.FIRST_COMPLETED)
+        broken.cancel()
+        asked.cancel()
+
+    async def _broken(self, engine: Engine) -> None:
+        async with engine.driver.watch(RunId(""), lambda _: False) as stirred:
+            while engine.driver.broken is None:
+                stirred.clear()
+                await stirred.wait()
+
+    def _ended(self, lane: Lane) -> None:
+        if not lane.dead:
+            self._vanish(lane)
+            self.on_end(self)
+
+    def crash(self) -> None:
+        """It is killed: nothing of it happens any more, from now on."""
+        if self.lane is not None and not self.lane.dead:
+            self._vanish(self.lane)
+            self.on_end(self)
+
+    def _vanish(self, lane: Lane) -> None:
+        self.loop.kill(lane)
+        self.engine = None
+        if self.store is not None:
+            self.disk.drop(self.store)
+        self.store = None
+
+    def stop(self) -> None:
+        """It is asked to stop: it hands over what it cannot finish."""
+        if self._stopping is not None:
+            self._stopping.set()
+
+    def freeze(self, duration_s: float) -> None:
+        """It stands still, as under SIGSTOP, and notices nothing."""
+        if self.lane is not None and not self.lane.dead and not self.lane.frozen:
+            self.lane.frozen = True
+            self._stall(duration_s)
+            self.loop.later(duration_s, self._thaw, self.lane)
+
+    def _thaw(self, lane: Lane) -> None:
+        lane.frozen = False
+
+    def stall(self, duration_s: float) -> None:
+        """Its leases cannot be renewed for a while, though it works."""
+        if self.lane is not None and not self.lane.dead:
+            self._stall(duration_s)
+
+    def _stall(self, duration_s: float) -> None:
+        now_s = self.loop.time()
+        for lease in self.store.leases.values() if self.store is not None else ():
+            lease.stalls.append((now_s, now_s + duration_s))
+            if duration_s > LEASE_S:
+                self.loop.later(lease.over_s(now_s) - now_s + 0.001, self.disk.nudge)
+        self.loop.later(duration_s + 0.001, self.disk.nudge)
+
+    # --- The weather between it and its disk --------------------------------------------------------------------------
+
+    async def reach(self, seam: str) -> None:
+        if seam == "append" and self.faults.kills("crash_before_commit"):
+            await self.die_here()
+        kind = "read_refused" if seam == "read" else "commit_refused"
+        if self.faults.strikes(kind):
+            await asyncio.sleep(self._takes_s())
+            raise StoreError(f"The disk does not take this ({seam}); nothing was written.")
+        await asyncio.sleep(self._takes_s())
+
+    async def answer(self, seam: str) -> None:
+        if self.faults.kills("crash_after_commit"):
+            await self.die_here()
+        if self.faults.kills("freeze_after_commit"):
+            self.freeze(spread_s(self._delays, 0.1, 60.0))
+        await asyncio.sleep(self._takes_s())
+
+    def loses_request(self) -> bool:
+        return self.faults.strikes("reply_lost_before_commit")
+
+    def loses_reply(self) -> bool:
+        return self.faults.strikes("reply_lost_after_commit")
+
+    def _takes_s(self) -> float:
+        if self.faults.strikes("slow_disk"):
+            return spread_s(self._delays, 0.1, 20.0)
+        return spread_s(self._delays, 0.00005, 0.01)
+
+    async def die_here(self) -> None:
+        """The process's last moment: whoever awaits this in it never comes back."""
+        assert current_lane() is self.lane
+        self.crash()
+        await asyncio.get_running_loop().create_future()
+
+    # --- Asking it ----------------------------------------------------------------------------------------------------
+
+    def ask(self, what: Callable[[Engine], Awaitable[T]]) -> asyncio.Future[T]:
+        """Have something done in it. If it dies, nobody ever answers."""
+        told: asyncio.Future[T] = self.loop.create_future()
+        engine, lane = self.engine, self.lane
+        if engine is not None and lane is not None:
+            self.loop.spawn(lane, self._do(engine, what, told))
+        return told
+
+    async def _do(self, engine: Engine, what: Callable[[Engine], Awaitable[T]], told: asyncio.Future[T]) -> None:
+        try:
+            result = await what(engine)
+        except Exception as problem:  # noqa: BLE001 - whatever it is, it is the answer
+            if not told.done():
+                told.set_exception(problem)
+        else:
+            if not told.done():
+                told.set_result(result)

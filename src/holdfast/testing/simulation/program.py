@@ -1,0 +1,426 @@
+"""Random programs: workflows with every kind of node, join, guard, loop, edge, policy and limit, drawn from a seed.
+
+A program behaves as users' code does: what it does is decided by its plan and by what its journal gives back; what is
+left to chance is drawn from the world. Never here: what goes wrong outside of users' own code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.authoring import node as kinds
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.graph import Join
+from holdfast.core.policies import RetryPolicy
+from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
+from holdfast.testing.simulation.chance import spread_s
+from holdfast.testing.simulation.process import MODELS
+from holdfast.testing.simulation.toolbox import TOOLS
+from holdfast.testing.simulation.world import here
+
+DAY_S: Final = 86_400.0
+_BIG: Final = "large " * 12_000
+"""More than fits into an event."""
+_MOST_DRAWS: Final = 50
+
+
+class Report(BaseModel):
+    """What models are asked for."""
+
+    step: str
+    score: int
+
+
+class Form(BaseModel):
+    """What people are asked for."""
+
+    note: str
+    amount: int = 3
+
+
+class Op(msgspec.Struct, frozen=True):
+    """One thing that a handler does. `caught`: it lives with its failure."""
+
+    kind: str
+    what: Any = None
+    caught: bool = False
+    parts: tuple[Op, ...] = ()
+
+
+class Program(msgspec.Struct):
+    """A workflow to be run, its later version if it is to get one, and what it is started with."""
+
+    workflow: Workflow
+    later: Workflow | None
+    input: Any
+    cost_limit_usd: float | None
+    key: str | None
+
+
+def draw(stream: Random, name: str) -> Program:
+    """A program that passes every check of the authoring layer."""
+    for _ in range(_MOST_DRAWS):
+        seed = stream.getrandbits(64)
+        try:
+            workflow = _Draft(Random(seed), name, 1).workflow
+            workflow.graph  # noqa: B018 - raises if it cannot be run
+        except InvalidWorkflow:
+            continue
+        later = _Draft(Random(seed), name, 2).workflow if stream.random() < 0.15 else None
+        given = {"about": name, "text": _BIG if stream.random() < 0.05 else "small"}
+        limit = stream.choice((None, 0.02, 0.06, 0.2, 1.0))
+        return Program(workflow, later, given, limit, f"start-{name}" if stream.random() < 0.7 else None)
+    raise AssertionError("no sound program in so many draws")
+
+
+# --- The graph --------------------------------------------------------------------------------------------------------
+
+
+class _Draft:
+    """A workflow in the making."""
+
+    def __init__(self, stream: Random, name: str, version: int) -> None:
+        self._stream = stream
+        self._names = [f"n{i}" for i in range(stream.choice((1, 2, 3, 3, 4, 4, 5, 6, 7, 8)))]
+        self._parents = {name: self._draw_parents(i) for i, name in enumerate(self._names)}
+        self._kinds = {name: self._draw_kind(name) for name in self._names}
+        self.workflow = Workflow(
+            name, version=version, max_steps=stream.choice((3, 6, 1000, 1000, 1000)),
+            max_tokens=stream.choice((None, None, 2_500, 8_000, 50_000)),
+            max_active_s=stream.choice((None, None, None, 2.0, 30.0)),
+            max_lifespan_s=stream.choice((None, None, 600.0, 5 * DAY_S)),
+            on_limit=stream.choice(("ask", "ask", "ask", "fail")),
+            on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
+        )  # fmt: skip
+        guards: tuple[Any, ...] = (_may, _may_too)
+        for guard in guards:
+            self.workflow.guard(guard)
+        for node in self._names:
+            self.workflow.node(node)(self._node(node))
+        for node in self._names:
+            for parent in self._parents[node]:
+                self._edge(parent, node)
+        for _ in range(stream.choice((0, 0, 1, 1, 2))):
+            self._loop()
+
+    def _draw_parents(self, i: int) -> list[str]:
+        if i == 0 or (i < 3 and self._stream.random() < 0.1):
+            return []
+        count = min(i, self._stream.choice((1, 1, 1, 2, 2, 3)))
+        return self._stream.sample(self._names[max(0, i - 4) : i], min(count, i, 4))
+
+    def _draw_kind(self, name: str) -> str:
+        leads_on = any(name in parents for parents in self._parents.values())
+        choices = ["task"] * 5 + ["llm_node"] * 3 + ["tool_node"] * 3 + ["human_gate"] * 2 + ["check"] * 2
+        return self._stream.choice(choices + (["branch"] * 2 if leads_on else []))
+
+    def _node(self, name: str) -> Any:
+        stream, kind = self._stream, self._kinds[name]
+        common: dict[str, Any] = {"join": self._join(name), "retry": self._retry()}
+        if stream.random() < 0.1:
+            common["guard"] = stream.choice(("_may", "_may_too"))
+        if kind != "human_gate":
+            common["timeout_s"] = stream.choice((None, None, None, 0.5, 5.0, 120.0))
+        if kind not in ("human_gate", "branch"):
+            common["continue_on_error"] = stream.random() < 0.15
+        made: Any = getattr(self, f"_{kind}")(common)
+        return made
+
+    def _join(self, name: str) -> Join | None:
+        stream, parents = self._stream, self._parents[name]
+        if not parents or stream.random() < 0.2:
+            return None
+        mode: Any = stream.choice(("all", "all_required", "any", "quorum", "best_effort"))
+        timeout_s = spread_s(stream, 0.2, 600.0) if stream.random() < 0.35 else None
+        return Join(mode, stream.randint(1, len(parents)) if mode == "quorum" else 0, timeout_s)
+
+    def _retry(self) -> RetryPolicy | int | None:
+        stream = self._stream
+        drawn = stream.random()
+        if drawn < 0.5:
+            return None
+        if drawn < 0.6:
+            return stream.randint(1, 4)
+        return RetryPolicy(
+            max_attempts=stream.randint(1, 4), backoff=stream.choice(("fixed", "exponential")),
+            initial_s=stream.choice((0.0, 0.1, 5.0)), max_s=60.0, rate_limit_attempts=stream.randint(1, 5),
+        )  # fmt: skip
+
+    def _edge(self, source: str, target: str) -> None:
+        stream, kind = self._stream, self._kinds[source]
+        on: Any = "error" if stream.random() < 0.12 else "success"
+        when = None
+        if on == "success":
+            names: dict[str, Sequence[str | None]] = {
+                "branch": (None, f"to-{target}", "both"),
+                "human_gate": (None, None, None, "approve", "reject", "edit", "answer"),
+                "check": (None, None, "pass", "fail"),
+            }
+            when = stream.choice(names.get(kind, (None,)))
+        guard = stream.choice(("_may", "_may_too")) if stream.random() < 0.12 else None
+        self.workflow.edge(source, target, when=when, guard=guard, on=on, optional=stream.random() < 0.1)
+
+    def _loop(self) -> None:
+        stream = self._stream
+        source = stream.choice(self._names)
+        target = stream.choice(self._ancestors(source))
+        names: dict[str, Sequence[str | None]] = {
+            "branch": ("again",), "human_gate": ("retry", "reject"), "check": (None, "retry"),
+        }  # fmt: skip
+        when = stream.choice(names.get(self._kinds[source], (None,)))
+        guard = "_may" if stream.random() < 0.2 else None
+        self.workflow.loop(source, target, max_visits=stream.choice((2, 2, 3)), when=when, guard=guard)
+
+    def _ancestors(self, name: str) -> list[str]:
+        found = [name]
+        for each in found:
+            found.extend(parent for parent in self._parents[each] if parent not in found)
+        return found
+
+    # --- The kinds ----------------------------------------------------------------------------------------------------
+
+    def _task(self, common: dict[str, Any]) -> Any:
+        ops = self._ops(self._stream.choice((0, 0, 1, 1, 2, 3)))
+        big = self._stream.random() < 0.03
+        if not ops and self._stream.random() < 0.3:
+            return kinds.task(_plain, **common)
+
+        async def handler(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            got = await _perform(ctx, ops, "")
+            await _end()
+            return {"step": ctx.step, "got": got, "big": _BIG if big else ""}
+
+        return kinds.task(handler, tools=TOOLS, **common)
+
+    def _ops(self, count: int, *, nested: bool = False) -> tuple[Op, ...]:
+        return tuple(self._op(nested) for _ in range(count))
+
+    def _op(self, nested: bool) -> Op:
+        stream = self._stream
+        kind = stream.choice(
+            ("tool", "tool", "tool", "model", "model", "sleep", "now", "uuid", "signal", "ask", "think")
+            + (("gather", "gather") if not nested else ())
+        )
+        caught = stream.random() < 0.4
+        match kind:
+            case "tool":
+                return Op(kind, self._request(), caught)
+            case "model":
+                return Op(kind, (stream.choice(MODELS), stream.choice((50, 400)), stream.random() < 0.3), caught)
+            case "sleep":
+                return Op(kind, stream.choice((0.0, 0.05, 2.0, 90.0, 30 * DAY_S)))
+            case "signal":
+                return Op(kind, (stream.choice(("ping", "pong")), stream.choice((None, 5.0, 3600.0))), caught)
+            case "ask":
+                return Op(
+                    kind, (stream.choice((None, 60.0)), stream.choice((None, 30.0)), stream.random() < 0.3), caught
+                )
+            case "gather":
+                return Op(kind, None, caught, self._ops(stream.randint(1, 3), nested=True))
+            case _:
+                return Op(kind)
+
+    def _request(self) -> tuple[Tool, str, str | None]:
+        """A tool, what it is to be called with, and the effect's own name if it has one."""
+        stream = self._stream
+        tool, item = stream.choice(TOOLS), f"item{stream.randrange(4)}"
+        return tool, item, f"{tool.name}:{item}" if stream.random() < 0.3 else None
+
+    def _llm_node(self, common: dict[str, Any]) -> Any:
+        stream = self._stream
+
+        async def prompt(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            return {"system": f"{ctx.run_id} {ctx.step}", "user": f"do the work of {ctx.step}"}
+
+        more: dict[str, Any] = {}
+        if stream.random() < 0.5:
+            more = {"tools": stream.sample(TOOLS, stream.randint(1, 3)), "max_turns": stream.randint(1, 4)}
+        if stream.random() < 0.3:
+            more["output"] = Report
+        if stream.random() < 0.3:
+            more |= {"min_tokens": 20, "cheaper_models": ("small", "tiny")}
+        model = stream.choice((*MODELS, *MODELS, "nobody"))
+        made: Any = kinds.llm_node(model=model, max_tokens=stream.choice((50, 400)), **more, **common)(prompt)
+        return made
+
+    def _tool_node(self, common: dict[str, Any]) -> Any:
+        tool, item, named = self._request()
+
+        async def arguments(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            return {"item": item, "step": ctx.step if named is None else "any"}
+
+        key = f"{tool.name}:{{item}}" if named is not None else None
+        made: Any = kinds.tool_node(name=tool, key=key, **common)(arguments)
+        return made
+
+    def _human_gate(self, common: dict[str, Any]) -> Any:
+        stream = self._stream
+        form = stream.choice((None, Form))
+
+        async def shown(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            return {"diff": f"draft of {ctx.step}", "note": "as it was", "reviewers": ["ada"]}
+
+        return kinds.human_gate(
+            shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
+            remind_every_s=stream.choice((None, 45.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
+            four_eyes=stream.random() < 0.2, **common,
+        )  # fmt: skip
+
+    def _branch(self, common: dict[str, Any]) -> Any:
+        stream = self._stream
+        model = stream.choice((None, None, *MODELS))
+        workflow = self.workflow
+
+        async def choose(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            if model is not None:
+                return {"system": f"{ctx.run_id} {ctx.step}", "user": "which way?"}
+            name = ctx.step.partition("#")[0]
+            edges = [edge for edge in workflow.graph.definition.edges if edge.source == name and edge.on == "success"]
+            ways = [edge.when or edge.target for edge in edges] or ["nowhere"]
+            drawn = here().chance.stream("ways")
+            return drawn.choice(ways) if drawn.random() < 0.8 else list(dict.fromkeys(drawn.choices(ways, k=2)))
+
+        return kinds.branch(choose, model=model, max_tokens=60, **common)
+
+    def _check(self, common: dict[str, Any]) -> Any:
+        async def judge(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            drawn = here().chance.stream("checks")
+            return drawn.choice((True, True, True, None, "pass", ("pass", "fine"), False, "retry", ("fail", "poor")))
+
+        return kinds.check(judge, **common)
+
+
+# --- What handlers do -------------------------------------------------------------------------------------------------
+
+
+def _may(state: Any) -> bool:
+    """A guard that says no in two ways."""
+    if here().faults.strikes("guard_denies"):
+        raise TransitionDenied("not now")
+    return True
+
+
+async def _may_too(state: Any) -> bool:
+    await asyncio.sleep(spread_s(here().chance.stream("guard"), 0.001, 3.0))
+    if here().faults.strikes("guard_breaks"):
+        raise ValueError("this guard is broken")
+    return not here().faults.strikes("guard_denies")
+
+
+def _plain(state: Any) -> Any:
+    """A plain function, which knows nothing but the state."""
+    if here().faults.strikes("handler_raises"):
+        raise ValueError("a plain handler broke")
+    return {"events": sorted(state.events)}
+
+
+async def _begin(state: Any, ctx: Any) -> None:
+    """What every handler does first: report what it sees, and perhaps break."""
+    seen = {name: view.output["step"] for name, view in state.events.items() if _is_signed(view.output)}
+    here().witness.handler_began(here().process(), ctx.run_id, ctx.step, ctx._attempt.number, seen)
+    if here().faults.strikes("handler_raises"):
+        raise ValueError("a handler broke at its beginning")
+    if here().faults.strikes("handler_hangs"):
+        await asyncio.sleep(spread_s(here().chance.stream("hang"), 1.0, 400.0))
+
+
+async def _end() -> None:
+    if here().faults.strikes("handler_raises"):
+        raise ConnectionResetError("a handler broke at its end")
+
+
+def _is_signed(output: Any) -> bool:
+    return isinstance(output, dict) and isinstance(output.get("step"), str) and "#" in output["step"]
+
+
+async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
+    """Do `ops` in their order; what came of each, as far as a replay must see it again."""
+    got: list[Any] = []
+    for number, op in enumerate(ops):
+        here_ = f"{place}{number}"
+        try:
+            value = await _DOINGS[op.kind](ctx, op, here_)
+        except OperationFailed as failed:
+            if not op.caught:
+                raise
+            value = {"failed": failed.error.error_class}  # type: ignore[attr-defined]
+        else:
+            here().witness.operation_gave(ctx.run_id, ctx.step, here_, op.kind, value)
+        got.append(value)
+    return got
+
+
+async def _do_tool(ctx: Any, op: Op, place: str) -> Any:
+    tool, item, named = op.what
+    return await ctx.tool(tool, {"item": item, "step": ctx.step if named is None else "any"}, key=named)
+
+
+async def _do_model(ctx: Any, op: Op, place: str) -> Any:
+    model, max_tokens, shaped = op.what
+    return await ctx.model(
+        model,
+        f"at {place}",
+        system=f"{ctx.run_id} {ctx.step}",
+        max_tokens=max_tokens,
+        output=Report if shaped else None,
+    )
+
+
+async def _do_sleep(ctx: Any, op: Op, place: str) -> Any:
+    await ctx.sleep(op.what)
+
+
+async def _do_now(ctx: Any, op: Op, place: str) -> Any:
+    ctx.now()
+
+
+async def _do_uuid(ctx: Any, op: Op, place: str) -> Any:
+    return str(ctx.uuid())
+
+
+async def _do_signal(ctx: Any, op: Op, place: str) -> Any:
+    name, timeout_s = op.what
+    return await ctx.wait_signal(name, timeout_s=timeout_s)
+
+
+async def _do_ask(ctx: Any, op: Op, place: str) -> Any:
+    timeout_s, remind_every_s, with_form = op.what
+    answer = await ctx.ask(
+        {"question": f"at {place}"}, form=Form if with_form else None, timeout_s=timeout_s,
+        remind_every_s=remind_every_s,
+    )  # fmt: skip
+    return answer["decision"]
+
+
+async def _do_gather(ctx: Any, op: Op, place: str) -> Any:
+    return await ctx.gather(*(_perform(ctx, (part,), f"{place}.{n}.") for n, part in enumerate(op.parts)))
+
+
+async def _do_think(ctx: Any, op: Op, place: str) -> Any:
+    await asyncio.sleep(spread_s(here().chance.stream("think"), 0.001, 10.0))
+
+
+_DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
+    "tool": _do_tool,
+    "model": _do_model,
+    "sleep": _do_sleep,
+    "now": _do_now,
+    "uuid": _do_uuid,
+    "signal": _do_signal,
+    "ask": _do_ask,
+    "gather": _do_gather,
+    "think": _do_think,
+}

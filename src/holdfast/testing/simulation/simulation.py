@@ -1,0 +1,237 @@
+"""One seed, one program: puts processes, disk, world, people and auditor together, runs them, and says what came of it.
+
+Never here: what a fault does, or what must hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.compose import Engine
+from holdfast.testing.simulation.auditor import Auditor, Violation
+from holdfast.testing.simulation.chance import Chance, spread_s
+from holdfast.testing.simulation.fault import Faults
+from holdfast.testing.simulation.loop import SimulatedLoop, Stuck, TooLong
+from holdfast.testing.simulation.people import People
+from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.program import DAY_S, draw
+from holdfast.testing.simulation.store import Disk
+from holdfast.testing.simulation.world import SimulatedModel, World
+
+Mode = Literal["safety", "progress"]
+
+_LONGEST_S: Final = 400 * DAY_S
+"""A program that has not ended by then never will: it sleeps for 30 days at a time, at most a few times."""
+_AFTERWARDS_S: Final = 1000.0
+"""What an ended program is still watched for: late answers, and what dead sessions left behind."""
+_LATEST_EVENTS: Final = 40
+_DISTURBANCES: Final = ("crash_any_time", "freeze_any_time", "renewals_stall", "stop")
+
+
+class Outcome(msgspec.Struct):
+    """What became of one program."""
+
+    seed: int
+    mode: Mode
+    status: str
+    violations: list[str]
+    history: str
+    """SHA-256 of all histories: equal seeds, equal histories."""
+    steps: int
+    virtual_s: float
+    events: dict[str, int] = {}
+    nodes: dict[str, int] = {}
+    joins: dict[str, int] = {}
+    faults: dict[str, int] = {}
+    refusals: dict[str, int] = {}
+    latest: list[str] = []
+    """The last events before a violation."""
+
+
+def simulate(
+    seed: int, mode: Mode | None = None, kinds: Iterable[str] | None = None, *, tells: bool = False
+) -> Outcome:
+    """Run the program of `seed`, and judge it.
+
+    In `safety` faults never end; in `progress` they do, and then the program must end too. Undeclared, the seed
+    decides. `kinds` are the faults that happen; undeclared, the seed decides that as well. With `tells` the outcome has
+    the whole history.
+    """
+    with _quiet():
+        return _Simulation(seed, mode, kinds).run(tells)
+
+
+class _Simulation:
+    def __init__(self, seed: int, mode: Mode | None, kinds: Iterable[str] | None) -> None:
+        self.seed = seed
+        self.chance = Chance(seed)
+        self._stream = self.chance.stream("simulation")
+        drawn: Mode = self._stream.choice(("safety", "progress"))
+        self.mode: Mode = mode or drawn
+        self.faults = Faults(self.chance, kinds)
+        self.program = draw(self.chance.stream("program"), f"p{seed}")
+        self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
+        self.disk = Disk(self.loop.time)
+        self.auditor = Auditor(self.loop, self.disk)
+        self.world = World(self.loop, self.chance, self.faults, self.auditor)
+        self.auditor.world = self.world
+        self.processes = self._processes()
+        self.world.processes = {process.name: process for process in self.processes}
+        self.people = People(
+            self.loop, self.chance, self.faults, self.world, self.auditor, self.program, lambda: self.processes
+        )
+        self._ending = False
+
+    def _processes(self) -> list[Process]:
+        count = self._stream.choice((1, 2, 2, 3))
+        made = []
+        for number in range(count + 1):
+            executes = number < count
+            process = Process(
+                f"worker{number}" if executes else "desk", self.loop, self.disk, self.chance, self.faults,
+                executes=executes, slots=self._stream.choice((1, 2, 10)), workflows=self._workflows,
+                model=lambda process: SimulatedModel(self.world, process),
+            )  # fmt: skip
+            process.on_open = self._opened
+            process.on_end = self._ended
+            made.append(process)
+        return made
+
+    def _workflows(self) -> list[Workflow]:
+        return [each for each in (self.program.workflow, self.program.later) if each is not None]
+
+    def _opened(self, process: Process, engine: Engine) -> None:
+        engine.driver.on_commit = self.auditor.live
+
+    # --- What happens to processes ------------------------------------------------------------------------------------
+
+    def _ended(self, process: Process) -> None:
+        """A process that has ended is started again, some time."""
+        self._jump_clock()
+        after_s = spread_s(self._stream, 0.001, 60.0)
+        self.loop.later(after_s, process.start)
+
+    def _jump_clock(self) -> None:
+        if self.faults.strikes("clock_jump"):
+            self.auditor.clock_jumped = True
+            days = self._stream.choice((-30, -1, -0.01, 0.01, 1, 30))
+            self.disk.wall_offset_ms += int(days * DAY_S * 1000)
+
+    def _disturb(self, process: Process) -> None:
+        """Something happens to a process that has nothing to do with what it is doing."""
+        if self.faults.over or self.faults.spent or not any(self.faults.rates[kind] for kind in _DISTURBANCES):
+            return
+        if self.faults.kills("crash_any_time"):
+            process.crash()
+        elif self.faults.kills("freeze_any_time"):
+            process.freeze(spread_s(self._stream, 0.1, 100.0))
+        elif self.faults.kills("renewals_stall"):
+            process.stall(spread_s(self._stream, 1.0, 60.0))
+        elif self.faults.kills("stop"):
+            process.stop()
+        self.loop.later(spread_s(self._stream, 0.05, 500.0), self._disturb, process)
+
+    def _calm(self) -> None:
+        """Faults are over, whatever was going on."""
+        self.faults.over = True
+
+    # --- Running ------------------------------------------------------------------------------------------------------
+
+    def run(self, tells: bool = False) -> Outcome:
+        for process in self.processes:
+            self.loop.later(spread_s(self._stream, 0.001, 1.0), process.start)
+            self.loop.later(spread_s(self._stream, 0.05, 100.0), self._disturb, process)
+        self.loop.later(0.0, self.people.begin)
+        if self.mode == "progress":
+            self.loop.later(spread_s(self._stream, 1.0, 1000.0), self._calm)
+        self.loop.later(_LONGEST_S, self._too_late)
+        self.auditor.on_end = self._run_ended
+        status = "ended"
+        try:
+            self.loop.run()
+        except Stuck:
+            status = self._stuck()
+        except TooLong as problem:
+            self.auditor.fault("a program takes a bounded number of steps", self.people.run or "?", str(problem))
+        if not self.auditor.violations:
+            self.auditor.close()
+            self.people.check_acknowledged()
+            self._check_problems()
+        outcome = self._outcome(status, tells)
+        self.loop.dissolve()
+        return outcome
+
+    def _run_ended(self) -> None:
+        if not self._ending:
+            self._ending = True
+            self.loop.later(_AFTERWARDS_S, self.loop.halt)
+
+    def _too_late(self) -> None:
+        if self.mode == "progress":
+            self._stuck()
+        self.loop.halt()
+
+    def _stuck(self) -> str:
+        """Everybody waits. In safety mode a fault may be why; when faults are over, nothing is."""
+        if self.mode == "progress":
+            rows = [kept.row for kept in self.disk.runs.values()]
+            told = [f"{row.status}, {row.waiting_for.decode()}" for row in rows] or ["it never started"]
+            self.auditor.fault("every program ends once faults stop", self.people.run or "?", "; ".join(told))
+        return "stuck"
+
+    def _check_problems(self) -> None:
+        for problem in self.loop.problems:
+            self.auditor.fault("no callback breaks", self.people.run or "?", f"{problem}")
+
+    def _outcome(self, status: str, tells: bool) -> Outcome:
+        digest = hashlib.sha256()
+        latest: list[str] = []
+        for kept in self.disk.runs.values():
+            for line in kept.lines:
+                digest.update(line.event)
+                digest.update(line.append_id.encode())
+            if self.auditor.violations or tells:
+                first = 0 if tells else max(0, len(kept.lines) - _LATEST_EVENTS)
+                latest += [
+                    f"{number:4} {line.at_ms} {line.event.decode()}"
+                    for number, line in enumerate(kept.lines[first:], first + 1)
+                ]  # fmt: skip
+        statuses = [kept.row.status for kept in self.disk.runs.values()]
+        seen = Counter(self.faults.seen)
+        seen["conflict"] = self.disk.conflicts
+        return Outcome(
+            self.seed, self.mode, ", ".join(statuses) if status == "ended" else f"{status}: {', '.join(statuses)}",
+            [str(violation) for violation in self.auditor.violations], digest.hexdigest(), self.loop.steps,
+            self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes), dict(self.auditor.joins),
+            dict(seen), dict(self.people.refusals), latest,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Nobody reads the log of a simulated process; and nothing is collected while one runs, which would tidy up after
+    the dead at a moment of its own choosing."""
+    log = logging.getLogger("holdfast")
+    filters, disabled = list(log.filters), log.disabled
+    log.disabled = True
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        log.filters[:] = filters
+        log.disabled = disabled
+        if collecting:
+            gc.enable()
+
+
+__all__ = ["Mode", "Outcome", "Violation", "simulate"]

@@ -1,0 +1,625 @@
+"""A store in memory that several simulated processes share, as they would share a disk.
+
+It keeps holdfast.ports.Store as SqliteStore does, and breaks at its seams as a disk does. What is committed is kept
+encoded: nobody gets back the object that he put in. Never here: which faults there are, or when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from holdfast.core.events import Recorded, decode, encode
+from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
+from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.questions import WORKFLOW_MISSING
+from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreBusy, StoreError, UnknownCommit
+from holdfast.ports import Append, DueRun, History, SnapshotRecord
+
+LEASE_S: Final = 10.0
+RENEWED_EVERY_S: Final = 2.0
+WAIT_S: Final = 30.0
+"""How long to wait for another process that holds the store, before an error says so."""
+_LARGEST: Final = 2**63
+_OVERDUE_S: Final = 1.0
+"""How often a patient listener looks at what is due and cannot be taken up: all slots are busy."""
+
+
+class Weather(Protocol):
+    """What may go wrong between a process and its disk. Each of these may also be the process's last moment."""
+
+    async def reach(self, seam: str) -> None:
+        """On the way to the disk: takes time; raises StoreError where nothing will have been done."""
+        ...
+
+    async def answer(self, seam: str) -> None:
+        """On the way back: takes time."""
+        ...
+
+    def loses_request(self) -> bool:
+        """Whether a commit gets lost before it is made, without anybody hearing of it."""
+        ...
+
+    def loses_reply(self) -> bool:
+        """Whether a commit's reply gets lost."""
+        ...
+
+
+class FairWeather:
+    """Nothing goes wrong, and nothing takes time."""
+
+    async def reach(self, seam: str) -> None:
+        await asyncio.sleep(0)
+
+    async def answer(self, seam: str) -> None:
+        pass
+
+    def loses_request(self) -> bool:
+        return False
+
+    def loses_reply(self) -> bool:
+        return False
+
+
+class Line(msgspec.Struct):
+    """An event on the disk."""
+
+    append_id: AppendId
+    at_ms: int
+    event: bytes
+
+
+class Kept(msgspec.Struct):
+    """A run on the disk."""
+
+    row: RunRow
+    number: int
+    lines: list[Line] = []
+    sessions: tuple[SessionId, ...] = ()
+    snapshot: SnapshotRecord | None = None
+
+
+class Lease(msgspec.Struct):
+    """A session on the disk. `stalls` are the times (from, until) in which its process could not renew it."""
+
+    session: SessionId
+    opened_s: float
+    hashes: tuple[str, ...] = ()
+    """The workflows that its process can run."""
+    stalls: list[tuple[float, float]] = []
+    unlocked: bool = False
+    dead_at_ms: int | None = None
+    died_s: float | None = None
+
+    def renewals(self, now_s: float) -> float:
+        """When it was renewed last: as it happened, not as the disk has it, for nobody renews the dead."""
+        number = int((now_s - self.opened_s) / RENEWED_EVERY_S)
+        last_s = self.opened_s + number * RENEWED_EVERY_S
+        for from_s, until_s in reversed(self.stalls):
+            if from_s <= last_s < until_s:
+                if now_s >= until_s:
+                    return until_s  # the first thing it does when it can
+                last_s = self.opened_s + int((from_s - self.opened_s) / RENEWED_EVERY_S) * RENEWED_EVERY_S
+        return last_s
+
+    def known_dead(self, now_s: float) -> bool:
+        """Whether its own process has found out that somebody took it for dead."""
+        return self.died_s is not None and self.renewals(now_s) >= self.died_s
+
+    def lasts(self, now_s: float) -> bool:
+        """Whether the lease is not over, as it stands on the disk."""
+        last_s = self.renewals(now_s) if self.died_s is None else min(self.renewals(now_s), self.died_s)
+        return now_s - last_s < LEASE_S
+
+    def over_s(self, now_s: float) -> float:
+        """When the lease will be over if nothing more is heard of its process."""
+        return self.renewals(now_s) + LEASE_S
+
+
+class Disk:
+    """What outlives every process."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        """`clock_s` is the time since the machine was started, which all processes read alike."""
+        self.clock_s = clock_s
+        self.wall_offset_ms = 1_700_000_000_000
+        """What the machine's clock is set to at second 0 of `clock_s`."""
+        self.runs: dict[RunId, Kept] = {}
+        self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
+        self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
+        self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.leases: dict[SessionId, Lease] = {}
+        self.newest_ms = 0
+        self.version = 0
+        self.owner: SimulatedStore | None = None
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._stores: list[SimulatedStore] = []
+        self.on_commit: Callable[[SimulatedStore, Append], None] = lambda _, __: None
+        self.on_snapshot: Callable[[RunId, SnapshotRecord], None] = lambda _, __: None
+        self.conflicts = 0
+
+    # --- Writing ------------------------------------------------------------------------------------------------------
+
+    def commit(self, by: SimulatedStore, appends: Sequence[tuple[Append, list[bytes]]]) -> list[HoldfastError | None]:
+        """Write what is at its place; at once, as a transaction is."""
+        fates: list[HoldfastError | None] = []
+        for append, events in appends:
+            fate = self._refusal(append)
+            if fate is None and not self._is_there(append):
+                self._write(append, events)
+                self.on_commit(by, append)
+            fates.append(fate)
+        self.touched(by)
+        return fates
+
+    def _is_there(self, append: Append) -> bool:
+        kept = self.runs.get(append.run)
+        if kept is None or len(kept.lines) <= append.expected:
+            return False
+        return kept.lines[append.expected].append_id == append.append_id
+
+    def _refusal(self, append: Append) -> HoldfastError | None:
+        kept = self.runs.get(append.run)
+        seq = len(kept.lines) if kept is not None else 0
+        if seq != append.expected and not self._is_there(append):
+            self.conflicts += 1
+            return SeqConflict(
+                f"Run {append.run} is at {seq}, not at {append.expected}.", run=append.run, expected=append.expected,
+                seq=seq,
+            )  # fmt: skip
+        key = append.changes.start_key
+        if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
+            return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
+        return None
+
+    def _write(self, append: Append, events: list[bytes]) -> None:
+        changes = append.changes
+        kept = self.runs.get(append.run)
+        if kept is None:
+            kept = self.runs[append.run] = Kept(changes.run, len(self.runs), [])
+        for recorded, event in zip(append.events, events, strict=True):
+            kept.lines.append(Line(append.append_id, recorded.at_ms, event))
+        kept.row, kept.sessions = changes.run, changes.sessions
+        self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
+        self._write_beside(changes)
+
+    def _write_beside(self, changes: Changes) -> None:
+        if (key := changes.start_key) is not None:
+            self.keys[key.tenant, key.key] = (key.run, key.input_digest)
+        for gate in changes.gates:
+            self.gates.pop(gate.gate, None)
+            self.gates[gate.gate] = (gate, None)
+        for gate_change in changes.gate_changes:
+            if gate_change.gate in self.gates:
+                self.gates[gate_change.gate] = (self.gates[gate_change.gate][0], gate_change)
+        for effect in changes.effects:
+            self.effects[effect.call] = (effect, None)
+        for change in changes.effect_changes:
+            if change.call in self.effects:
+                self.effects[change.call] = (self.effects[change.call][0], change)
+
+    def touched(self, by: SimulatedStore | None) -> None:
+        """Somebody wrote: others may want to know."""
+        self.version += 1
+        for store in self._stores:
+            if store is not by:
+                store.heard_of += 1
+            store.wake()
+
+    def nudge(self) -> None:
+        """A lease may be over: everybody should look."""
+        for store in self._stores:
+            store.nudge()
+
+    def history(self, run: RunId, after: int = 0, limit: int | None = None) -> tuple[Recorded, ...]:
+        """A run's events, decoded anew."""
+        kept = self.runs.get(run)
+        lines = kept.lines[after : None if limit is None else after + limit] if kept is not None else []
+        return tuple(Recorded(Seq(after + 1 + n), line.at_ms, decode(line.event)) for n, line in enumerate(lines))
+
+    # --- Who may write ------------------------------------------------------------------------------------------------
+
+    async def turn(self, by: SimulatedStore) -> None:
+        """Wait until no other process keeps the disk to itself. Raises StoreBusy."""
+        until_s = self.clock_s() + WAIT_S
+        while self.owner not in (None, by):
+            free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append(free)
+            try:
+                async with asyncio.timeout(until_s - self.clock_s()):
+                    await free
+            except TimeoutError:
+                raise StoreBusy("Another process holds the store's write lock.") from None
+
+    def let_go(self) -> None:
+        self.owner = None
+        waiting, self._queue = self._queue, deque()
+        for free in waiting:
+            if not free.done():
+                free.set_result(None)
+
+    def attach(self, store: SimulatedStore) -> None:
+        self._stores.append(store)
+
+    def drop(self, store: SimulatedStore) -> None:
+        """A process is gone, and its locks with it."""
+        if store in self._stores:
+            self._stores.remove(store)
+        for lease in store.leases.values():
+            lease.unlocked = True
+        if self.owner is store:
+            self.let_go()
+        self.touched(store)
+
+    # --- Sessions -----------------------------------------------------------------------------------------------------
+
+    def dead_in_flight(self) -> frozenset[SessionId]:
+        dead = [
+            session for session in self.in_flight()
+            if session not in self.leases or self.leases[session].dead_at_ms is not None
+        ]  # fmt: skip
+        return frozenset(dead)
+
+    def in_flight(self) -> dict[SessionId, None]:
+        return {session: None for kept in self.runs.values() for session in kept.sessions}
+
+
+class SimulatedStore:
+    """One process's way to the disk. Keeps ports.Store."""
+
+    def __init__(self, disk: Disk, weather: Weather | None = None, *, patient: bool = False) -> None:
+        """With `patient`, a listener sleeps on as long as there can be nothing to find: nobody polls through a month."""
+        self.disk = disk
+        self._patient = patient
+        self._weather = weather or FairWeather()
+        self.leases: dict[SessionId, Lease] = {}
+        self._offset_ms = max(disk.wall_offset_ms + disk.clock_s() * 1000, disk.newest_ms) - disk.clock_s() * 1000
+        self.heard_of = 0
+        """Commits of others since this process last asked."""
+        self._nudged = False
+        self._listening: asyncio.Future[None] | None = None
+        self._alone = asyncio.Lock()
+        self._closed = False
+        self._busy = 0
+        disk.attach(self)
+
+    # --- Log ----------------------------------------------------------------------------------------------------------
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        fates: dict[int, HoldfastError | None] = {}
+        sound: dict[int, tuple[Append, list[bytes]]] = {}
+        for index, append in enumerate(appends):
+            try:
+                sound[index] = (append, _encoded(append))
+            except StoreError as problem:
+                fates[index] = problem
+        if sound:
+            fates |= dict(zip(sound, await self._commit(list(sound.values())), strict=True))
+        return [fates[index] for index in range(len(appends))]
+
+    async def _commit(self, appends: list[tuple[Append, list[bytes]]]) -> list[HoldfastError | None]:
+        self._check_open()
+        self._busy += 1
+        try:
+            await self._weather.reach("append")
+            await self.disk.turn(self)
+            if self._weather.loses_request():
+                raise UnknownCommit("The reply of a commit was lost; nothing was written.")
+            fates = self.disk.commit(self, appends)
+            lost = self._weather.loses_reply()
+            await self._weather.answer("append")
+        finally:
+            self._busy -= 1
+        if lost:
+            raise UnknownCommit("The reply of a commit was lost; it was written.")
+        return fates
+
+    async def load(self, run: RunId, fold_version: int) -> History:
+        await self._read()
+        kept = self.disk.runs.get(run)
+        if kept is None:
+            raise NotFound(f"There is no run {run} in this store.", run=run)
+        snapshot = kept.snapshot
+        if snapshot is not None and snapshot.fold_version != fold_version:
+            snapshot = None
+        return History(snapshot, self.disk.history(run, snapshot.seq if snapshot is not None else 0))
+
+    async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        await self._read()
+        return self.disk.history(run, after, limit)
+
+    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+        await self._read()
+        known = self.disk.runs
+        return {run: Seq(len(known[run].lines)) for run in runs if run in known}
+
+    def exclusive(self) -> AbstractAsyncContextManager[None]:
+        return self._exclusive()
+
+    @asynccontextmanager
+    async def _exclusive(self) -> AsyncIterator[None]:
+        async with self._alone:
+            await self._weather.reach("lock")
+            await self.disk.turn(self)
+            self.disk.owner = self
+            try:
+                yield
+            finally:
+                self.disk.let_go()
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        await self._write("snapshot")
+        kept = self.disk.runs[run]
+        known = kept.snapshot
+        if known is None or known.fold_version != record.fold_version or known.seq <= record.seq:
+            kept.snapshot = record
+        self.disk.on_snapshot(run, record)
+        self.disk.touched(self)
+
+    async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
+        await self._read()
+        return self.disk.keys.get((tenant, key))
+
+    # --- Blobs --------------------------------------------------------------------------------------------------------
+
+    async def put(self, tenant: str, month: str, content: bytes) -> str:
+        await self._write("blob")
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.disk.blobs[sha256] = content
+        self.disk.touched(self)
+        return sha256
+
+    async def get(self, sha256: str) -> bytes:
+        await self._read()
+        if sha256 not in self.disk.blobs:
+            raise NotFound(f"There is no blob {sha256} in this store.", sha256=sha256)
+        return self.disk.blobs[sha256]
+
+    # --- Sessions -----------------------------------------------------------------------------------------------------
+
+    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+        await self._write("session")
+        if session in self.disk.leases:
+            raise StoreError(f"Session {session} has been opened before.")
+        self.leases[session] = self.disk.leases[session] = Lease(session, self.disk.clock_s(), tuple(hashes), [])
+        self.disk.touched(self)
+
+    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+        await self._write("session")
+        self.disk.leases[session].hashes = tuple(hashes)
+        self.disk.touched(self)
+
+    async def close_session(self, session: SessionId) -> None:
+        lease = self.leases.get(session)
+        if lease is None:
+            return
+        await self._write("session")
+        self.leases.pop(session, None)
+        lease.unlocked = True
+        self._die(lease)
+        self.disk.touched(self)
+
+    async def renew_session(self, session: SessionId) -> bool:
+        if session not in self.leases:
+            return False
+        await self._write("session")
+        return self.alive(session)
+
+    def alive(self, session: SessionId) -> bool:
+        lease = self.leases.get(session)
+        now_s = self.disk.clock_s()
+        return lease is not None and not lease.known_dead(now_s) and lease.lasts(now_s)
+
+    async def bury(self) -> frozenset[SessionId]:
+        await self._read()
+        now_s = self.disk.clock_s()
+        for session, lease in self.disk.leases.items():
+            if lease.dead_at_ms is None and session not in self.leases and (lease.unlocked or not lease.lasts(now_s)):
+                self._die(lease)
+        for session in self.disk.in_flight():
+            if session not in self.disk.leases:
+                stranger = self.disk.leases[session] = Lease(session, now_s, (), [], unlocked=True)
+                self._die(stranger)
+        return self.disk.dead_in_flight()
+
+    def _die(self, lease: Lease) -> None:
+        if lease.dead_at_ms is None:
+            lease.dead_at_ms, lease.died_s = self.now_ms(), self.disk.clock_s()
+
+    # --- Views --------------------------------------------------------------------------------------------------------
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        await self._read()
+        dead = self.disk.dead_in_flight()
+        found: list[tuple[int, int, DueRun]] = []
+        for kept in self.disk.runs.values():
+            row = kept.row
+            if row.graph_hash not in hashes:
+                continue
+            lost = frozenset(session for session in kept.sessions if session in dead)
+            times = [self.disk.leases[session].dead_at_ms or 0 for session in lost]
+            if row.due_at_ms is not None and row.due_at_ms <= now_ms:
+                times.append(row.due_at_ms)
+            if times:
+                found.append((min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, lost)))
+        return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        await self._read()
+        leases = self.disk.leases
+        died_ms = {session: leases[session].dead_at_ms or 0 for session in self.disk.dead_in_flight()}
+        known = {
+            hash_
+            for lease in leases.values() if lease.dead_at_ms is None or lease.dead_at_ms > before_ms
+            for hash_ in lease.hashes
+        }  # fmt: skip
+        asked = {
+            row.run for row, change in self.disk.gates.values()
+            if row.reason == WORKFLOW_MISSING and (change is None or change.state in ("open", "escalated"))
+        }  # fmt: skip
+        found: list[tuple[int, int, DueRun]] = []
+        for kept in self.disk.runs.values():
+            row = kept.row
+            if row.graph_hash in known or row.run in asked:
+                continue
+            lost = frozenset(session for session in kept.sessions if session in died_ms)
+            times = [died_ms[session] for session in lost]
+            if row.due_at_ms is not None:
+                times.append(row.due_at_ms)
+            if times and min(times) <= before_ms:
+                found.append((min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, lost)))
+        return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        await self._read()
+        return self._next_due_ms(hashes)
+
+    def _next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
+        rows = [kept.row for kept in self.disk.runs.values() if hashes is None or kept.row.graph_hash in hashes]
+        return min((row.due_at_ms for row in rows if row.due_at_ms is not None), default=None)
+
+    async def run(self, run: RunId) -> RunRow | None:
+        await self._read()
+        kept = self.disk.runs.get(run)
+        return kept.row if kept is not None else None
+
+    async def runs(
+        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
+        before: RunId | None = None, limit: int = 100,
+    ) -> Sequence[RunRow]:  # fmt: skip
+        await self._read()
+        known = self.disk.runs
+        most = known[before].number if before is not None else len(known)
+        rows = [kept.row for kept in reversed(known.values()) if kept.number < most]
+        return [
+            row for row in rows
+            if tenant in (None, row.tenant) and workflow in (None, row.workflow) and status in (None, row.status)
+        ][:limit]  # fmt: skip
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        await self._read()
+        rows = [kept.row for kept in self.disk.runs.values()]
+        return sum(row.graph_hash in hashes and row.ended_at_ms is None for row in rows)
+
+    async def gates(
+        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        await self._read()
+        return [
+            (row, change) for row, change in self.disk.gates.values()
+            if run in (None, row.run) and (not open_only or change is None or change.state in ("open", "escalated"))
+        ][:limit]  # fmt: skip
+
+    async def effects(
+        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        await self._read()
+        return [
+            (row, change) for row, change in self.disk.effects.values()
+            if run in (None, row.run) and state in (None, change.state if change is not None else "intended")
+        ][:limit]  # fmt: skip
+
+    # --- Watch --------------------------------------------------------------------------------------------------------
+
+    async def changed(self, timeout_s: float) -> bool:
+        self._check_open()
+        until_s = self.disk.clock_s() + timeout_s
+        self._nudged = False
+        while not self.heard_of and not self._nudged:
+            self._listening = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(self._patience_s(until_s)):
+                    await self._listening
+            except TimeoutError:
+                break
+            finally:
+                self._listening = None
+        heard, self.heard_of = bool(self.heard_of), 0
+        return heard
+
+    def _patience_s(self, until_s: float) -> float | None:
+        """How long to listen; None for as long as nobody says anything."""
+        left_s = max(0.0, until_s - self.disk.clock_s())
+        if not self._patient:
+            return left_s
+        due_ms = self._next_due_ms(None)
+        if due_ms is None or not self.leases:  # who has no session takes nothing up
+            return None
+        due_s = (due_ms - self.now_ms()) / 1000
+        return max(left_s, due_s, 0.0 if due_s > 0 else _OVERDUE_S)
+
+    def wake(self) -> None:
+        """Let whoever listens look whether there is anything for it."""
+        if self._listening is not None and not self._listening.done():
+            self._listening.set_result(None)
+
+    def nudge(self) -> None:
+        """Let whoever listens stop listening: time has brought something that is no commit."""
+        self._nudged = True
+        self.wake()
+
+    # --- The face -----------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return int(self._offset_ms + self.disk.clock_s() * 1000)
+
+    async def aclose(self) -> None:
+        if self._closed:
+            return
+        for session in list(self.leases):
+            await self.close_session(session)
+        self._closed = True
+        while self._busy:  # noqa: ASYNC110 - what was queued is finished
+            await asyncio.sleep(0)
+        self.disk.drop(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("The store is closed.")
+
+    async def _read(self) -> None:
+        self._check_open()
+        await self._weather.reach("read")
+
+    async def _write(self, seam: str) -> None:
+        self._check_open()
+        self._busy += 1
+        try:
+            await self._weather.reach(seam)
+            await self.disk.turn(self)
+        finally:
+            self._busy -= 1
+
+
+def _encoded(append: Append) -> list[bytes]:
+    """The events as bytes. Raises StoreError for what is no next part of a history, or cannot be encoded."""
+    run, row = append.run, append.changes.run
+    last = append.expected + len(append.events)
+    seqs = [recorded.seq for recorded in append.events]
+    if not seqs or seqs != list(range(append.expected + 1, last + 1)) or (row.run, row.seq) != (run, last):
+        raise StoreError(f"Events {seqs} of run {run} do not follow from its event {append.expected}.", run=run)
+    try:
+        _check_columns(row)
+        return [encode(recorded.event) for recorded in append.events]
+    except Exception as problem:
+        raise StoreError(f"What run {run} was to append cannot be stored ({problem}).", run=run) from problem
+
+
+def _check_columns(row: RunRow) -> None:
+    """Raises for what no column of a database can hold."""
+    for value in msgspec.structs.astuple(row):
+        _check_column(value)
+
+
+def _check_column(value: Any) -> None:
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
+        raise OverflowError(f"{value} is too large")
