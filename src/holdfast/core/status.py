@@ -59,6 +59,11 @@ def status(state: State) -> Status:
     return "waiting"
 
 
+def may_start(state: State) -> bool:
+    """Whether it has a step that only waits for somebody to start it."""
+    return bool(state.startable) and not (state.ended or state.paused or limits.is_stopped(state))
+
+
 def waiting_for(state: State) -> list[Wait]:
     """Everything that the run waits for, whatever its status says."""
     if state.ended:
@@ -102,7 +107,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         return None
     due: list[int | None] = []
     pickup_ms = state.at_ms + (_PICKUP_MS if executing else 0)
-    if state.startable and not state.paused and not limits.is_stopped(state):
+    if may_start(state):
         due.append(pickup_ms)
     if state.asked and not state.phase:
         due.append(pickup_ms)

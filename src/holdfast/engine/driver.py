@@ -26,6 +26,7 @@ from holdfast.core.graph import COMPENSATE, Definition, Graph
 from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
 from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.state import Question, State
+from holdfast.core.status import may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox
@@ -173,7 +174,7 @@ class Driver:
             return
         if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
             self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
-        if state.startable and not state.paused and not state.ended and run not in self._hungry_set:
+        if may_start(state) and run not in self._hungry_set:
             self._hungry.append(run)
             self._hungry_set.add(run)
             self._feed()
@@ -265,6 +266,7 @@ class Driver:
         self.session = new
         if list(self.workflows) != said:  # added while the session was being opened
             await self.store.widen_session(new, list(self.workflows))
+        self._feed()  # nobody could be given a slot while there was no session
 
     async def let_session_go(self) -> None:
         if self.session is not None:
@@ -365,7 +367,7 @@ class Driver:
 
     def _feed(self) -> None:
         """Give free slots to the runs that have waited longest. A slot is kept for each until it has had its look."""
-        while self._free > 0 and self._hungry and not self._closing:
+        while self._free > 0 and self._hungry and not self._closing and self.alive():
             run = self._hungry.popleft()
             self._hungry_set.discard(run)
             self._starting += 1

@@ -59,7 +59,7 @@ def _outcomes(seeds: range, mode: Mode | None, jobs: int) -> Iterator[Outcome]:
         for batch in batches:
             yield from _batch(batch)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for outcomes in pool.imap(_batch, batches):
             yield from outcomes
 

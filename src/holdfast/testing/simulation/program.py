@@ -273,7 +273,7 @@ class _Draft:
 
         return kinds.human_gate(
             shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
-            remind_every_s=stream.choice((None, 45.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
+            remind_every_s=stream.choice((None, 3600.0, DAY_S)), cancel_after_s=stream.choice((None, None, DAY_S)),
             four_eyes=stream.random() < 0.2, **common,
         )  # fmt: skip
 

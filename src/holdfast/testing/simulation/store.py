@@ -577,7 +577,7 @@ class SimulatedStore:
             await self.close_session(session)
         self._closed = True
         while self._busy:  # noqa: ASYNC110 - what was queued is finished
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
         self.disk.drop(self)
 
     def _check_open(self) -> None:
