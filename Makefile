@@ -6,6 +6,8 @@ VENV ?= .venv
 UV ?= uv>=0.9,<1
 # Extra words for the command at hand: make test ARGS="-n0 -k budget", make lock ARGS=--upgrade
 ARGS ?=
+# How many programs `make simulate` runs.
+SEEDS ?= 3000
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -15,7 +17,7 @@ INSTALLED := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash check lint types format lock clean
+.PHONY: help setup demo test mutants crash simulate check lint types format lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +52,9 @@ crash: setup ## Kill a run at every point that lasts, and at every pair of them;
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)
+
+simulate: setup ## Run random programs among random faults in virtual time: make simulate SEEDS=100000
+	@$(PY) -m holdfast.testing.simulation --seeds $(SEEDS) --jobs 2 $(ARGS)
 
 check: lint types test ## Everything a change must pass: lint, types, tests
 

@@ -129,3 +129,63 @@ def test_no_import_cycle_between_modules() -> None:
 
     for name in sorted(modules - packages):
         visit(name, ())
+
+
+CHANCE = {"time", "random", "secrets", "threading", "concurrent"}
+"""Modules that ask the machine for the time, for chance, or for a thread."""
+CHANCES = {"uuid1", "uuid4", "urandom", "to_thread", "utcnow", "today"}
+"""What else does, by its name; and `datetime.now`."""
+PORTS = {
+    "machine": "is the port of time and chance",
+    "threads": "is the port of threads",
+    "settings": "locks what other threads read",
+    "stores": "is the port of storing, with the store's own time and threads",
+    "cli": "talks to people",
+    "testing": "servers and sinks are outside; the simulation is looked at apart",
+    "models/providers.py": "loads SDKs beside the loop; a simulation has other models",
+    "models/prices.py": "prices have dates; who simulates gives it another clock",
+    "testing/simulation/chance.py": "is where a simulation's chance comes from",
+    "testing/simulation/__main__.py": "says how long it takes",
+}
+"""Where the machine itself may be asked, and why. Everywhere else a simulation would no longer repeat itself."""
+
+
+def may_ask(file: Path) -> bool:
+    inner = "testing/simulation" in file.as_posix()
+    room = file.parts[0].removesuffix(".py")
+    return file.as_posix() in PORTS or (room in PORTS and not inner)
+
+
+def asks_the_machine(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in CHANCE)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in CHANCE:
+            # A type that only says what is handed in asks for nothing.
+            yield from (alias.name for alias in node.names if (node.module, alias.name) != ("random", "Random"))
+        elif isinstance(node, ast.Attribute) and (
+            node.attr in CHANCES or (node.attr == "now" and ast.unparse(node.value).endswith("datetime"))
+        ):
+            yield ast.unparse(node)
+
+
+def test_nobody_but_the_ports_asks_for_the_time_for_chance_or_for_a_thread() -> None:
+    wrong = [
+        f"{file}: {asked}"
+        for file in (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*.py")))
+        if not may_ask(file)
+        for asked in asks_the_machine(ast.parse((ROOT / file).read_text()))
+    ]
+    assert wrong == []
+
+
+def test_what_asks_the_machine_is_found() -> None:
+    bad = "import time, random as r\nfrom uuid import uuid4\nimport datetime, uuid, os\n"
+    bad += "datetime.datetime.now()\nuuid.uuid4()\nos.urandom(3)\n"
+    assert list(asks_the_machine(ast.parse(bad))) == [
+        "time",
+        "random",
+        "datetime.datetime.now",
+        "uuid.uuid4",
+        "os.urandom",
+    ]

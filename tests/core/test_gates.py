@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.gates import MOST_REMINDERS
 from holdfast.core.ids import GateId
 from holdfast.core.payload import Payload, inline
 from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, InvalidInput, NotFound, RunEnded, StaleAttempt
@@ -306,6 +307,14 @@ def test_reminders_go_on_until_somebody_answers_and_one_stands_for_all_that_were
     assert game.look(1) == []
     game.decide("approve")
     assert game.due_ms == 0 + 11 * DAY_MS + 1000, "only the step that it made ready"
+
+
+def test_reminders_end_when_there_have_been_enough() -> None:
+    game = approval(remind_every_ms=1000)
+    game.look(MOST_REMINDERS * 10)
+    assert [event.number for event in game.events(ev.GateReminded)] == [MOST_REMINDERS * 10]
+    assert game.due_ms is None
+    assert game.look(10) == []
 
 
 def test_a_gate_that_is_cancelled_with_its_run_is_withdrawn() -> None:

@@ -28,6 +28,8 @@ from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDeci
 TOOL_APPROVAL: Final = "tool_approval"
 DEADLINE: Final = "gate_deadline_passed"
 STALE: Final = "gate_stale_limit_exceeded"
+MOST_REMINDERS: Final = 1000
+"""Of one question: whoever has not heard by then will not hear the next one either, and each is an event for ever."""
 
 
 # --- Opening ----------------------------------------------------------------------------------------------------------
@@ -279,9 +281,11 @@ def attend_due(d: Decision) -> None:
 
 
 def remind_at_ms(gate: Gate) -> int | None:
-    """When the next reminder is due."""
+    """When the next reminder is due; None when there have been enough."""
     every_ms = gate.opened.remind_every_ms
-    return gate.at_ms + every_ms * (gate.reminders + 1) if every_ms else None
+    if not every_ms or gate.reminders >= MOST_REMINDERS:
+        return None
+    return gate.at_ms + every_ms * (gate.reminders + 1)
 
 
 def stale_at_ms(gate: Gate) -> int | None:

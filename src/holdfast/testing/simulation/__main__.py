@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from holdfast.testing.simulation import lines
 from holdfast.testing.simulation.report import Report
 from holdfast.testing.simulation.simulation import Mode, Outcome, simulate
 
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.seed is not None:
         return _one(asked.seed, asked.mode)
+    if asked.lines:
+        return _lines(range(asked.first, asked.first + asked.seeds), asked.mode)
     report = Report()
     seeds = range(asked.first, asked.first + asked.seeds)
     began_s = told_s = time.monotonic()
@@ -35,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if time.monotonic() - told_s > _EVERY_S:
             told_s = time.monotonic()
             rate = report.programs / (told_s - began_s)
-            _say(f"{report.programs} of {len(seeds)} programs, {rate:.0f} a second, {len(report.failed)} broke a promise")
+            _say(
+                f"{report.programs} of {len(seeds)} programs, {rate:.0f} a second, {len(report.failed)} broke a promise"
+            )
     for line in report.text():
         _say(line)
     took_s = time.monotonic() - began_s
@@ -49,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
     parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
+    parser.add_argument("--lines", action="store_true", help="only say which lines of the engine the seeds reach")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     return parser
 
@@ -77,6 +83,15 @@ def _one(seed: int, mode: Mode | None) -> int:
         _say(violation)
     _say(f"seed {seed} ({outcome.mode}): {outcome.status}, {outcome.steps} steps, history {outcome.history[:16]}")
     return 1 if outcome.violations else 0
+
+
+def _lines(seeds: range, mode: Mode | None) -> int:
+    with lines.watched() as ran:
+        for seed in seeds:
+            simulate(seed, mode)
+    for line in lines.told(ran):
+        _say(line)
+    return 0
 
 
 def _show(outcome: Outcome) -> None:

@@ -65,7 +65,6 @@ RATES: Final[dict[str, float]] = {
     "cancelled": 0.05,
     "limit_raised_unasked": 0.1,
     "reconciled": 0.5,
-    "restarted_elsewhere": 0.3,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

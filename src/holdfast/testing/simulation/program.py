@@ -221,7 +221,7 @@ class _Draft:
                 return Op(kind, (stream.choice(("ping", "pong")), stream.choice((None, 5.0, 3600.0))), caught)
             case "ask":
                 return Op(
-                    kind, (stream.choice((None, 60.0)), stream.choice((None, 30.0)), stream.random() < 0.3), caught
+                    kind, (stream.choice((None, 60.0)), stream.choice((None, 3600.0)), stream.random() < 0.3), caught
                 )
             case "gather":
                 return Op(kind, None, caught, self._ops(stream.randint(1, 3), nested=True))

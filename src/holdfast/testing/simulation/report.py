@@ -35,8 +35,6 @@ class Report(msgspec.Struct):
     virtual_s: float = 0.0
     seen: dict[str, Counter[str]] = msgspec.field(default_factory=lambda: {name: Counter() for name in _CHAPTERS})
     failed: list[Outcome] = []
-    lines: dict[str, set[int]] = {}
-    """Lines of the engine that ran, by file, where that was watched."""
 
     def add(self, outcome: Outcome) -> None:
         self.programs += 1
