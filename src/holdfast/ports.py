@@ -442,6 +442,10 @@ class Journal(Protocol):
 
     async def reopen(self, call: CallId) -> None: ...
 
+    def abandon(self, error: ErrorRecord) -> NoReturn:
+        """Fail the attempt, whatever its code makes of errors: this one is in no journal, so no replay would see it."""
+        ...
+
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
 
     async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.engine import conversation, failure, journal, nodes
-from holdfast.engine.journal import StepContext, Suspension
+from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
 from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError
@@ -181,6 +181,8 @@ class Attempt:
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
             return cmd.CompleteStep(self.step, self.number, output, ways, context.take_values())
+        except Abandonment as left:
+            return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
         except StoreError:

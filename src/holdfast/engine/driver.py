@@ -126,6 +126,7 @@ class Driver:
         self._hungry: deque[RunId] = deque()
         """Runs with ready steps that wait for a slot here, first come, first served."""
         self._hungry_set: set[RunId] = set()
+        self._unsure: dict[RunId, None] = {}
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
         self._closing = False
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
@@ -148,6 +149,14 @@ class Driver:
 
     def append_id(self) -> AppendId:
         return self._ids.append()
+
+    def unsure(self, run: RunId) -> None:
+        self._unsure[run] = None
+
+    def take_unsure(self) -> list[RunId]:
+        """The runs about whose last append nobody here could know; whoever takes them looks at them."""
+        runs, self._unsure = list(self._unsure), {}
+        return runs
 
     def take_slots(self, count: int) -> None:
         self._starting += count

@@ -65,12 +65,19 @@ class Flush:
                 done.set_exception(fate)
 
     async def _until_known(self, appends: list[Append]) -> list[HoldfastError | None]:
-        """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it."""
-        for number in range(_MOST_TRIES):
+        """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it.
+
+        That a later try was not taken says nothing about the first: once unknown, it stays so.
+        """
+        unknown: UnknownCommit | None = None
+        for _ in range(_MOST_TRIES):
             try:
                 return list(await self._log.append(appends))
-            except UnknownCommit:
-                if number == _MOST_TRIES - 1:
+            except UnknownCommit as lost:
+                unknown = lost
+            except StoreError:
+                if unknown is None:
                     raise
-                await self._clock.sleep(_PAUSE_S)
-        raise AssertionError("unreachable")
+            await self._clock.sleep(_PAUSE_S)
+        assert unknown is not None
+        raise unknown

@@ -46,6 +46,15 @@ class Suspension(BaseException):
     """Leaves a handler whose step waits. Not an Exception, so that a handler's `except Exception` lets it through."""
 
 
+class Abandonment(Suspension):
+    """Leaves a handler whose attempt fails for a reason that no journal has: a replay may not meet it, so the code may
+    not go on with it either."""
+
+    def __init__(self, error: ErrorRecord) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class Cursor:
     """Where a step, or a branch of a gather in it, is in its journal."""
 
@@ -53,14 +62,14 @@ class Cursor:
         self._prefix = prefix
         self._next = 0
         self._busy = False
-        self.left = False
-        """An operation at a place here has to be waited for; the code may have caught what said so."""
+        self.left: Suspension | None = None
+        """Why the code has to be left at a place here; it may have caught what said so."""
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
         """The next place, for one operation at a time."""
-        if self.left:
-            raise Suspension
+        if self.left is not None:
+            raise self.left
         if self._busy:
             raise NonDeterministicStep(
                 "Two operations of one step overlap, so their places in the journal would depend on chance."
@@ -73,8 +82,8 @@ class Cursor:
         self._next += 1
         try:
             yield path
-        except Suspension:
-            self.left = True
+        except Suspension as why:
+            self.left = why
             raise
         finally:
             self._busy = False
@@ -217,6 +226,8 @@ class StepContext:
                 await asyncio.gather(*tasks, return_exceptions=True)
                 raise
         for result in results:
+            if isinstance(result, Suspension):
+                _cursor.get().left = result
             if isinstance(result, BaseException):
                 raise result
         return list(results)
@@ -348,6 +359,9 @@ class StepContext:
         for event in await self._attempt.report(cmd.DoubtEffect(call, error, reopens)):
             if isinstance(event, ev.EffectInDoubt) and not reopens:
                 raise Suspension  # its lookup or a person will say
+
+    def abandon(self, error: ErrorRecord) -> NoReturn:
+        raise Abandonment(error)
 
     async def reopen(self, call: CallId) -> None:
         await self._outcome(cmd.ReopenEffect(call))
@@ -483,11 +497,11 @@ async def heeding(code: Awaitable[T]) -> T:
     except (Suspension, asyncio.CancelledError):
         raise
     except BaseException:
-        if _cursor.get().left:
-            raise Suspension from None
+        if (left := _cursor.get().left) is not None:
+            raise left from None
         raise
-    if _cursor.get().left:
-        raise Suspension
+    if (left := _cursor.get().left) is not None:
+        raise left
     return result
 
 

@@ -32,7 +32,7 @@ from holdfast.core.ids import AppendId, RunId, Seq
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.engine.flush import Flush
-from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict
+from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict, UnknownCommit
 from holdfast.ports import Append, SnapshotRecord, Store
 
 MOST_WAITING: Final = 10_000
@@ -92,6 +92,10 @@ class House(Protocol):
     async def graph_of(self, graph_hash: str) -> Graph: ...
 
     def append_id(self) -> AppendId: ...
+
+    def unsure(self, run: RunId) -> None:
+        """Nobody here knows what the run's last append came to: see that it is looked at."""
+        ...
 
     def take_slots(self, count: int) -> None:
         """Reserve slots for steps that are being started; a negative count gives them back."""
@@ -204,6 +208,8 @@ class Mailbox:
                 raise
             except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
                 self.state = None
+                if isinstance(problem, UnknownCommit):
+                    self._house.unsure(self.run)
                 for letter in letters:
                     if not letter.told.done():
                         letter.told.set_exception(problem)
@@ -244,7 +250,8 @@ class Mailbox:
         self, letters: list[Letter], state: State, now_ms: int, worker: Worker | None
     ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
         """What each letter is answered, once all of it is durable; the events of all, and how many steps they start."""
-        assert self.graph is not None
+        graph = self.graph
+        assert graph is not None
         answers: list[tuple[Letter, list[Event] | HoldfastError]] = []
         events: list[Event] = []
         started = 0
@@ -253,7 +260,7 @@ class Mailbox:
                 continue
             here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
             try:
-                caused = decide(letter.graph or self.graph, state, letter.command, now_ms, here)
+                caused = decide(letter.graph or graph, state, letter.command, now_ms, here)
             except HoldfastError as refusal:
                 answers.append((letter, refusal))
                 continue
@@ -261,6 +268,8 @@ class Mailbox:
                 started += type(event) is StepStarted
             answers.append((letter, caused))
             events += caused
+            if letter.graph is not None and letter.graph.hash == state.graph_hash:
+                graph = letter.graph  # what follows in this batch follows a migration
         return answers, events, started
 
     async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int) -> None:

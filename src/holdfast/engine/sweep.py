@@ -62,6 +62,7 @@ class Sweep:
         due = [each for each in await store.due(store.now_ms(), hashes, MOST_RUNS) if each.run not in self._damaged]
         due = [each for each in due if each.dead or not driver.wants(each.run)]
         looks = [self._look(each.run, Look(each.dead)) for each in due]
+        looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         return len(due)
@@ -77,6 +78,14 @@ class Sweep:
         loaded = driver.loaded
         looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in self._damaged]
         await asyncio.gather(*looks)
+
+    async def _look_again(self, run: RunId) -> None:
+        """Look at a run that may have gone on without anybody here knowing: its step may have started here."""
+        try:
+            await self._look(run, Look())
+        except StoreError:
+            self._driver.unsure(run)
+            raise
 
     async def _look(self, run: RunId, look: Look) -> None:
         try:

@@ -181,10 +181,9 @@ class ToolExecutor:
                     found = await self._threads.run(
                         tool.verify, {name: lookup[name] for name in wanted if name in lookup}
                     )
-            except Exception as problem:
+            except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
-                error = journal.error(error_class(problem), message, retryable=True, tool=tool.name)
-                raise OperationFailed(error.message, error=error, path=None) from problem
+                journal.abandon(journal.error(error_class(problem), message, retryable=True, tool=tool.name))
             if found is not None:
                 return Recall(await journal.complete(call, found))
             if number == 0 and tool.settles_within_s:

@@ -749,7 +749,9 @@ class Auditor:
         for key, happened in self.world.effects.items():
             sending = happened[0]
             times = len(happened)
-            if sending.policy in ("once", "verify") and times > 1:
+            # With the clock set forward, a tool seems to have had its time to settle when it has not.
+            only_once = sending.policy == "once" or (sending.policy == "verify" and not self.clock_jumped)
+            if only_once and times > 1:
                 self.fault("it happened once", "?", f"{sending.tool} {key[:12]} {times} times: {happened}")
 
 

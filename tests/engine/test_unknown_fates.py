@@ -1,0 +1,146 @@
+"""What nobody here can know: an append whose reply was lost, a lookup that breaks, commands decided with a migration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Engine, OutcomeUnknown, RetryPolicy, Workflow, human_gate, task, tool
+from holdfast.core import commands as cmd
+from holdfast.core import events as ev
+from holdfast.core.ids import GateId, RunId
+from holdfast.errors import HoldfastError, StoreError, UnknownCommit
+from holdfast.ports import Append
+from holdfast.stores.sqlite import SqliteStore
+from tests.engine.history import events_of
+from tests.engine.kit import gate_of, opened
+
+
+def two() -> Workflow:
+    wf = Workflow("two")
+    wf.node("a")(task(lambda state: 1))
+    wf.node("b")(task(lambda state: 2))
+    wf.edge("a", "b")
+    return wf
+
+
+class Lossy:
+    """A store whose replies of commits are lost as told: each word is what becomes of the next append."""
+
+    def __init__(self, store: SqliteStore, *words: str) -> None:
+        self._append = store.append
+        self.words = list(words)
+        store.append = self.append  # type: ignore[method-assign]
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        word = self.words.pop(0) if self.words else ""
+        if word == "refused":
+            raise StoreError("The disk is away; nothing was written.")
+        fates = await self._append(appends)
+        if word == "lost":
+            raise UnknownCommit("The reply was lost.")
+        return fates
+
+
+async def test_a_commit_whose_reply_was_lost_stays_unknown_while_the_store_is_away(tmp_path: Path) -> None:
+    """That the second try was refused says nothing about the first, which is on the disk: a step has started here."""
+    tries: list[int] = []
+    wf = Workflow("again")
+
+    @wf.node("work")
+    @task(retry=RetryPolicy(max_attempts=2, initial_s=0.01))
+    async def work(state: Any) -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return 2
+
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    try:
+        async with opened(store) as engine:
+            lossy = Lossy(store, "", "", "lost", "refused", "refused")
+            run = await engine.start(wf)
+            await completed(engine, run.id)
+            assert lossy.words == []
+            assert len(await events_of(run, ev.StepStarted)) == len(tries) == 2
+    finally:
+        await store.aclose()
+
+
+async def test_a_step_that_started_without_its_process_knowing_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.engine.flush._MOST_TRIES", 1)
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    try:
+        async with opened(store) as engine:
+            wf = two()
+            await engine.driver.add(wf)
+            Lossy(store, "lost")
+            with pytest.raises(UnknownCommit):
+                await engine.start(wf)
+            (row,) = await engine.runs()
+            await completed(engine, row.run)
+    finally:
+        await store.aclose()
+
+
+async def completed(engine: Engine, run: str) -> None:
+    """Wait by looking at the row alone: whoever asks for the state would bring the process up to date."""
+    while (await engine.find(run)).status != "completed":
+        await asyncio.sleep(0.01)
+
+
+async def test_what_is_decided_together_with_a_migration_follows_it(store: str) -> None:
+    def asking(version: int) -> Workflow:
+        wf = Workflow("asking", version=version)
+        wf.node("ask")(human_gate(lambda state: {"what": "go on?"}))
+        wf.node("end")(task(lambda state: "done"))
+        wf.edge("ask", "end")
+        return wf
+
+    old, new = asking(1), asking(2)
+    async with opened(store) as engine:
+        run = await engine.start(old)
+        gate = await gate_of(run)
+        await engine.driver.add(new)
+        mailbox = engine.driver.mailbox(RunId(run.id))
+        moved = mailbox.post(cmd.MigrateRun("ann"), new.graph)
+        decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, "bob"))
+        await asyncio.gather(moved, decided)
+        assert await run.result() == "done"
+
+
+async def test_a_lookup_that_breaks_is_no_answer_that_code_can_go_on_with(store: str) -> None:
+    """It is in no journal: a replay would not see it. So the attempt fails, and the next one asks again."""
+    asked: list[str] = []
+
+    async def find(key: str) -> Any:
+        asked.append(key)
+        if len(asked) == 1:
+            raise ConnectionResetError("the lookup was cut off")
+        return "found"
+
+    @tool(effect="verify", verify=find, settles_within_s=0)
+    async def post(what: str, key: str) -> str:
+        raise OutcomeUnknown("no word from the other side")
+
+    wf = Workflow("careless")
+
+    @wf.node("work")
+    @task(tools=[post], retry=RetryPolicy(max_attempts=3, initial_s=0))
+    async def work(ctx: Any) -> Any:
+        try:
+            return await ctx.tool("post", what="x")
+        except Exception as problem:
+            return f"lived with {type(problem).__name__}"
+
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == "found"
+        assert len(asked) == 2
+        assert [failed.error.error_class for failed in await events_of(run, ev.AttemptFailed)] == ["network"]
