@@ -244,13 +244,17 @@ class Engine:
         """
         driver = self.driver
         valid = workflow.validated_input(input)
-        encode(valid)  # refuse what cannot be stored before anything is
+        try:
+            encoded = encode(valid)  # refuse what cannot be stored before anything is
+        except InvalidInput as problem:
+            raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
+        tenant, key = _word("tenant", tenant), None if key is None else _word("key", key)
         try:
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
         await driver.add(workflow)
-        input_digest = digest([workflow.name, encode(valid).decode()])
+        input_digest = digest([workflow.name, encoded.decode()])
         if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
         mailbox = driver.new_run(workflow)
@@ -333,7 +337,7 @@ class Engine:
         driver = self.driver
         run = await self.find(run_id)
         payload = await driver.payloads.keep(data, run.tenant, driver.store.now_ms())
-        await driver.send(run.run, cmd.SendSignal(name, payload, self._clean(by)))
+        await driver.send(run.run, cmd.SendSignal(_word("name of the signal", name), payload, self._clean(by)))
 
     async def pause(self, run_id: str, *, by: str | None = None) -> None:
         await self.driver.send(RunId(run_id), cmd.PauseRun(self._clean(by)))
@@ -413,6 +417,15 @@ class Engine:
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
         return False
+
+
+def _word(what: str, text: str) -> str:
+    """`text`, which must be one that can be stored: what others would look for must be what was meant."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
+    return text
 
 
 def _price(model: settings_.DeclaredModel) -> DeclaredPrice:

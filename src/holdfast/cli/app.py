@@ -21,6 +21,7 @@ from holdfast.cli.graph import graph, validate
 from holdfast.cli.run import run
 from holdfast.cli.runs import app as runs
 from holdfast.cli.worker import worker
+from holdfast.errors import UsageError
 
 _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
@@ -48,10 +49,20 @@ def invoke(arguments: Sequence[str]) -> int:
     """Do what `arguments` say; the exit code. Whatever goes wrong is told on stderr."""
     terminal.prepare()
     try:
+        _readable(arguments)
         code = app(list(arguments), prog_name="holdfast", standalone_mode=False)
     except Exception as problem:  # noqa: BLE001 - the last place that can tell anybody
         return failure.tell(problem, as_json="--json" in arguments)
     return code if isinstance(code, int) else 0
+
+
+def _readable(arguments: Sequence[str]) -> None:
+    """Raises UsageError for what is no text: no name in a store is, and no path that SQLite could open."""
+    for word in arguments:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{word!r} is not valid UTF-8. Nothing was done.") from None
 
 
 def main() -> NoReturn:

@@ -5,6 +5,7 @@ Never here: whether it fits (the engine says that).
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -19,21 +20,33 @@ def json_value(text: str, option: str) -> Any:
     """The value that `option` was given: JSON, `@FILE` of it, or `@-` for stdin. Raises UsageError."""
     source = option
     if text.startswith("@"):
-        source = "stdin" if text == "@-" else text[1:]
-        text = _content(text[1:])
+        source = {"@-": "stdin", "@": "'@', which names no file,"}.get(text, text[1:])
+        text = _content(source, text[1:])
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as problem:
         hint = " A text needs its quotes: '\"text\"'." if text[:1].isalpha() else ""
         raise UsageError(f"{source} is not JSON: {problem}.{hint} Nothing was done.") from None
 
 
-def _content(place: str) -> str:
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _content(source: str, place: str) -> str:
     try:
-        return sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        return _stdin() if place == "-" else Path(place).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
-        why = problem.strerror if isinstance(problem, OSError) else problem
-        raise UsageError(f"{place} cannot be read: {why}. Nothing was done.") from None
+        why = problem.strerror if isinstance(problem, OSError) else f"it is not UTF-8 text ({problem})"
+        raise UsageError(f"{source} cannot be read: {why}. Nothing was done.") from None
+
+
+def _stdin() -> str:
+    """Raises OSError, and UnicodeDecodeError whatever the locale would make of it."""
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed")
+    raw = getattr(sys.stdin, "buffer", None)
+    return sys.stdin.read() if raw is None else str(raw.read().decode("utf-8-sig"))
 
 
 def who(named: str | None) -> str:

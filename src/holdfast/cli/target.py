@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
 
 _MACHINERY: Final = (str(Path(__file__).parents[1]), importlib.__file__, "<frozen ")
+
+_INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def load(target: str) -> Workflow:
@@ -38,7 +41,9 @@ def _imported(place: str) -> ModuleType:
     try:
         with aside():
             return _from_file(path.resolve()) if place.endswith(".py") else _from_path(place)
-    except (Exception, SystemExit) as problem:  # noqa: BLE001 - whatever a user's file raises is told
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:  # noqa: BLE001 - whatever a user's file raises is told
         told = traceback.format_exception_only(problem)[-1].strip()
         raise UsageError(
             f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)
@@ -99,12 +104,14 @@ def _pick(module: ModuleType, place: str, name: str) -> Workflow:
 
 
 def _users_part(problem: BaseException) -> str:
-    """The traceback without the frames of Holdfast and of the import machinery."""
+    """The traceback without the frames of Holdfast and of the import machinery, nor those of installed packages where
+    code of the user's own leads to them."""
     told = traceback.TracebackException.from_exception(problem)
     chain: list[traceback.TracebackException | None] = [told]
     for link in chain:  # grows while it is walked
         if link is not None:
             frames = [frame for frame in link.stack if not frame.filename.startswith(_MACHINERY)]
-            link.stack = traceback.StackSummary.from_list(frames)
-            chain += [link.__cause__, link.__context__]
+            own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+            link.stack = traceback.StackSummary.from_list(own or frames)
+            chain += [link.__cause__, link.__context__, *(link.exceptions or ())]
     return "".join(told.format())

@@ -312,7 +312,7 @@ class Mailbox:
         if history.snapshot is not None:
             try:
                 state = _decode_state(history.snapshot.state)
-            except msgspec.DecodeError as problem:
+            except (msgspec.DecodeError, RecursionError) as problem:
                 raise CorruptHistory(f"The snapshot of run {self.run} cannot be read: {problem}.") from problem
             self._snapshot_seq, self._snapshot_bytes = history.snapshot.seq, len(history.snapshot.state)
         self._fold(state, history.events)

@@ -27,6 +27,11 @@ MOST_PLAIN_BYTES: Final = 1024 * 1024
 """What a person types, or a program in a person's place."""
 _CACHE_BYTES: Final = 64 * 1024 * 1024
 _MOST_DEPTH: Final = 200
+"""Arrays and objects inside one another that can be stored for certain. What reads a value, inside an event or as fields,
+has less room on its stack than what wrote it, and a history that cannot be read is lost: deeper ones are refused, unless
+they leave that much room."""
+_ROOM: Final = 700
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Payloads:
@@ -131,12 +136,26 @@ def encode(value: Any) -> bytes:
     try:
         encoded = msgspec.json.encode(value, enc_hook=_plain)
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
-        where = _culprit(value)
-        raise InvalidInput(f"This value cannot be stored: {where or problem}. Return plain JSON data.") from None
+        raise _unstorable(_culprit(value) or str(problem)) from None
     # msgspec writes NaN and infinity as null; a null that was none must not pass.
-    if b"null" in encoded and (where := _culprit(value)) is not None:
-        raise InvalidInput(f"This value cannot be stored: {where}. Return plain JSON data.")
+    if (b"null" in encoded or _is_deep(encoded)) and (where := _culprit(value)) is not None:
+        raise _unstorable(where)
     return encoded
+
+
+def _unstorable(where: str) -> InvalidInput:
+    return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
+
+
+def _is_deep(encoded: bytes) -> bool:
+    """Whether JSON may be too deep for whoever reads it."""
+    if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
+        return False
+    try:
+        _decode_raw(b"[" * _ROOM + encoded + b"]" * _ROOM)
+    except RecursionError:
+        return True
+    return False
 
 
 def _plain(value: Any) -> Any:
@@ -147,28 +166,39 @@ def _plain(value: Any) -> Any:
 
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
     """What in `value` JSON cannot hold, and where it is."""
-    if depth > _MOST_DEPTH:
-        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{where} is {value}, which is not a number in JSON"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON"
     if isinstance(value, str):
         return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+    if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
+        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
     if isinstance(value, dict):
+        for key in value:
+            if (found := _culprit(key, f"the name {key!r} in {where}", depth + 1)) is not None:
+                return found
         inner = ((f"{where}[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, list | tuple | set | frozenset):
         inner = ((f"{where}[{index}]", item) for index, item in enumerate(value))
     elif isinstance(value, BaseModel):
         return _culprit(value.model_dump(), where, depth + 1)
     else:
-        try:
-            msgspec.json.encode(value, enc_hook=_plain)
-        except (TypeError, NotImplementedError, ValueError, RecursionError):
-            return f"{where} is a {type(value).__name__}, which is not JSON data"
-        return None
+        return _culprit_of_object(value, where, depth)
     for place, item in inner:
         if (found := _culprit(item, place, depth + 1)) is not None:
             return found
     return None
+
+
+def _culprit_of_object(value: Any, where: str, depth: int) -> str | None:
+    """The same for what is none of JSON's own kinds: a dataclass has fields, a date is a text, most are nothing."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_plain)
+        msgspec.json.encode(plain)
+    except (TypeError, NotImplementedError):
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data"
+    except (ValueError, OverflowError, RecursionError) as problem:
+        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
+    return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
 
 
 def _utf8(text: str) -> bool:

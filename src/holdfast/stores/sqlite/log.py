@@ -115,7 +115,7 @@ def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list
 def _event(run: RunId, seq: int, payload: bytes) -> Event:
     try:
         return decode(payload)
-    except msgspec.MsgspecError as problem:
+    except (msgspec.MsgspecError, RecursionError) as problem:
         raise CorruptHistory(
             f"Run {run}: event {seq} is not one that this version of Holdfast knows ({problem}). Was it written by a newer"
             " one? Upgrade to work with this run; others are not affected.",

@@ -1,0 +1,176 @@
+"""What a program gives a run that no store can hold, or no reader could read again: a clear error, and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from holdfast import Engine, RunFailed, Workflow, task
+from holdfast.engine import payloads
+from holdfast.engine.payloads import encode
+from holdfast.errors import InvalidInput
+from tests.engine.kit import bounded, opened
+
+MEGABYTE = 1024 * 1024
+
+
+class Order(BaseModel):
+    customer: str
+    pieces: int = 1
+
+
+@dataclass
+class Measured:
+    value: object
+
+
+def nested(levels: int) -> Any:
+    value: Any = "leaf"
+    for level in range(levels):
+        value = [value] if level % 2 else {"in": value}
+    return value
+
+
+def echo(**options: Any) -> Workflow:
+    """A run that waits for a word and then returns what it was given."""
+    wf = Workflow("echo", **options)
+
+    @wf.node("wait")
+    @task
+    async def wait(state, ctx):
+        await ctx.wait_signal("go")
+        return state.input
+
+    @wf.node("say")
+    @task
+    async def say(state):
+        return state.events["wait"].output
+
+    wf.edge("wait", "say")
+    return wf
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([1, float("nan")], "the value[1] is nan, which is not a number in JSON"),
+        ({"most": float("inf")}, "the value['most'] is inf"),
+        ({"text": "\ud800"}, "the value['text'] holds half a surrogate pair"),
+        ({"\ud800": 1}, "the name '\\ud800' in the value holds half a surrogate pair"),
+        ({"by": object()}, "the value['by'] is of the type object"),
+        ([10**5000], "the value[0] is a number of too many digits"),
+        (nested(400), "nested more than 200 levels deep"),
+        (nested(5000), "nested more than 200 levels deep"),
+    ],
+)
+async def test_an_input_that_cannot_be_stored_says_where_and_starts_nothing(store: str, given: Any, told: str) -> None:
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput) as refused:
+            await engine.start(echo(), given, key="once")
+        assert told in refused.value.message
+        assert refused.value.message.startswith("The input of 'echo'")
+        assert refused.value.message.endswith("No run was started.")
+        assert await engine.runs() == []
+        await engine.start(echo(), "good", key="once")  # the key was not used up
+
+
+@pytest.mark.parametrize("given", [None, "text", ["Ada"], {"customer": None}, {"customer": "Ada", "pieces": "many"}])
+async def test_an_input_that_does_not_fit_its_model_starts_nothing(store: str, given: Any) -> None:
+    async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match=r"does not fit Order of workflow 'echo'.* No run was started\."):
+            await engine.start(echo(input=Order), given)
+        assert await engine.runs() == []
+
+
+@bounded
+async def test_an_input_of_fifty_megabytes_is_an_input_and_one_too_large_starts_nothing(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = "x" * (50 * MEGABYTE)
+    wf = Workflow("count")
+    wf.node("count")(task(lambda state: len(state.input)))
+    async with opened(store) as engine:
+        assert await (await engine.start(wf, large)).result() == len(large)
+        monkeypatch.setattr(payloads, "MOST_BYTES", len(large))
+        with pytest.raises(
+            InvalidInput, match=f"This value is {len(large) + 3} bytes as JSON; at most {len(large)} can"
+        ):
+            await engine.start(wf, large + "x")
+        assert len(await engine.runs()) == 1
+
+
+@pytest.mark.parametrize("given", ["a\0b", nested(200), {"null": None}, {"[": "]" * 1000}, 10**300])
+async def test_what_is_only_unusual_comes_back_unchanged_in_another_process(store: str, given: Any) -> None:
+    wf = echo()
+    async with opened(store, execute=False) as engine:
+        run = await engine.start(wf, given)
+        await engine.signal(run.id, "go")
+    async with opened(store, workflows=[wf]) as engine:
+        assert await engine.run(run.id).result() == given
+
+
+@bounded
+async def test_what_is_nested_too_deep_to_be_read_again_fails_its_own_step_and_blinds_nobody(store: str) -> None:
+    wf = Workflow("deep")
+
+    @wf.node("dig")
+    @task
+    async def dig(state):
+        return nested(state.input)
+
+    @wf.node("wait")
+    @task
+    async def wait(state, ctx):
+        return await ctx.wait_signal("go")
+
+    wf.edge("dig", "wait")
+    # How much the stack of this process has room for is nobody's business: every depth is either taken or refused.
+    depths = [*range(100, 901, 100), *range(910, 1010, 5)]
+    async with opened(store) as engine:
+        runs = {depth: await engine.start(wf, depth) for depth in depths}
+        failed = {depth for depth in depths if (await runs[depth].settled()).ended}
+    assert {300, 900, 950, 1000} <= failed
+    assert not {100, 200} & failed
+    async with opened(store, workflows=[wf]) as engine:
+        for depth, run in runs.items():
+            again = engine.run(run.id)
+            if depth in failed:
+                error = (await again.state()).error
+                assert error is not None
+                assert error.error_class == "validation"
+                assert "nested more than 200 levels deep" in error.message
+            else:
+                await engine.signal(run.id, "go", depth)
+                assert await again.result() == depth
+
+
+async def test_a_number_that_is_none_does_not_become_nothing_on_its_way_through_an_object(store: str) -> None:
+    wf = Workflow("measure")
+    wf.node("measure")(task(lambda state: Measured([Measured(1.5), Measured(float("nan"))])))
+    async with Engine.open(store) as engine:
+        with pytest.raises(RunFailed, match=r"the value\['value'\]\[1\]\['value'\] is nan"):
+            await (await engine.start(wf)).result()
+    assert encode(Measured([None, Measured(1.5)])) == b'{"value":[null,{"value":1.5}]}'
+
+
+@pytest.mark.parametrize("word", ["\ud800", "half \udcff of it"])
+async def test_a_name_that_is_no_text_is_refused_before_anything_is_done(store: str, word: str) -> None:
+    wf = echo()
+    async with opened(store) as engine:
+        for named in ({"tenant": word}, {"key": word}):
+            with pytest.raises(InvalidInput, match=r"is not valid Unicode text\. Nothing was done\."):
+                await engine.start(wf, **named)
+        assert await engine.runs() == []
+        run = await engine.start(wf, "good", by=word)  # who asked is told as well as can be
+        with pytest.raises(InvalidInput, match=r"name of the signal .* Nothing was done\."):
+            await engine.signal(run.id, word)
+        for data in (word, {word: 1}, float("nan"), nested(400)):
+            with pytest.raises(InvalidInput, match="cannot be stored"):
+                await engine.signal(run.id, "go", data)
+        await engine.signal(run.id, "go")
+        assert await run.result() == "good"
+    async with opened(store, workflows=[wf]) as engine:
+        assert await engine.run(run.id).result() == "good"
