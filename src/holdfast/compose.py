@@ -406,6 +406,7 @@ class Engine:
     async def _work_soon(self, hashes: Sequence[str]) -> bool:
         """Whether a step of these workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
         store = self.driver.store
+        await store.bury()  # what a killed process left is work, even before the sweep has come by for the first time
         soon_ms = store.now_ms() + _SOON_MS
         for due in await store.due(soon_ms, hashes, _MOST_SOON):
             row = await store.run(due.run)

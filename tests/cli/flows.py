@@ -181,3 +181,23 @@ invalid = Workflow("invalid")
 invalid.node("a")(task(lambda state: 1))
 invalid.edge("a", "nowhere")
 invalid.edge("a", "elsewhere")
+
+busy = Workflow("busy")
+busy.node("begin")(task(lambda state: 1))
+busy.edge("begin", "work")
+
+
+@busy.node("work")
+@task
+async def spin(state):
+    Path(f"began-{os.getpid()}").touch()
+    if not os.environ.get("BRIEFLY"):
+        time.sleep(60)  # as no step should: nothing else of its process moves meanwhile
+    return "done"
+
+
+wordy = Workflow("wordy")
+wordy.node("n0")(task(lambda state: 0))
+for _number in range(1, 20):
+    wordy.node(f"n{_number}")(task(lambda state: "word " * 40_000))
+    wordy.edge(f"n{_number - 1}", f"n{_number}")

@@ -6,11 +6,15 @@ a command needs it, so that `holdfast --help` answers at once.
 
 from __future__ import annotations
 
+import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """The console script."""
-    from holdfast.cli.app import main as begin
+    try:
+        from holdfast.cli.app import main as begin
 
-    begin()
+        begin()
+    except KeyboardInterrupt:  # before any command has begun
+        sys.exit(130)

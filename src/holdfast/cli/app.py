@@ -6,6 +6,7 @@ Never here: what a command does.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -67,11 +68,10 @@ def _readable(arguments: Sequence[str]) -> None:
 
 def main() -> NoReturn:
     """The console script."""
+    terminal.outlive_readers()
     code = invoke(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: leaving needs no traceback
+    sys.stdout.flush()
     # A plain function that runs in a thread cannot be stopped; its step has been handed over, so nobody waits for it.
     if any(_straggles(thread) for thread in threading.enumerate() if thread.name.startswith("holdfast-step")):
         os._exit(code)

@@ -14,6 +14,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
+from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import located, typed
 from holdfast.cli.option import AsJson, Store, Target, Who
 
@@ -41,38 +42,80 @@ def run(
     store: Store = None,
 ) -> int:
     """Start a run and follow it until it ends or waits for somebody."""
+    following = Following(target, store)
+    with Interruption(following.words) as interruption:
+        try:
+            return _follow(following, interruption, given, as_json, detach,
+                           {"tenant": tenant, "cost_limit_usd": cost_limit, "key": key, "by": who(by)})  # fmt: skip
+        except asyncio.CancelledError:  # only by a signal
+            interruption.tell()
+            return INTERRUPTED
+
+
+class Following:
+    """How far this command has come with its run, for whoever interrupts it."""
+
+    def __init__(self, target: str, store: str | None) -> None:
+        self.target = target
+        self.store = store
+        self.starting = False
+        self.run: str | None = None
+        self.status: str | None = None
+        """Where it was left, once it is followed no more."""
+
+    def words(self) -> str:
+        if self.run is None:
+            if not self.starting:
+                return "Interrupted. Nothing was started."
+            return f"Interrupted. Whether the run was started: {typed('runs', 'list', store=self.store)}"
+        show = typed("runs", "show", self.run, store=self.store)
+        if self.status is not None:
+            return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
+        return (
+            f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
+            f"  {typed('worker', self.target, '--until-idle', store=self.store)}\n"
+            "or be ended:\n"
+            f"  {typed('runs', 'cancel', self.run, store=self.store)}"
+        )
+
+
+def _follow(
+    following: Following, interruption: Interruption, given: str | None, as_json: bool, detach: bool,
+    start: dict[str, Any],
+) -> int:  # fmt: skip
     from holdfast.cli.target import load
 
-    workflow = load(target)
+    store = following.store
+    workflow = load(following.target)
     value = json_value(given, "--input") if given is not None else None
-    started: list[str] = []
-    start = {"tenant": tenant, "cost_limit_usd": cost_limit, "key": key, "by": who(by)}
-    try:
-        with terminal.aside():
-            state, found = asyncio.run(_run(workflow, value, start, store, detach, started))
-    except KeyboardInterrupt:
-        _interrupted(started, target, store)
-        return INTERRUPTED
+    with terminal.aside():
+        state, found = asyncio.run(_run(workflow, value, start, detach, following, interruption))
     if as_json:
         terminal.emit(found)
     elif detach:
         terminal.show(found["run_id"])
-        terminal.say(f"Any worker of its workflow drives it:\n  {typed('worker', target, store=store)}")
+        terminal.say(f"Any worker of its workflow drives it:\n  {typed('worker', following.target, store=store)}")
     else:
         _conclude(state, found, store)
+    sys.stdout.flush()
     return OK if detach else OF_STATUS.get(found["status"], OK)
 
 
 async def _run(
-    workflow: Workflow, value: Any, start: dict[str, Any], store: str | None, detach: bool, started: list[str]
-) -> tuple[State, dict[str, Any]]:
+    workflow: Workflow, value: Any, start: dict[str, Any], detach: bool, following: Following,
+    interruption: Interruption,
+) -> tuple[State, dict[str, Any]]:  # fmt: skip
     from holdfast.cli import progress, report
     from holdfast.compose import Engine
 
-    where, known = located(store)
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    where, known = located(following.store)
     async with Engine.open(where, workflows=[workflow], execute=not detach, settings=known) as engine:
+        following.starting = True
         begun = await engine.start(workflow, value, **start)
-        started.append(begun.id)
+        following.run = begun.id
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         state = await begun.state()
         if state.graph_hash != workflow.hash and not detach:
@@ -83,7 +126,10 @@ async def _run(
         if not detach:
             with progress.display(workflow.graph) as display:
                 state = await progress.follow(begun, display)
-        return state, await report.of_run(engine, state)
+        found = await report.of_run(engine, state)
+        following.status = found["status"]
+    interruption.over()
+    return state, found
 
 
 def _conclude(state: State, found: dict[str, Any], store: str | None) -> None:
@@ -103,15 +149,3 @@ def _conclude(state: State, found: dict[str, Any], store: str | None) -> None:
     terminal.say(f"Run {state.run}: {found['status']}, {spent}." + (f" {why}" if why and state.ended else ""))
     for line in advice.of_state(state, store):
         terminal.say(line)
-
-
-def _interrupted(started: list[str], target: str, store: str | None) -> None:
-    if not started:
-        terminal.say(f"Interrupted. Whether the run was started: {typed('runs', 'list', store=store)}")
-        return
-    terminal.say(
-        f"Interrupted. Run {started[0]} keeps what it has done and can be taken up again:\n"
-        f"  {typed('worker', target, '--until-idle', store=store)}\n"
-        "or be ended:\n"
-        f"  {typed('runs', 'cancel', started[0], store=store)}"
-    )

@@ -7,6 +7,7 @@ obeys them.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -43,6 +44,31 @@ def prepare() -> None:
             reconfigure(errors="backslashreplace")
 
 
+class _Patient(io.FileIO):
+    """A stream whose reader may have had enough: what nobody reads is no error, and goes nowhere."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(data)
+
+
+def outlive_readers() -> None:
+    """Have the process go on, and end as it would, when nobody reads its output any more, or nobody ever did: a run must
+    not stop in the middle because a pager was closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123 - as long as the process
+            continue
+        stream.flush()
+        raw = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
+        patient = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+        setattr(sys, name, patient)
+
+
 def plain(text: str) -> str:
     """`text` with control characters written out."""
     if text.isprintable():
@@ -71,6 +97,13 @@ def say(message: str) -> None:
     """A message to the person, beside the data."""
     sys.stderr.write(plain(message) + "\n")
     sys.stderr.flush()
+
+
+def say_at_once(message: str) -> None:
+    """The same in the middle of anything, a signal's handler included: past every buffer, with the cursor shown again."""
+    cursor = "\r\x1b[?25h" if sys.stderr is not None and interactive(sys.stderr) else ""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{cursor}{plain(message)}\n".encode(errors="backslashreplace"))
 
 
 def show(text: str) -> None:
