@@ -30,7 +30,9 @@
     │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
     │   └── ModelUncertain             nobody can know whether it was spent
     └── StoreError                     the store cannot do its work
-        ├── StoreTooNew, NotAStore, StoreFull, StoreBusy, StoreUnreadable
+        ├── StoreTooNew, NotAStore, StoreFull, StoreBusy
+        ├── StoreUnreadable            it cannot be opened, read or written
+        │   └── StoreGone              its file was taken away while it was in use; no waiting brings it back
         ├── UnknownCommit              the reply of a commit was lost
         └── CorruptHistory             events that no version of Holdfast can have written
 
@@ -211,6 +213,10 @@ class StoreBusy(StoreError):
 
 class StoreUnreadable(StoreError):
     """The store cannot be opened or written."""
+
+
+class StoreGone(StoreUnreadable):
+    """The store's file was deleted, moved or replaced while it was in use."""
 
 
 class UnknownCommit(StoreError):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RunFailed, Workflow, task
-from holdfast.engine import payloads
+from holdfast.engine import payloads, sweep
 from holdfast.engine.payloads import encode
-from holdfast.errors import InvalidInput
-from tests.engine.kit import bounded, opened
+from holdfast.errors import InvalidInput, StoreFull, StoreGone, StoreUnreadable
+from tests.engine.kit import bounded, eventually, opened
 
 MEGABYTE = 1024 * 1024
 
@@ -174,3 +177,91 @@ async def test_a_name_that_is_no_text_is_refused_before_anything_is_done(store: 
         assert await run.result() == "good"
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.run(run.id).result() == "good"
+
+
+# --- A store that is away ---------------------------------------------------------------------------------------------
+
+
+@bounded
+@pytest.mark.parametrize("size", [10, 200_000])
+async def test_a_disk_that_is_full_for_a_moment_costs_no_step_whatever_its_size(
+    store: str, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    wf = Workflow("large")
+    began = []
+
+    @wf.node("write")
+    @task
+    async def write(state):
+        began.append(size)
+        return "x" * size
+
+    async with opened(store) as engine:
+        full(engine, monkeypatch, times=3)
+        assert await (await engine.start(wf)).result() == "x" * size
+    assert began == [size]
+
+
+def full(engine: Engine, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Have the disk take nothing of what a step ends with, so many times."""
+    refusals = iter(range(times))
+
+    def refusing(method: str, has: Callable[[Any], bool]) -> None:
+        take = getattr(engine.driver.store, method)
+
+        async def store(*given: Any) -> Any:
+            if has(given) and next(refusals, None) is not None:
+                raise StoreFull("There is no room left.")
+            return await take(*given)
+
+        monkeypatch.setattr(engine.driver.store, method, store)
+
+    refusing("append", lambda given: any(append.expected > 0 for append in given[0]))
+    refusing("put", lambda given: len(given[2]) > MEGABYTE // 10)
+
+
+@bounded
+async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go_on_when_it_is_back(
+    store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wf = echo()
+    place = tmp_path / "holdfast.db"
+    async with opened(store) as engine:
+        run = await engine.start(wf, "kept")
+        await run.settled()
+        waiting = asyncio.create_task(run.result())
+        files = [tmp_path / f"holdfast.db{end}" for end in ("", "-wal", "-shm")]
+        for file in files:
+            file.rename(file.with_name(f"away-{file.name}"))
+        with pytest.raises(StoreGone, match=r"deleted or replaced .* runs go on from what is in it"):
+            await waiting
+        with pytest.raises(StoreGone):
+            await engine.idle()
+        with pytest.raises(StoreGone):
+            await engine.signal(run.id, "go")
+    assert [record for record in caplog.records if "tries again" in record.message] == []
+    for file in files:
+        file.with_name(f"away-{file.name}").rename(file)
+    assert place.exists()
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.signal(run.id, "go")
+        assert await engine.run(run.id).result() == "kept"
+
+
+@bounded
+async def test_a_store_that_cannot_be_read_for_a_while_is_told_of_once(
+    store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sweep, "_AWAY_S", 0.01)
+    asked = []
+    async with opened(store) as engine:
+
+        async def damaged(*_: object) -> Any:
+            asked.append(1)
+            raise StoreUnreadable("It is damaged.")
+
+        monkeypatch.setattr(engine.driver.store, "due", damaged)
+        await eventually(lambda: len(asked) > 5)
+    assert [record.message for record in caplog.records if "damaged" in record.message] == [
+        "holdfast cannot look into the store and tries again: It is damaged."
+    ]

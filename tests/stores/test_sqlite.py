@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 import apsw
@@ -25,6 +25,7 @@ from holdfast.errors import (
     NotAStore,
     StoreBusy,
     StoreError,
+    StoreGone,
     StoreTooNew,
     StoreUnreadable,
     UnknownCommit,
@@ -317,9 +318,66 @@ async def test_a_file_that_was_deleted_takes_no_more_appends(path: Path, opened:
         await store.append([story.draft()])
     with pytest.raises(StoreUnreadable, match="deleted or replaced"):
         await store.load(story.run, FOLD_VERSION)
+    # Somebody else would begin a new one there, and throw the log away.
+    with pytest.raises(StoreUnreadable, match=r"is missing, but its log holdfast\.db-wal is still there"):
+        await opened(path)
+    for rest in ("-wal", "-shm"):
+        path.with_name(path.name + rest).unlink()
     await opened(path)
-    with pytest.raises(StoreUnreadable, match="deleted or replaced"):
+    with pytest.raises(StoreGone, match="deleted or replaced"):
         await store.append([story.ask()])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_store_that_was_emptied_is_not_taken_for_a_new_one(path: Path, start: Start, killed: bool) -> None:
+    process = await start("append", path, *([] if killed else ["3"]))
+    for _ in range(3):
+        await line(process)
+    if killed:
+        process.kill()
+    await process.wait()
+    path.write_bytes(b"")
+    log = path.with_name("holdfast.db-wal")
+    before = log.read_bytes() if killed else None
+    with pytest.raises(
+        StoreUnreadable, match="is empty, but its log" if killed else "it was a store: something has emptied"
+    ):
+        await SqliteStore.connect(path)
+    assert path.read_bytes() == b""
+    assert not killed or log.read_bytes() == before
+    for file in path.parent.glob("holdfast.db*"):
+        if file.is_file():
+            file.unlink()
+    await (await SqliteStore.connect(path)).aclose()  # to begin anew is done on purpose
+
+
+async def read_everything(path: Path, stories: Sequence[Story]) -> None:
+    store = await SqliteStore.connect(path)
+    try:
+        for story in stories:
+            await store.load(story.run, FOLD_VERSION)
+    finally:
+        await store.aclose()
+
+
+async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_to_save_what_is_left(path: Path) -> None:
+    store, stories = await SqliteStore.connect(path), [Story() for _ in range(50)]
+    await store.append([story.start(text="x" * 3000) for story in stories])
+    await store.aclose()
+    whole = path.read_bytes()
+    cut = [whole[:size] for size in (50, 100, 4096, len(whole) // 2)]
+    for broken in (*cut, whole[:8192] + b"\xa5" * 40_960 + whole[8192 + 40_960 :]):
+        path.write_bytes(broken)
+        with pytest.raises(
+            StoreUnreadable, match=r"is damaged .* Nothing was done\. .* restore it from a backup; .*recover"
+        ):
+            await read_everything(path, stories)
+        assert path.read_bytes() == broken
+    path.write_bytes(b"\xa5" * 100 + whole[100:])
+    with pytest.raises(NotAStore, match="its beginning has been overwritten: restore it from a backup"):
+        await SqliteStore.connect(path)
+    path.write_bytes(whole)
+    await read_everything(path, stories)
 
 
 async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:

@@ -6,7 +6,7 @@ Never here: what a kind of node does (nodes), what an operation does (journal).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -23,7 +23,7 @@ from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
-from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError
+from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError, StoreGone
 
 if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
@@ -176,7 +176,8 @@ class Attempt:
                     result = await journal.heeding(nodes.run(self, context))
             if result is nodes.LEFT:
                 return None
-            output = await self.house.payloads.keep(result.output, self.tenant, self.house.store.now_ms())
+            keep, now_ms = self.house.payloads.keep, self.house.store.now_ms()
+            output = await self._patiently(lambda: keep(result.output, self.tenant, now_ms))
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
@@ -256,6 +257,17 @@ class Attempt:
 
         intent.add_done_callback(heard)
 
+    async def _patiently(self, store: Callable[[], Awaitable[T]]) -> T:
+        """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end."""
+        for wait_s in _STORE_AWAY_S:
+            try:
+                return await store()
+            except StoreGone:
+                raise
+            except StoreError:
+                await self.house.clock.sleep(wait_s)
+        return await store()
+
     async def _drain(self) -> None:
         """Hear what became of the outcomes that were only posted."""
         for posted in self._posted:
@@ -270,5 +282,8 @@ class Attempt:
 
 
 def _untaken(told: asyncio.Future[list[Event]]) -> bool:
-    """Whether the store did not take what this tells of."""
-    return told.done() and not told.cancelled() and isinstance(told.exception(), StoreError)
+    """Whether the store did not take what this tells of, and may take it later."""
+    if not told.done() or told.cancelled():
+        return False
+    problem = told.exception()
+    return isinstance(problem, StoreError) and not isinstance(problem, StoreGone)

@@ -7,6 +7,7 @@ what is lost with the process is found again by the sweep. Never here: a rule, a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 from collections import deque
@@ -279,7 +280,9 @@ class Driver:
 
     async def let_session_go(self) -> None:
         if self.session is not None:
-            await self.store.close_session(self.session)
+            # A store that cannot be told finds out: nobody holds the session's lock any more.
+            with contextlib.suppress(StoreError):
+                await self.store.close_session(self.session)
 
     def alive(self, session: SessionId | None = None) -> bool:
         """Whether this process holds a lease and, where `session` is given, still the one of that name."""
@@ -360,7 +363,10 @@ class Driver:
         self._leave(key)
         if not task.cancelled() and (problem := task.exception()) is not None:
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
-            log.error("holdfast cannot go on: %s", problem, exc_info=problem)
+            # What the store says of itself needs no traceback.
+            log.error(
+                "holdfast cannot go on: %s", problem, exc_info=None if isinstance(problem, StoreError) else problem
+            )
             self.give_up(problem)
         self._feed()
         if not mailbox.busy:

@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.engine.driver import Driver
-from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
 
 log = logging.getLogger("holdfast")
 
@@ -108,14 +108,20 @@ class Sweep:
 
     async def _look_for_ever(self) -> None:
         driver = self._driver
+        told = ""
         while driver.broken is None and not self._closing:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
                 if await driver.store.changed(pause_s):
                     await self._refresh()
+                told = ""
+            except StoreGone as problem:
+                driver.give_up(problem)
             except StoreError as problem:
-                log.warning("holdfast cannot look into the store and tries again: %s", problem)
+                if str(problem) != told:  # once, not every second as long as it lasts
+                    log.warning("holdfast cannot look into the store and tries again: %s", problem)
+                told = str(problem)
                 await driver.clock.sleep(_AWAY_S)
 
     async def _pause_s(self) -> float:

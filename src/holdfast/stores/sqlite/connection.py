@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreUnreadable
+from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreGone, StoreUnreadable
 
 _CONTENT: Final = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -39,11 +39,12 @@ class Place:
         self._identity = self._look()
 
     def check(self) -> None:
-        """Raises StoreUnreadable if the file was deleted or replaced: what is written into it now is lost."""
+        """Raises StoreGone if the file was deleted, moved or replaced: what is written into it now is lost."""
         if self._look() != self._identity:
-            raise StoreUnreadable(
-                f"{self.path} was deleted or replaced while it was in use. Nothing can be stored in it any more:"
-                " put the file back from a backup and start again.",
+            raise StoreGone(
+                f"{self.path} was deleted or replaced while it was in use, so nothing more is stored and no step goes"
+                " on. Stop every process that uses it; move the file back with its -wal, or restore both from a backup,"
+                " and start again: runs go on from what is in it.",
                 path=self.path,
             )
 
@@ -103,7 +104,11 @@ def _of_sqlite(problem: apsw.Error, path: Path, system_errno: int) -> StoreError
             path=path,
         )
     if isinstance(problem, apsw.NotADBError):
-        return NotAStore(f"{path} is not a Holdfast store, not even a SQLite database. It was not touched.", path=path)
+        return NotAStore(
+            f"{path} is not a Holdfast store, not even a SQLite database. It was not touched. If it was a store once, its"
+            " beginning has been overwritten: restore it from a backup.",
+            path=path,
+        )
     if isinstance(problem, apsw.BusyError | apsw.LockedError):
         return StoreBusy(
             f"A program other than Holdfast holds a lock on {path}: a database browser with an open transaction, or a"
@@ -112,7 +117,12 @@ def _of_sqlite(problem: apsw.Error, path: Path, system_errno: int) -> StoreError
             pid=None,
         )
     if isinstance(problem, apsw.CorruptError):
-        return StoreUnreadable(f"{path} is damaged ({problem}). Restore it from a backup.", path=path)
+        return StoreUnreadable(
+            f"{path} is damaged ({problem}): something other than Holdfast has cut it off or written into it. Nothing was"
+            " done. Stop every process that uses it and restore it from a backup; without one, `sqlite3"
+            f" {path.name} .recover` on a copy shows what can still be read.",
+            path=path,
+        )
     if isinstance(problem, apsw.CantOpenError | apsw.ReadOnlyError | apsw.PermissionsError | apsw.IOError):
         return _unreadable(path, problem)
     return StoreError(f"SQLite could not do its work on {path}: {problem}", path=path)

@@ -21,6 +21,9 @@ APPLICATION_ID: Final = 0x484C4446
 MIGRATIONS: Final = migrations("sqlite")
 LATEST: Final = MIGRATIONS[-1].version
 
+_MADE: Final = "made"
+"""A file beside the locks that says that the store has had its tables once."""
+
 
 def resolve(path: Path | str) -> Path:
     """The file itself, behind all links: SQLite puts its log beside that one. Raises UsageError."""
@@ -43,6 +46,7 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
         raise StoreUnreadable(f"There is no directory {path.parent}; make it first, or name another place.", path=path)
     if path.is_dir():
         raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
+    _expect_whole(path)
     with contextlib.ExitStack() as undo:
         db = None
         if path.exists():
@@ -58,8 +62,32 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
                     db = connect(path, create=True, wait_s=wait_s)
                     undo.callback(db.close)
                 _prepare(db, path)
+        with contextlib.suppress(OSError):
+            (locks_of(path) / _MADE).touch()
         undo.pop_all()
         return db, turnstile
+
+
+def _expect_whole(path: Path) -> None:
+    """Raises StoreUnreadable where a store was and its file has been emptied, or taken away from its log: SQLite would
+    begin a new one there, and throw the log away with what only the log still holds."""
+    log = path.with_name(f"{path.name}-wal")
+    there = path.exists()
+    if there and path.stat().st_size:
+        return
+    if log.exists() and log.stat().st_size:
+        what = "is empty" if there else "is missing"
+        raise StoreUnreadable(
+            f"{path} {what}, but its log {log.name} is still there: the store was cut off from it. Nothing was touched."
+            f" Restore both from a backup; to begin anew, remove {log.name} too.",
+            path=path,
+        )
+    if there and (locks_of(path) / _MADE).exists():
+        raise StoreUnreadable(
+            f"{path} is empty, and it was a store: something has emptied the file. Nothing was touched. Restore it from a"
+            " backup; to begin anew, remove it.",
+            path=path,
+        )
 
 
 def _is_ready(db: apsw.Connection, path: Path) -> bool:
