@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, RunFailed, Workflow, task
+from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, tool
+from holdfast.core.events import ModelCallHeld, ModelCallInDoubt
 from holdfast.engine import payloads, sweep
 from holdfast.engine.payloads import encode
 from holdfast.errors import InvalidInput, StoreFull, StoreGone, StoreUnreadable
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
+from tests.engine.history import events_of
 from tests.engine.kit import bounded, eventually, opened
 
 MEGABYTE = 1024 * 1024
@@ -177,6 +181,51 @@ async def test_a_name_that_is_no_text_is_refused_before_anything_is_done(store: 
         assert await run.result() == "good"
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.run(run.id).result() == "good"
+
+
+# --- What a model says -------------------------------------------------------------------------------------------------
+
+
+@bounded
+@pytest.mark.parametrize("usage", ["as it was", "missing"])
+@pytest.mark.parametrize("said", ["nan", "deep"])
+async def test_a_reply_that_cannot_be_stored_is_paid_for_once_and_asked_for_again(
+    store: str, server: ModelServer, model: Providers, said: str, usage: str
+) -> None:
+    """Some JSON parsers read NaN, and any depth that they have room for."""
+    unstorable = {"nan": [float("nan")], "deep": nested(400)}[said]
+    looked = []
+
+    @tool(effect="idempotent")
+    async def look(what: Any) -> str:
+        looked.append(what)
+        return "nothing there"
+
+    wf = Workflow("agent")
+
+    @wf.node("agent")
+    @llm_node(model="claude-haiku-4-5", max_tokens=4000, tools=[look], retry=RetryPolicy(initial_s=0, jitter=0))
+    async def agent(state):
+        return "Look."
+
+    server.script.add(
+        Rule(turn=1, nth=1, tool_calls=(ToolCall("look", {"what": unstorable}),),
+             fault=Fault("missing_usage") if usage == "missing" else None),
+        Rule(text="Seen."),
+    )  # fmt: skip
+    async with opened(store, model=model) as engine:
+        run = await engine.start(wf, cost_limit_usd="1")
+        assert await run.result() == "Seen."
+        row = await engine.find(run.id)
+        first, _ = await events_of(run, ModelCallHeld)
+        assert (row.held_nanousd, row.in_doubt_nanousd) == (0, first.hold_nanousd)
+        (doubted,) = await events_of(run, ModelCallInDoubt)
+        assert (doubted.call, doubted.error.error_class) == (first.call, "model_transient")
+        assert any(words in doubted.error.message for words in ("cannot be used: This value", "something unreadable"))
+        await engine.reconcile(first.call, "0.001")
+        assert (await engine.find(run.id)).in_doubt_nanousd == 0
+    assert looked == []
+    assert len(server.calls) == 2
 
 
 # --- A store that is away ---------------------------------------------------------------------------------------------

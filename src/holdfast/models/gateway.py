@@ -19,7 +19,15 @@ from holdfast.core.ids import CallId, Path
 from holdfast.core.money import usd
 from holdfast.core.payload import digest
 from holdfast.core.policies import LOST, MODEL, TIMEOUT, VALIDATION
-from holdfast.errors import ModelError, ModelRefused, OperationFailed, UnboundableRequest, UnknownPrice
+from holdfast.errors import (
+    InvalidInput,
+    ModelError,
+    ModelRefused,
+    ModelUncertain,
+    OperationFailed,
+    UnboundableRequest,
+    UnknownPrice,
+)
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Price, Prices
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
@@ -99,7 +107,11 @@ class Gateway:
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
             await journal.doubt(call, error)
             raise OperationFailed(error.message, error=error, path=path) from problem
-        return await self._settle(journal, call, price, offer, reply)
+        try:
+            return await self._settle(journal, call, price, offer, reply)
+        except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
+            uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
+            raise await self._failed(journal, path, call, uncertain) from problem
 
     async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
         """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
