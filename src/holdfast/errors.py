@@ -33,6 +33,7 @@
         ├── StoreTooNew, NotAStore, StoreFull, StoreBusy
         ├── StoreUnreadable            it cannot be opened, read or written
         │   └── StoreGone              its file was taken away while it was in use; no waiting brings it back
+        ├── Unstorable                 this content cannot be stored; nothing is wrong with the store
         ├── UnknownCommit              the reply of a commit was lost
         └── CorruptHistory             events that no version of Holdfast can have written
 
@@ -217,6 +218,10 @@ class StoreUnreadable(StoreError):
 
 class StoreGone(StoreUnreadable):
     """The store's file was deleted, moved or replaced while it was in use."""
+
+
+class Unstorable(StoreError):
+    """This cannot be stored; nothing is wrong with the store. Nothing was written."""
 
 
 class UnknownCommit(StoreError):

@@ -171,7 +171,7 @@ class Log(Protocol):
         """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
 
         The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
-        `expected`, KeyReused where the start key belongs to another run (`run` names it), StoreError where this append
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), Unstorable where this append
         cannot be stored. An append whose fate is an error has written nothing. Raises StoreError when nothing at all
         was written, UnknownCommit when nobody can know: append again under the same ids.
         """

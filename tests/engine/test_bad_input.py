@@ -15,7 +15,7 @@ from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, t
 from holdfast.core.events import ModelCallHeld, ModelCallInDoubt
 from holdfast.engine import payloads, sweep
 from holdfast.engine.payloads import encode
-from holdfast.errors import InvalidInput, StoreFull, StoreGone, StoreUnreadable
+from holdfast.errors import InvalidInput, StepError, StoreFull, StoreGone, StoreUnreadable
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from tests.engine.history import events_of
@@ -181,6 +181,46 @@ async def test_a_name_that_is_no_text_is_refused_before_anything_is_done(store: 
         assert await run.result() == "good"
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.run(run.id).result() == "good"
+
+
+@bounded
+async def test_an_end_that_cannot_be_stored_fails_its_own_step_and_the_process_works_on(store: str) -> None:
+    """What Holdfast encodes it has looked at before; what gets past that must not cost the other runs their process."""
+    wf, good = Workflow("odd"), echo()
+
+    @wf.node("odd")
+    @task
+    async def odd(state):
+        raise StepError("It has a class of its own.", error_class="half \ud800 of one")
+
+    async with opened(store) as engine:
+        other = await engine.start(good, "unharmed")
+        with pytest.raises(RunFailed, match="How 'odd' ended cannot be stored") as failed:
+            await (await engine.start(wf)).result()
+        assert failed.value.error.error_class == "validation"  # type: ignore[attr-defined]
+        assert engine.driver.broken is None
+        await engine.signal(other.id, "go")
+        assert await other.result() == "unharmed"
+
+
+@bounded
+async def test_whatever_in_a_flush_cannot_be_stored_its_neighbours_are(store: str) -> None:
+    wf = Workflow("neighbours")
+    ready = asyncio.Barrier(20)
+
+    @wf.node("end")
+    @task
+    async def end(state):
+        await ready.wait()  # so that all end in one flush
+        if state.input % 5 == 0:
+            raise StepError("odd", error_class="\ud800")
+        return state.input
+
+    async with opened(store) as engine:
+        runs = [await engine.start(wf, number) for number in range(20)]
+        ended = [await run.settled() for run in runs]
+        assert [state.ended for state in ended] == ["completed" if n % 5 else "failed" for n in range(20)]
+        assert engine.driver.broken is None
 
 
 # --- What a model says -------------------------------------------------------------------------------------------------

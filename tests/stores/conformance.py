@@ -18,7 +18,7 @@ from holdfast.core.ids import AppendId, RunId, Seq, SessionId
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.state import FOLD_VERSION
-from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError
+from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError, Unstorable
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store
 from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, snapshot_of
 
@@ -162,7 +162,8 @@ class StoreConformance:
             case _:
                 bad = stories[7].draft()
         fates = await store.append([*appends[:7], bad, *appends[8:]])
-        expected = {"key taken": KeyReused, "late": SeqConflict, "early": SeqConflict}.get(poison, StoreError)
+        conflicts = {"key taken": KeyReused, "late": SeqConflict, "early": SeqConflict, "row of another": StoreError}
+        expected = conflicts.get(poison, Unstorable)
         assert [type(fate) for fate in fates] == [expected if n == 7 else type(None) for n in range(20)]
         good = [story.run for n, story in enumerate(stories) if n != 7]
         assert await store.seqs([*good, stories[7].run]) == dict.fromkeys(good, 2)

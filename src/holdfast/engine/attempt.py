@@ -18,12 +18,12 @@ from holdfast.core import commands as cmd
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
-from holdfast.core.policies import CANCELLED, ErrorRecord
+from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
 from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
-from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError, StoreGone
+from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError, StoreGone, Unstorable
 
 if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
@@ -147,7 +147,7 @@ class Attempt:
             command = await self._end(context)
             if command is not None:
                 self.said_its_last = True
-                await self.report(command)
+                await self._report(command, context)
             await self._drain()
         except (Conflict, NotFound):
             return  # the step has moved on; whoever moved it knows better
@@ -257,12 +257,21 @@ class Attempt:
 
         intent.add_done_callback(heard)
 
+    async def _report(self, command: cmd.Command, context: StepContext) -> None:
+        """Have the end committed; where the store can hold no such end, that it cannot."""
+        try:
+            await self.report(command)
+        except Unstorable as problem:
+            why = context.error(VALIDATION, f"How {self.name!r} ended cannot be stored: {problem.message}")
+            failed = cmd.FailAttempt(self.step, self.number, why, None, ())
+            await self.report(failed)
+
     async def _patiently(self, store: Callable[[], Awaitable[T]]) -> T:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end."""
         for wait_s in _STORE_AWAY_S:
             try:
                 return await store()
-            except StoreGone:
+            except (StoreGone, Unstorable):
                 raise
             except StoreError:
                 await self.house.clock.sleep(wait_s)
@@ -286,4 +295,4 @@ def _untaken(told: asyncio.Future[list[Event]]) -> bool:
     if not told.done() or told.cancelled():
         return False
     problem = told.exception()
-    return isinstance(problem, StoreError) and not isinstance(problem, StoreGone)
+    return isinstance(problem, StoreError) and not isinstance(problem, StoreGone | Unstorable)

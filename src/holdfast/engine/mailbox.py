@@ -32,7 +32,7 @@ from holdfast.core.ids import AppendId, RunId, Seq
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.engine.flush import Flush
-from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict, UnknownCommit
+from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict, UnknownCommit, Unstorable
 from holdfast.ports import Append, SnapshotRecord, Store
 
 MOST_WAITING: Final = 10_000
@@ -207,16 +207,24 @@ class Mailbox:
                     letter.told.cancel()
                 raise
             except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
-                self.state = None
-                if isinstance(problem, UnknownCommit):
-                    self._house.unsure(self.run)
-                for letter in letters:
-                    if not letter.told.done():
-                        letter.told.set_exception(problem)
+                await self._spoilt(letters, problem)
             return
         for letter in letters:
             if not letter.told.done():
                 letter.told.set_exception(SeqConflict(f"Run {self.run} changed again and again; nothing was written."))
+
+    async def _spoilt(self, letters: list[Letter], problem: Exception) -> None:
+        """Tell every sender; where one of them may have spoilt it for the others, each by itself."""
+        self.state = None
+        if isinstance(problem, UnknownCommit):
+            self._house.unsure(self.run)
+        if isinstance(problem, Unstorable) and len(letters) > 1:
+            for letter in letters:
+                await self._deliver([letter])
+            return
+        for letter in letters:
+            if not letter.told.done():
+                letter.told.set_exception(problem)
 
     async def _try(self, letters: list[Letter]) -> list[Letter]:
         """One try. Raises SeqConflict, with the state forgotten, when somebody else was first."""

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import RunId
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateRow, StartKey
-from holdfast.errors import HoldfastError, KeyReused, SeqConflict, StoreError
+from holdfast.errors import HoldfastError, KeyReused, SeqConflict, StoreError, Unstorable
 from holdfast.ports import Append
 from holdfast.stores.sqlite.room import SQL, rows, value
 from holdfast.stores.statement import widened
@@ -70,9 +70,9 @@ def entry(append: Append) -> Entry:
     return Entry(run, append.expected, append.append_id, events, (*_astuple(row), sessions), sessions, append.changes)
 
 
-def unstorable(run: RunId, problem: BaseException) -> StoreError:
+def unstorable(run: RunId, problem: BaseException) -> Unstorable:
     """What an append is told whose content no store can hold."""
-    return StoreError(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
+    return Unstorable(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
 
 
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:

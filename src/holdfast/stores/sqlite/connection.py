@@ -12,7 +12,7 @@ from typing import Final
 
 import apsw
 
-from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreGone, StoreUnreadable
+from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreGone, StoreUnreadable, Unstorable
 
 _CONTENT: Final = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -25,10 +25,6 @@ pragma journal_size_limit = 67108864;
 pragma temp_store = memory;
 """
 """A commit is on the disk when it returns: `normal` may lose acknowledged commits when the power fails."""
-
-
-class Unstorable(StoreError):
-    """This cannot be stored; nothing is wrong with the store. Nothing was written."""
 
 
 class Place:

@@ -15,10 +15,9 @@ import msgspec
 
 from holdfast.core.events import Event, Recorded, decode
 from holdfast.core.ids import RunId, Seq
-from holdfast.errors import CorruptHistory, HoldfastError, NotFound, StoreError
+from holdfast.errors import CorruptHistory, HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.sqlite.append import Entry, commit, entry, unstorable
-from holdfast.stores.sqlite.connection import Unstorable
 from holdfast.stores.sqlite.room import Room, rows, value
 
 _MOST_AT_ONCE: Final = 1000

@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
-from holdfast.errors import StoreError, StoreFull, UnknownCommit
-from holdfast.stores.sqlite.connection import Place, Unstorable, explain
+from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
+from holdfast.stores.sqlite.connection import Place, explain
 from holdfast.stores.sqlite.database import open_database
 from holdfast.stores.sqlite.desk import Desk, Job, T, Work
 from holdfast.stores.sqlite.turnstile import Turnstile
