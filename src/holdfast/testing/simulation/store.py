@@ -19,7 +19,16 @@ from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreBusy, StoreError, UnknownCommit
+from holdfast.errors import (
+    HoldfastError,
+    KeyReused,
+    NotFound,
+    SeqConflict,
+    StoreBusy,
+    StoreError,
+    UnknownCommit,
+    Unstorable,
+)
 from holdfast.ports import Append, DueRun, History, SnapshotRecord
 
 LEASE_S: Final = 10.0
@@ -609,7 +618,7 @@ def _encoded(append: Append) -> list[bytes]:
         _check_columns(row)
         return [encode(recorded.event) for recorded in append.events]
     except Exception as problem:
-        raise StoreError(f"What run {run} was to append cannot be stored ({problem}).", run=run) from problem
+        raise Unstorable(f"What run {run} was to append cannot be stored ({problem}).", run=run) from problem
 
 
 def _check_columns(row: RunRow) -> None:
