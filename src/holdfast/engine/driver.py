@@ -470,7 +470,7 @@ class Driver:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, and leave."""
         self._closing = True
         tasks = [task for running in self._attempts.values() for _, task in running.values()]
-        if tasks and grace_s > 0:
+        if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
         await _cancel([*tasks, *self._judging.values()])
         if self._calls:

@@ -64,8 +64,8 @@ def connect(path: Path, *, create: bool = False, wait_s: float) -> apsw.Connecti
         db.execute(_SETTINGS)
         if db.readonly("main"):
             raise StoreUnreadable(
-                f"{path} is read-only. A store must be writable: give this user the right to write the file and its"
-                " directory.",
+                f"{path} is read-only. Nothing was done. A store must be writable: give this user the right to write the"
+                " file and its directory.",
                 path=path,
             )
     except apsw.Error as problem:
@@ -126,8 +126,8 @@ def _of_sqlite(problem: apsw.Error, path: Path, system_errno: int) -> StoreError
 
 def _unreadable(path: Path, why: object) -> StoreUnreadable:
     return StoreUnreadable(
-        f"{path} cannot be opened or written ({why}). Check that it is a file on a disk that works, and that this user"
-        " may write it and its directory.",
+        f"{path} cannot be opened or written ({why}). Nothing was done. Check that it is a file on a disk that works, and"
+        " that this user may write it and its directory.",
         path=path,
     )
 
