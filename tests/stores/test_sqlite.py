@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.ids import RunId, SessionId
+from holdfast.core.payload import inline
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import (
     CorruptHistory,
@@ -393,6 +394,24 @@ async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: 
     for story in (newer, gap):
         with pytest.raises(CorruptHistory):
             await store.load(story.run, FOLD_VERSION)
+    assert fold(await store.load(sound.run, FOLD_VERSION)) == sound.state
+
+
+async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_other(
+    path: Path, opened: Opened
+) -> None:
+    store = await opened(path)
+    deep, sound = Story(), Story()
+    await store.append([story.start() for story in (deep, sound)])
+    await store.append([story.does(cmd.SendSignal("more", inline("mark"))) for story in (deep, sound)])
+    brackets = "[" * 5000 + "]" * 5000
+    sql(
+        path,
+        f"""update events set payload = cast(replace(cast(payload as text), '"mark"', '{brackets}') as blob)
+            where run = '{deep.run}'""",
+    )
+    with pytest.raises(CorruptHistory, match="event 3 is not one that this version of Holdfast knows"):
+        await store.load(deep.run, FOLD_VERSION)
     assert fold(await store.load(sound.run, FOLD_VERSION)) == sound.state
 
 
