@@ -74,3 +74,25 @@ async def test_an_outcome_that_the_store_refuses_for_a_while_is_brought_home(tmp
         run = await engine.start(wf)
         assert await run.result() == "sent"
         assert len(calls) == 1
+
+
+@bounded
+async def test_an_outcome_that_waits_for_the_store_outlives_the_time_of_its_attempt(tmp_path: Path) -> None:
+    """The call has been made and its outcome is known: that the attempt's time is up meanwhile must not lose it."""
+    calls: list[str] = []
+    wf = program(calls, timeout_s=0.5)
+    async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
+        flush, failed = engine.driver.flush, [False]
+        plainly = flush.append
+
+        async def append(append: Append) -> None:
+            kinds = {type(each.event) for each in append.events}
+            if EffectCompleted in kinds and not failed[0]:
+                raise StoreError("The disk is full; nothing was written.")
+            await plainly(append)
+            failed[0] = failed[0] or AttemptFailed in kinds
+
+        flush.append = append  # type: ignore[method-assign]
+        run = await engine.start(wf)
+        assert await run.result() == "sent"
+        assert len(await events_of(run, EffectCompleted)) == len(calls) == 1

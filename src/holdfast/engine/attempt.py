@@ -23,7 +23,17 @@ from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
-from holdfast.errors import Conflict, NotFound, RunEnded, SeqConflict, StaleAttempt, StoreError, StoreGone, Unstorable
+from holdfast.errors import (
+    Conflict,
+    NotFound,
+    RunEnded,
+    SeqConflict,
+    StaleAttempt,
+    StoreError,
+    StoreGone,
+    UnknownCommit,
+    Unstorable,
+)
 
 if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
@@ -209,8 +219,18 @@ class Attempt:
     async def report(self, *commands: cmd.Command) -> list[Event]:
         """Have an end or outcomes committed, in this order; returns the events of the last, or raises its refusal.
 
-        A store that is away for a while is waited for: nobody else would bring them.
+        A store that is away for a while is waited for: nobody else would bring them. What became of a call is brought
+        even if whoever brings it is given up meanwhile.
         """
+        try:
+            return await self._bring(*commands)
+        except asyncio.CancelledError:
+            outcomes = [command for command in commands if isinstance(command, cmd.CallCommand)]
+            if outcomes and not self.house.closing:
+                self.house.see_home(self._bring(*outcomes))
+            raise
+
+    async def _bring(self, *commands: cmd.Command) -> list[Event]:
         for wait_s in (*_STORE_AWAY_S, None):
             told = [self.mailbox.post(command) for command in commands]
             try:
@@ -246,8 +266,10 @@ class Attempt:
         before it heard of that, so it never left."""
 
         def heard(_: asyncio.Future[list[Event]]) -> None:
-            events = [] if intent.cancelled() or intent.exception() is not None else intent.result()
-            for event in events:
+            problem = None if intent.cancelled() else intent.exception()
+            if isinstance(problem, UnknownCommit):
+                self.house.give_up(problem)  # dead, this process can be recovered, and with it what it may have left
+            for event in [] if intent.cancelled() or problem is not None else intent.result():
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."
                     error = ErrorRecord(self.name, CANCELLED, message, False, self.house.store.now_ms())
