@@ -165,3 +165,14 @@ def test_a_sender_that_only_sends_hears_of_it() -> None:
     game.state.signals *= MOST_SIGNALS_KEPT // 3 + 1
     with pytest.raises(InvalidInput, match="already keeps 1000 signals"):
         game.signal("go")
+
+
+def test_a_signal_that_came_while_its_step_was_parked_is_delivered_when_the_step_is_replayed() -> None:
+    game = Game(graph("a", on_exhausted="dead_letter"))
+    game.await_signal("a", "go", path="0.1.0")
+    game.fail("a")
+    assert game.signal("go", "now") == game.events(ev.SignalReceived)
+    gate = game.gate.gate
+    game.decide("retry", gate)
+    assert [event.path for event in game.events(ev.SignalDelivered)] == ["0.1.0"]
+    assert game.op("a", "0.1.0").status == "done"

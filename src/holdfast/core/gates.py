@@ -12,7 +12,7 @@ import jsonschema
 import referencing.exceptions
 import referencing.jsonschema
 
-from holdfast.core import calls, commands, endings, limits, steps
+from holdfast.core import calls, commands, endings, limits, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
@@ -239,6 +239,7 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
         return
     if c.decision == "retry":
         d.emit(ev.StepReplayed(step.id, step.failed_path))
+        waits.deliver(d)  # what came while the step was parked
     elif c.decision == "answer":
         steps.finish_step(d, step, data, None)
     elif step.error is not None:

@@ -34,7 +34,7 @@ def await_signal(d: Decision, c: commands.AwaitSignal) -> None:
     d.record(c.step, c.values)
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
     d.emit(ev.SignalAwaited(c.step, c.attempt, c.path, c.name, c.args_hash, due_at_ms))
-    _deliver(d)
+    deliver(d)
 
 
 def send_signal(d: Decision, c: commands.SendSignal) -> None:
@@ -44,10 +44,10 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
             " This one was not recorded; let the run catch up first."
         )
     d.emit(ev.SignalReceived(c.name, d.state.signals_received + 1, c.data, c.by))
-    _deliver(d)
+    deliver(d)
 
 
-def _deliver(d: Decision) -> None:
+def deliver(d: Decision) -> None:
     """Bring kept signals to the steps that wait for them: first come, first served, on both sides."""
     state = d.state
     waiting: dict[str, list[tuple[int, StepId, Path]]] = {}

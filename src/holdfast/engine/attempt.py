@@ -25,6 +25,7 @@ from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
 from holdfast.errors import (
     Conflict,
+    HoldfastError,
     NotFound,
     RunEnded,
     SeqConflict,
@@ -234,11 +235,13 @@ class Attempt:
         for wait_s in (*_STORE_AWAY_S, None):
             told = [self.mailbox.post(command) for command in commands]
             try:
-                await asyncio.wait(told)
+                await told[-1]  # the others went before it, and are told no later
             except asyncio.CancelledError:
                 for each in told:
                     each.cancel()
                 raise
+            except HoldfastError:
+                pass  # whose, and what to do about it, is seen below
             left = [command for command, each in zip(commands, told, strict=True) if _untaken(each)]
             if not left or wait_s is None:
                 return told[-1].result()
