@@ -20,6 +20,9 @@ from holdfast.engine import journal
 from holdfast.testing.simulation import simulate
 from holdfast.testing.simulation.report import Report
 
+# What a process that was killed had not yet begun is never begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 SELECTED = 1600
 PARTS = 4
 RARE = {"events": ["OutcomeOrphaned"]}
