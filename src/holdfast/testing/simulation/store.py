@@ -406,12 +406,13 @@ class SimulatedStore:
         self.disk.touched(self)
 
     async def close_session(self, session: SessionId) -> None:
-        lease = self.leases.get(session)
+        lease = self.leases.pop(session, None)
         if lease is None:
             return
-        await self._write("session")
-        self.leases.pop(session, None)
-        lease.unlocked = True
+        try:
+            await self._write("session")
+        finally:
+            lease.unlocked = True  # if the disk does not take it: nobody holds it any more, so it is found dead
         self._die(lease)
         self.disk.touched(self)
 
