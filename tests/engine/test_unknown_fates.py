@@ -144,3 +144,34 @@ async def test_a_lookup_that_breaks_is_no_answer_that_code_can_go_on_with(store:
         assert await run.result() == "found"
         assert len(asked) == 2
         assert [failed.error.error_class for failed in await events_of(run, ev.AttemptFailed)] == ["network"]
+
+
+async def test_who_waits_hears_of_another_process_although_the_store_was_away_when_it_told(tmp_path: Path) -> None:
+    """The other process says its last while this one cannot look; nothing comes after it."""
+    wf = Workflow("asking")
+    wf.node("ask")(human_gate(lambda state: {"what": "go on?"}))
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    seqs, asked = store.seqs, asyncio.Event()
+
+    async def away(*given: Any) -> Any:
+        asked.set()
+        raise StoreError("The disk is away.")
+
+    try:
+        async with opened(store, execute=False) as desk:
+            async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as worker:
+                run = await worker.start(wf)
+                gate = await gate_of(run)
+                waits = asyncio.create_task(desk.run(run.id).result())
+                while not desk.driver.watched:
+                    await asyncio.sleep(0.01)
+                store.seqs = away  # type: ignore[method-assign]
+                await worker.decide(gate, by="ann")
+                await run.result()
+            await asked.wait()
+            await asyncio.sleep(0.5)  # until it has been told of everything, and could look at none of it
+            store.seqs = seqs  # type: ignore[method-assign]
+            async with asyncio.timeout(20):
+                await waits
+    finally:
+        await store.aclose()

@@ -49,8 +49,8 @@ def status(state: State) -> Status:
     if state.paused:
         return "paused"
     stranded = limits.is_stopped(state) or questions.is_open(state, WORKFLOW_MISSING)
-    may_start = (state.startable or state.asked) and not stranded
-    if state.active or may_start or (not state.unfinished and not state.gates):
+    goes_on = (state.startable or state.asked) and not stranded
+    if state.active or goes_on or (not state.unfinished and not state.gates):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"

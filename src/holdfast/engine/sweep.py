@@ -37,7 +37,6 @@ class Sweep:
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
         self._looked_for_stranded_s = -math.inf
         self._task: asyncio.Task[None] | None = None
-        self._hint = asyncio.Event()
         self._damaged: set[RunId] = set()
         self._closing = False
 
@@ -108,20 +107,21 @@ class Sweep:
 
     async def _look_for_ever(self) -> None:
         driver = self._driver
-        told = ""
+        told, missed = "", False
         while driver.broken is None and not self._closing:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
-                if await driver.store.changed(pause_s):
+                if await driver.store.changed(pause_s) or missed:
                     await self._refresh()
-                told = ""
+                told, missed = "", False
             except StoreGone as problem:
                 driver.give_up(problem)
             except StoreError as problem:
                 if str(problem) != told:  # once, not every second as long as it lasts
                     log.warning("holdfast cannot look into the store and tries again: %s", problem)
-                told = str(problem)
+                # The store tells of a commit once: what it told just now may not have been looked at.
+                told, missed = str(problem), True
                 await driver.clock.sleep(_AWAY_S)
 
     async def _pause_s(self) -> float:
