@@ -86,7 +86,8 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	echo "lock: requirements/run.txt, what holdfast needs to run"; \
 	$(COMPILE) pyproject.toml --output-file requirements/run.txt >/dev/null; \
 	echo "lock: requirements/dev.txt, both of these and the test tools"; \
-	$(COMPILE) pyproject.toml requirements/build.txt --extra testing --extra dev \
+	$(COMPILE) pyproject.toml requirements/build.txt --extra fleet --extra objects --extra servers \
+		--extra testing --extra dev \
 		--constraint requirements/run.txt --output-file requirements/dev.txt >/dev/null
 
 clean: ## Remove .venv, caches and build output
