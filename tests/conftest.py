@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
-import asyncpg
 import pytest
 
-from holdfast.testing.postgres_server import FAST, PostgresServer
+from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
 
 _NUMBERS = itertools.count(1)
@@ -17,8 +15,8 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL that many tests share; each takes a database of its own from it."""
-    with PostgresServer(settings=FAST) as server:
+    """A PostgreSQL that many tests share; each takes a schema of its own in it."""
+    with PostgresServer() as server:
         yield server
 
 
@@ -30,17 +28,21 @@ def redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def database(postgres: PostgresServer) -> AsyncIterator[str]:
-    """The address of a new, empty database."""
-    name = f"test_{next(_NUMBERS)}"
-    await _say(postgres, f"create database {name}")
-    yield postgres.url_of(name)
-    await _say(postgres, f"drop database {name} with (force)")
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a new store: a schema that is not there yet."""
+    schema = f"test_{next(_NUMBERS)}"
+    yield f"{postgres.url}?schema={schema}"
+    say(postgres, f"set client_min_messages = warning; drop schema if exists {schema} cascade")
 
 
-async def _say(server: PostgresServer, statement: str) -> None:
-    connection = await asyncpg.connect(server.url)
-    try:
-        await asyncio.wait_for(connection.execute(statement), 60)
-    finally:
-        await connection.close()
+def say(server: PostgresServer, statement: str) -> str:
+    return server.run(
+        "psql", "--quiet", "--no-align", "--tuples-only", f"--dbname={server.url}", f"--command={statement}"
+    )
+
+
+def everything_in(server: PostgresServer, schema: str) -> bytes:
+    """Every row of every table of a schema as text, bytes as the characters they are."""
+    tables = say(server, f"select tablename from pg_tables where schemaname = '{schema}'").split()
+    rows = [say(server, f"set bytea_output = escape; select each::text from {schema}.{table} each") for table in tables]
+    return "\n".join(rows).encode()

@@ -50,6 +50,7 @@ NOT_GIVEN: Final = object()
 """No data, as opposed to the data null."""
 DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
+_POSTGRES: Final = ("postgresql://", "postgres://")
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _LOOK_AGAIN_S: Final = 30.0
 _SOON_MS: Final = 30_000
@@ -59,14 +60,28 @@ _IDLE_LOOK_S: Final = 0.02
 
 
 async def open_store(where: str | Path) -> Store:
-    """The store at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used."""
+    """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used."""
+    text = str(where)
+    if text.startswith(_POSTGRES):
+        return await _open_postgres(text)
     from holdfast.stores.sqlite import SqliteStore
 
-    text = str(where)
     matched = _SQLITE.match(text)
     if matched is None and "://" in text:
-        raise UsageError(f"{text!r} is no store that this Holdfast knows; use sqlite:///PATH.")
+        raise UsageError(
+            f"{text!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
+        )
     return await SqliteStore.connect(Path(matched["path"] if matched is not None else text))
+
+
+async def _open_postgres(url: str) -> Store:
+    try:
+        from holdfast.stores.postgres import PostgresStore
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"{problem.name} is not installed, which a PostgreSQL store needs: pip install 'holdfast[fleet]'."
+        ) from None
+    return await PostgresStore.connect(url)
 
 
 class Run:
@@ -426,6 +441,10 @@ def _word(what: str, text: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
+    if "\0" in text:
+        raise InvalidInput(
+            f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done."
+        )
     return text
 
 

@@ -189,8 +189,9 @@ class Log(Protocol):
         """Where each of these runs is now; unknown ones are missing."""
         ...
 
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """Inside, no other process commits to this store: what is loaded stays true until it is appended to."""
+    def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
+        """Inside, until this process appends to `run`, nobody else does: what was loaded of it is true when it is
+        appended to."""
         ...
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:

@@ -24,6 +24,8 @@ from holdfast.errors import MissingSecret, UsageError
 
 REDACTED: Final = "[secret]"
 _SHORTEST_SECRET: Final = 4
+_NUL_SHOWN: Final = "\u2400"
+"""The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
@@ -124,7 +126,8 @@ class Secrets:
         return self._pattern.sub(REDACTED.encode(), data)
 
     def redact(self, text: str) -> str:
-        return self.redact_bytes(text.encode("utf-8", "replace")).decode()
+        """`text` as it may be stored and shown: without secrets, and without what not every database can hold."""
+        return self.redact_bytes(text.encode("utf-8", "replace")).decode().replace("\0", _NUL_SHOWN)
 
 
 class RedactedLog(logging.Filter):

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer
+from holdfast.testing.postgres_server import PostgresServer
+from tests.conftest import everything_in
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new store is. The same workflows run on each, unchanged."""
+    if request.param == "postgres":
+        database: str = request.getfixturevalue("database")
+        return database
+    return f"sqlite:///{tmp_path / 'holdfast.db'}"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'holdfast.db'}"
+def stored(request: pytest.FixtureRequest, store: str, tmp_path: Path) -> Callable[[], bytes]:
+    """Reads everything that the store has on its disk."""
+    if store.startswith("postgresql"):
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        return lambda: everything_in(postgres, store.partition("schema=")[2])
+    return lambda: b"".join(path.read_bytes() for path in tmp_path.glob("holdfast.db*") if path.is_file())
 
 
 @pytest.fixture

@@ -310,6 +310,7 @@ def full(engine: Engine, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
 
 
 @bounded
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go_on_when_it_is_back(
     store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

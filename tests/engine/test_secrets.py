@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -43,10 +44,11 @@ def forms(value: str) -> set[bytes]:
     return {text.encode() for text in texts}
 
 
-def assert_nowhere(folder: Path, *texts: str) -> None:
-    """No file under `folder` and none of `texts` holds a canary."""
+def assert_nowhere(folder: Path, stored: bytes, *texts: str) -> None:
+    """Neither a file under `folder`, nor what is `stored`, nor one of `texts` holds a canary."""
+    assert b"RunStarted" in stored
     places = {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert places
+    places |= {"the store": stored}
     places |= {f"text {number}": text.encode() for number, text in enumerate(texts)}
     for where, content in places.items():
         for name, value in CANARIES.items():
@@ -120,7 +122,7 @@ def leaky() -> Workflow:
 
 
 async def test_canaries_planted_everywhere_appear_nowhere(
-    store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: str, stored: Callable[[], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     wf = leaky()
@@ -143,10 +145,12 @@ async def test_canaries_planted_everywhere_appear_nowhere(
         assert state.steps["large"].output.blob is not None
         shown.append((await engine.driver.payloads.value(state.steps["large"].output))["text"])
         assert "[secret]" in shown[-1]
-    assert_nowhere(tmp_path, *shown, caplog.text)
+    assert_nowhere(tmp_path, stored(), *shown, caplog.text)
 
 
-async def test_a_way_that_is_named_after_a_secret_is_not_told(store: str, tmp_path: Path) -> None:
+async def test_a_way_that_is_named_after_a_secret_is_not_told(
+    store: str, stored: Callable[[], bytes], tmp_path: Path
+) -> None:
     wf = Workflow("way")
 
     @wf.node("route")
@@ -160,7 +164,7 @@ async def test_a_way_that_is_named_after_a_secret_is_not_told(store: str, tmp_pa
         run = await engine.start(wf)
         with pytest.raises(RunFailed, match=r"chose '\[secret\]'") as failed:
             await run.result()
-    assert_nowhere(tmp_path, str(failed.value))
+    assert_nowhere(tmp_path, stored(), str(failed.value))
 
 
 async def test_what_a_step_sees_live_is_what_it_sees_again(store: str) -> None:
@@ -225,10 +229,10 @@ async def test_a_secret_of_digits_does_not_break_the_numbers_it_stands_in(store:
 
 
 async def test_a_prompt_and_an_answer_keep_no_secret(
-    store: str, tmp_path: Path, server: ModelServer, model: Providers
+    store: str, stored: Callable[[], bytes], tmp_path: Path, server: ModelServer, model: Providers
 ) -> None:
     server.script.add(Rule(text=f"I repeat: {CANARIES['PLAIN']} {CANARIES['URL']}"))
-    (tmp_path / "store").mkdir()
+    nothing = tmp_path / "nothing"  # the model server's journal keeps what was really sent
     wf = Workflow("prompt")
 
     @wf.node("ask")
@@ -238,9 +242,9 @@ async def test_a_prompt_and_an_answer_keep_no_secret(
             "claude-haiku-4-5", {"token": ctx.secret("PLAIN")}, system=f"Use {ctx.secret('URL')}.", max_tokens=100
         )
 
-    async with opened(f"sqlite:///{tmp_path}/store/holdfast.db", model=model) as engine:
+    async with opened(store, model=model) as engine:
         assert await (await engine.start(wf)).result() == "I repeat: [secret] [secret]"
-    assert_nowhere(tmp_path / "store")
+    assert_nowhere(nothing, stored())
 
 
 async def test_a_tool_may_ask_only_for_the_secrets_that_it_names(store: str) -> None:
@@ -348,4 +352,4 @@ def test_the_command_line_shows_no_secret(tmp_path: Path) -> None:
     said += holdfast(tmp_path, "runs", "events", run["run_id"], "--json", secrets=False)
     assert "no answer for [secret]" in said
     assert run["status"] == "requires_attention"
-    assert_nowhere(tmp_path, said)
+    assert_nowhere(tmp_path, (tmp_path / "holdfast.db").read_bytes(), said)

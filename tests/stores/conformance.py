@@ -172,13 +172,14 @@ class StoreConformance:
 
     @pytest.mark.parametrize("text", ["a\0b", "'; drop table runs; --", "😀 ﷺ \u2028", "\\", "x" * 3_000_000, ""])
     async def test_any_text_comes_back_unchanged(self, connect: Connect, text: str) -> None:
-        store, story = await connect(), Story(tenant=text[:100])
-        await put(store, story.start(key=text[:100], text=text))
+        name = text[:100].replace("\0", "")  # the engine lets no name hold what PostgreSQL's texts cannot
+        store, story = await connect(), Story(tenant=name)
+        await put(store, story.start(key=name, text=text))
         assert fold(await store.load(story.run, FOLD_VERSION)).input.value() == {"text": text}
         row = await store.run(story.run)
         assert row is not None
-        assert (row.tenant, row.key) == (text[:100], text[:100])
-        found = await store.run_of_key(text[:100], text[:100])
+        assert (row.tenant, row.key) == (name, name)
+        found = await store.run_of_key(name, name)
         assert found is not None
         assert found[0] == story.run
 
@@ -515,31 +516,35 @@ class StoreConformance:
         await put(theirs, story.draft())
         assert await asyncio.wait_for(hearing, 60)
 
-    async def test_nobody_else_commits_while_one_is_exclusive(self, connect: Connect) -> None:
-        mine, theirs = await connect(), await connect()
-        first, second = Story(), Story()
-        async with mine.exclusive():
-            waiting = asyncio.create_task(theirs.append([second.start()]))
-            await put(mine, first.start(), first.draft())
+    async def test_nobody_else_appends_to_a_run_that_one_holds_alone(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        await put(mine, story.start())
+        signal = story.does(cmd.SendSignal("ping"))
+        other = msgspec.structs.replace(signal, append_id=AppendId("another"))
+        async with mine.exclusive(story.run):
+            waiting = asyncio.create_task(told(theirs, other))
             assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
-        assert list(await waiting) == [None]
-        async with theirs.exclusive():
-            pass
+            await put(mine, signal)
+        assert isinstance(await waiting, SeqConflict)
+        async with theirs.exclusive(story.run):
+            assert (await theirs.seqs([story.run]))[story.run] == story.state.seq
+        await put(mine, story.does(cmd.SendSignal("ping")))
 
     async def test_whoever_gave_up_waiting_to_be_exclusive_holds_nothing(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
 
         async def want() -> None:
-            async with theirs.exclusive():
+            async with theirs.exclusive(story.run):
                 raise AssertionError("not while the other is")
 
-        async with mine.exclusive():
+        await put(mine, story.start())
+        async with mine.exclusive(story.run):
             wanting = asyncio.create_task(want())
             await asyncio.wait({wanting}, timeout=0.05)
             wanting.cancel()
             await asyncio.wait({wanting})
-        await put(mine, story.start())
-        await put(theirs, story.draft())
+        await put(mine, story.draft())
+        await put(theirs, story.ask())
 
     async def test_store_time_never_runs_backwards(self, connect: Connect) -> None:
         store, story = await connect(), Story(at_ms=BORN_MS * 2)

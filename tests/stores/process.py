@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from holdfast.core import commands as cmd
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import RunId, SessionId
 from holdfast.core.payload import inline
 from holdfast.errors import StoreFull
 from holdfast.stores.sqlite import SqliteStore
@@ -78,7 +78,7 @@ async def forks(path: Path, name: str, lease_s: str) -> None:
 async def hold(path: Path) -> None:
     """Hold the write lock until told otherwise."""
     store = await SqliteStore.connect(path)
-    async with store.exclusive():
+    async with store.exclusive(RunId("any")):
         say("holding")
         await told()
     await store.aclose()

@@ -498,7 +498,7 @@ async def test_a_link_to_a_store_is_the_same_store(path: Path, opened: Opened) -
     link = path.with_name("link.db")
     link.symlink_to(path)
     mine, theirs, story = await opened(path), await opened(link), Story()
-    async with mine.exclusive():
+    async with mine.exclusive(RunId("any")):
         waiting = asyncio.create_task(theirs.append([story.start()]))
         assert not (await asyncio.wait({waiting}, timeout=0.05))[0]
     assert list(await waiting) == [None]
@@ -578,7 +578,7 @@ async def freeze(process: Process, store: SqliteStore) -> None:
     while True:
         process.send_signal(signal.SIGSTOP)
         try:
-            async with store.exclusive():
+            async with store.exclusive(RunId("any")):
                 return
         except StoreBusy:
             process.send_signal(signal.SIGCONT)

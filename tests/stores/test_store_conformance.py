@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ports import Store
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.simulation.store import Disk, SimulatedStore
 
@@ -25,18 +26,20 @@ async def simulated(folder: Path) -> Store:
     return SimulatedStore(disk)
 
 
-STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {
-    "sqlite": lambda folder: SqliteStore.connect(folder / "holdfast.db"),
-    "simulated": simulated,
+STORES: dict[str, Callable[[Path, str], Awaitable[Store]]] = {
+    "sqlite": lambda folder, _: SqliteStore.connect(folder / "holdfast.db"),
+    "simulated": lambda folder, _: simulated(folder),
+    "postgres": lambda _, database: PostgresStore.connect(database),
 }
 
 
 @pytest.fixture(params=STORES)
 async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
     opened: list[Store] = []
+    database: str = request.getfixturevalue("database") if request.param == "postgres" else ""
 
     async def again() -> Store:
-        opened.append(await STORES[request.param](tmp_path))
+        opened.append(await STORES[request.param](tmp_path, database))
         return opened[-1]
 
     yield again

@@ -197,7 +197,7 @@ class Mailbox:
                 if conflicts < _MOST_CONFLICTS:
                     letters = await self._try(letters)
                 else:
-                    async with self._house.store.exclusive():
+                    async with self._house.store.exclusive(self.run):
                         letters = await self._try(letters)
             except SeqConflict:
                 continue

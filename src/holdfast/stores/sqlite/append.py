@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import apsw
 import msgspec
 
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import RunId
-from holdfast.core.projection import Changes, EffectChange, EffectRow, GateRow, StartKey
-from holdfast.errors import HoldfastError, KeyReused, SeqConflict, StoreError, Unstorable
+from holdfast.core.projection import Changes, StartKey
+from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
+from holdfast.stores.history import expect_next, unstorable
+from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
 from holdfast.stores.sqlite.room import SQL, rows, value
 from holdfast.stores.statement import widened
 
@@ -28,12 +30,8 @@ _WIDEST: Final = 128
 
 _NOWHERE: Final = (0, "[]")
 
-_encode = msgspec.json.Encoder().encode
 _decode_standings = msgspec.json.Decoder(list[tuple[str, int, str]]).decode
 _decode_sessions = msgspec.json.Decoder(list[str]).decode
-_astuple = msgspec.structs.astuple
-
-_Row: TypeAlias = tuple[Any, ...]
 
 
 class Entry(msgspec.Struct):
@@ -42,37 +40,33 @@ class Entry(msgspec.Struct):
     run: RunId
     expected: int
     append_id: str
-    events: list[_Row]
-    row: _Row
+    events: list[Row]
+    row: Row
     sessions: str
     changes: Changes
 
 
 def entry(append: Append) -> Entry:
     """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
-    run, row = append.run, append.changes.run
-    last = append.expected + len(append.events)
-    seqs = [recorded.seq for recorded in append.events]
-    if not seqs or seqs != list(range(append.expected + 1, last + 1)) or (row.run, row.seq) != (run, last):
-        raise StoreError(
-            f"Events {seqs} of run {run} do not follow from its event {append.expected}, or their row (of {row.run}, at"
-            f" {row.seq}) is another's. Nothing of it was written.",
-            run=run,
-        )
+    expect_next(append)
+    run = append.run
     try:
         events = [
             (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
             for recorded in append.events
         ]  # fmt: skip
-        sessions = _encode(append.changes.sessions).decode()
+        sessions = encode(append.changes.sessions).decode()
     except Exception as problem:  # whatever a value of a user's making does when it is encoded
         raise unstorable(run, problem) from problem
-    return Entry(run, append.expected, append.append_id, events, (*_astuple(row), sessions), sessions, append.changes)
-
-
-def unstorable(run: RunId, problem: BaseException) -> Unstorable:
-    """What an append is told whose content no store can hold."""
-    return Unstorable(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
+    return Entry(
+        run,
+        append.expected,
+        append.append_id,
+        events,
+        (*astuple(append.changes.run), sessions),
+        sessions,
+        append.changes,
+    )
 
 
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:
@@ -103,7 +97,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
 
 def _standings(db: apsw.Connection, entries: Sequence[Entry]) -> dict[str, tuple[int, str]]:
     """Where the runs are, and what they have in flight."""
-    runs = _encode([new.run for new in entries]).decode()
+    runs = encode([new.run for new in entries]).decode()
     found = _decode_standings(value(db, "standings", (runs,)))
     return {run: (seq, sessions) for run, seq, sessions in found}
 
@@ -127,7 +121,7 @@ def _claim(db: apsw.Connection, key: StartKey | None) -> KeyReused | None:
         return None
     known = rows(db, "run_of_key", (key.tenant, key.key))
     if not known:
-        rows(db, "insert_start_key", _astuple(key))
+        rows(db, "insert_start_key", astuple(key))
         return None
     owner = known[0][0]
     return KeyReused(f"The start key {key.key!r} belongs to run {owner}. Nothing was started.", key=key.key, run=owner)
@@ -140,35 +134,20 @@ def _move_flights(db: apsw.Connection, new: Entry, before: set[str]) -> None:
 
 
 def _write_people(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
-    _insert(db, "insert_gate", [_gate(row) for new in accepted for row in new.changes.gates])
-    changes = [_astuple(change) for new in accepted for change in new.changes.gate_changes]
+    _insert(db, "insert_gate", [of_gate(gate) for new in accepted for gate in new.changes.gates])
+    changes = [astuple(change) for new in accepted for change in new.changes.gate_changes]
     if changes:
         db.executemany(SQL["change_gate"], changes)
 
 
 def _write_ledger(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
-    _insert(db, "insert_effect", [_effect(row) for new in accepted for row in new.changes.effects])
-    changes = [_effect_change(change) for new in accepted for change in new.changes.effect_changes]
+    _insert(db, "insert_effect", [of_effect(effect) for new in accepted for effect in new.changes.effects])
+    changes = [of_effect_change(change) for new in accepted for change in new.changes.effect_changes]
     if changes:
         db.executemany(SQL["change_effect"], changes)
 
 
-def _gate(row: GateRow) -> _Row:
-    *columns, reviewers = _astuple(row)
-    return (*columns, _encode(reviewers).decode())
-
-
-def _effect(row: EffectRow) -> _Row:
-    *columns, request, intended_at_ms = _astuple(row)
-    return (*columns, _encode(request), intended_at_ms)
-
-
-def _effect_change(change: EffectChange) -> _Row:
-    call, state, updated_at_ms, response, error, by = _astuple(change)
-    return call, state, updated_at_ms, None if response is None else _encode(response), error, by
-
-
-def _insert(db: apsw.Connection, statement: str, new: Sequence[_Row]) -> None:
+def _insert(db: apsw.Connection, statement: str, new: Sequence[Row]) -> None:
     """Insert the rows `new` in as few steps as the widths allow."""
     done = 0
     while done < len(new):

@@ -13,11 +13,12 @@ from typing import Final
 import apsw
 import msgspec
 
-from holdfast.core.events import Event, Recorded, decode
+from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId, Seq
-from holdfast.errors import CorruptHistory, HoldfastError, NotFound, StoreError, Unstorable
+from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
-from holdfast.stores.sqlite.append import Entry, commit, entry, unstorable
+from holdfast.stores.history import recorded, unstorable
+from holdfast.stores.sqlite.append import Entry, commit, entry
 from holdfast.stores.sqlite.room import Room, rows, value
 
 _MOST_AT_ONCE: Final = 1000
@@ -72,7 +73,7 @@ class Log(Room):
         asked = _encode(runs).decode()
         return _decode_seqs(await self._reader.ask(lambda db: value(db, "seqs", (asked,))))
 
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
+    def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
         return self._writer.exclusive()
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
@@ -101,23 +102,7 @@ def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list
     found: list[Recorded] = []
     start = 0
     for seq, at_ms, size in _decode_places(places):
-        if seq != after + 1 + len(found):
-            raise CorruptHistory(
-                f"Run {run}: after event {after + len(found)} comes {seq}; the history has a gap.", run=run
-            )
         # Each event is decoded from bytes of its own: a payload that is kept must not keep the whole history with it.
-        found.append(Recorded(Seq(seq), at_ms, _event(run, seq, payloads[start : start + size])))
+        found.append(recorded(run, after + 1 + len(found), seq, at_ms, payloads[start : start + size]))
         start += size
     return found
-
-
-def _event(run: RunId, seq: int, payload: bytes) -> Event:
-    try:
-        return decode(payload)
-    except (msgspec.MsgspecError, RecursionError) as problem:
-        raise CorruptHistory(
-            f"Run {run}: event {seq} is not one that this version of Holdfast knows ({problem}). Was it written by a newer"
-            " one? Upgrade to work with this run; others are not affected.",
-            run=run,
-            seq=seq,
-        ) from problem

@@ -12,15 +12,11 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import RunId, SessionId
-from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.ports import DueRun
+from holdfast.stores.row import effect_of, encode, gate_of
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
-
-_encode = msgspec.json.Encoder().encode
-_decode_payload = msgspec.json.Decoder(Payload).decode
-_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _Waiting = tuple[RunId, str, int | None, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
@@ -66,13 +62,13 @@ class Views(Room):
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
         always = (_OPEN_GATES,) if open_only else ()
         rows = await self._list("gates", {"run = ?": run}, "order by id limit ?", limit, always)
-        return [_gate(row) for row in rows]
+        return [gate_of(row) for row in rows]
 
     async def effects(
         self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         rows = await self._list("effects", {"run = ?": run, "state = ?": state}, "order by id limit ?", limit)
-        return [_effect(row) for row in rows]
+        return [effect_of(row) for row in rows]
 
     async def _list(
         self,
@@ -96,14 +92,14 @@ def _due(db: apsw.Connection, now_ms: int, hashes: Sequence[str], limit: int) ->
     for hash_ in hashes:
         found += _decode_waiting(value(db, "due_runs", {"hash": hash_, "now_ms": now_ms, "most": limit}))
     if died_ms:
-        asked = {"dead": _encode(list(died_ms)).decode(), "hashes": _encode(hashes).decode(), "most": limit}
+        asked = {"dead": encode(list(died_ms)).decode(), "hashes": encode(hashes).decode(), "most": limit}
         found += _decode_waiting(value(db, "lost_runs", asked))
     return _in_order(found, now_ms, died_ms, limit)
 
 
 def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
     died_ms: dict[SessionId, int] = dict(rows(db, "dead_in_flight"))
-    dead = _encode([session for session, at_ms in died_ms.items() if at_ms <= before_ms]).decode()
+    dead = encode([session for session, at_ms in died_ms.items() if at_ms <= before_ms]).decode()
     hashes = [hash_ for (hash_,) in rows(db, "stranded_hashes", {"before_ms": before_ms, "dead": dead})]
     found: list[_Waiting] = []
     for hash_ in hashes:
@@ -123,20 +119,3 @@ def _in_order(found: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, i
         due[run] = min(times, default=now_ms), DueRun(run, graph_hash, due_at_ms, dead)
     in_order = sorted(due.values(), key=lambda each: each[0])
     return [each for _, each in in_order[:limit]]
-
-
-def _gate(row: tuple[Any, ...]) -> tuple[GateRow, GateChange | None]:
-    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers = row[:8]
-    opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
-    changed_at_ms = row[10]
-    return opened, None if changed_at_ms is None else GateChange(*row[8:])
-
-
-def _effect(row: tuple[Any, ...]) -> tuple[EffectRow, EffectChange | None]:
-    call, run, step, tool, policy, key, request, intended_at_ms = row[:8]
-    line = EffectRow(call, run, step, tool, policy, key, _decode_payload(request), intended_at_ms)
-    call, state, updated_at_ms, response, error, by = row[8:]
-    if updated_at_ms is None:
-        return line, None
-    answer = None if response is None else _decode_payload(response)
-    return line, EffectChange(call, state, updated_at_ms, answer, error, by)

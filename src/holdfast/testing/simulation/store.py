@@ -349,7 +349,7 @@ class SimulatedStore:
         known = self.disk.runs
         return {run: Seq(len(known[run].lines)) for run in runs if run in known}
 
-    def exclusive(self) -> AbstractAsyncContextManager[None]:
+    def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
         return self._exclusive()
 
     @asynccontextmanager

@@ -1,0 +1,18 @@
+"""The store of a fleet: a schema of a PostgreSQL database, for all processes that reach it.
+
+    store       the face: opened, closed
+    address     where the store is, out of its URL
+    connection  connections, bounded; what an error of the database means
+    schema      bringing a database to this version's tables, in two parts around a deployment
+    partition   the months that histories are kept by
+    clock       store time
+    append      appends as columns; who was written and why others were not
+    log, blob, session, view, watch    one promise of holdfast.ports each
+    room        what these stand on
+
+Its SQL is in ../sql/postgres.
+"""
+
+from holdfast.stores.postgres.store import PostgresStore
+
+__all__ = ["PostgresStore"]

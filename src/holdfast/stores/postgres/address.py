@@ -1,0 +1,55 @@
+"""Where a store is: a PostgreSQL URL, and the few words of it that are ours.
+
+Never here: a connection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from holdfast.errors import UsageError
+
+SCHEMES: Final = ("postgresql", "postgres")
+DEFAULT_SCHEMA: Final = "holdfast"
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}\Z")
+_OURS: Final = ("schema", "pooler")
+_POOLERS: Final = ("transaction", "session")
+
+
+class Address(NamedTuple):
+    """`dsn` is what the driver is given. `pooled`: connections are lent by a pooler for one transaction at a time."""
+
+    dsn: str
+    schema: str
+    pooled: bool
+    shown: str
+    """The same without a password, for messages."""
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """`postgresql://…?schema=NAME&pooler=transaction`, both words optional. Raises UsageError."""
+        try:
+            parts = urlsplit(url)
+            words = parse_qsl(parts.query, keep_blank_values=True)
+            shown = f"{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        except ValueError as problem:
+            raise UsageError(f"The store's URL cannot be read: {problem}. Nothing was opened.") from None
+        ours = {name: value for name, value in words if name in _OURS}
+        schema, pooler = ours.get("schema", DEFAULT_SCHEMA), ours.get("pooler", "session")
+        if not _SCHEMA.match(schema):
+            raise UsageError(
+                f"schema={schema!r} in the store's URL: a schema's name is made of small letters, digits and _, at most 41."
+                " Nothing was opened."
+            )
+        if pooler not in _POOLERS:
+            raise UsageError(
+                f"pooler={pooler!r} in the store's URL: it is one of {', '.join(_POOLERS)}. Nothing was opened."
+            )
+        theirs = urlencode([(name, value) for name, value in words if name not in _OURS])
+        return cls(urlunsplit(parts._replace(query=theirs)), schema, pooler == "transaction", shown)
+
+    def localized(self, sql: str) -> str:
+        """`sql`, written for the usual schema, for this store's."""
+        return sql if self.schema == DEFAULT_SCHEMA else sql.replace(f"{DEFAULT_SCHEMA}.", f"{self.schema}.")

@@ -1,0 +1,145 @@
+"""Writing appends down: what is at its expected place goes in, everything else is told why not.
+
+A flush whose appends change nothing but runs and histories is one statement, and so one round trip. One that opens
+gates or calls tools is a transaction of a few.
+
+Never here: what an event or a row means; how often to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.events import encode as encode_event
+from holdfast.core.ids import RunId, run_of
+from holdfast.core.projection import Changes, StartKey
+from holdfast.errors import HoldfastError, KeyReused, SeqConflict
+from holdfast.ports import Append
+from holdfast.stores.history import expect_next, unstorable
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.room import is_run
+from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
+
+_RUN_COLUMNS: Final = 19
+_EVENT_COLUMNS: Final = 6
+_KEY_COLUMNS: Final = 4
+
+
+class Entry(msgspec.Struct):
+    """An append as rows."""
+
+    run: RunId
+    expected: int
+    append_id: str
+    row: Row
+    events: list[Row]
+    key: StartKey | None
+    changes: Changes
+
+    @property
+    def has_ledger(self) -> bool:
+        changes = self.changes
+        return bool(changes.gates or changes.gate_changes or changes.effects or changes.effect_changes)
+
+
+def entry(append: Append) -> Entry:
+    """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
+    expect_next(append)
+    run = append.run
+    if not is_run(run):
+        raise unstorable(run, "a run's id is a UUID")
+    try:
+        events = [
+            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
+            for recorded in append.events
+        ]  # fmt: skip
+    except Exception as problem:  # whatever a value of a user's making does when it is encoded
+        raise unstorable(run, problem) from problem
+    _, *columns = astuple(append.changes.run)
+    row = (run, append.expected, *columns, _array(append.changes.sessions))
+    return Entry(run, append.expected, append.append_id, row, events, append.changes.start_key, append.changes)
+
+
+async def write(
+    db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry]
+) -> tuple[int, frozenset[str]]:
+    """Write `entries`, each whole or not at all; the database's time, and the runs that were written."""
+    row = await db.fetchrow(
+        sql["append"],
+        *_columns((new.row for new in entries), _RUN_COLUMNS),
+        *_columns((event for new in entries for event in new.events), _EVENT_COLUMNS),
+        *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
+        process,
+    )
+    return row["now_ms"], frozenset(row["written"])
+
+
+async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
+    """What the written ones of a flush say of people and tools. Of what changed twice the last word counts."""
+    changes = [new.changes for new in entries]
+    gates = {gate.gate: of_gate(gate) for each in changes for gate in each.gates}
+    await _put(db, sql["put_gates"], gates.values())
+    decided = {change.gate: astuple(change) for each in changes for change in each.gate_changes}
+    await _put(db, sql["change_gates"], decided.values())
+    await _put(db, sql["put_effects"], [of_effect(effect) for each in changes for effect in each.effects])
+    closed = {
+        change.call: (run_of(change.call), *of_effect_change(change))
+        for each in changes
+        for change in each.effect_changes
+    }
+    await _put(db, sql["change_effects"], closed.values())
+
+
+async def fates_of(db: Connection, sql: dict[str, str], left: Sequence[Entry]) -> dict[RunId, HoldfastError | None]:
+    """What the appends are told that were not written: that they are there already, or what is in their place.
+
+    Inside a transaction that locks their runs. So its commit is acknowledged only when everything that it saw is as
+    durable as itself; without that, what a mere look shows could still be undone by a failover.
+    """
+    await db.execute(sql["lock_runs"], [new.run for new in left])
+    rows = await db.fetch(
+        sql["standings"], *_columns(((new.run, new.expected, new.changes.run.tenant, _key(new)) for new in left), 4)
+    )
+    found = {row["run"]: row for row in rows}
+    return {new.run: _fate(new, found[new.run]) for new in left}
+
+
+def _fate(new: Entry, row: Any) -> HoldfastError | None:
+    if row["append_id"] == new.append_id:
+        return None
+    if row["owner"] is not None and row["owner"] != new.run:
+        owner = RunId(row["owner"])
+        return KeyReused(
+            f"The start key {_key(new)!r} belongs to run {owner}. Nothing was started.", key=_key(new), run=owner
+        )
+    return SeqConflict(
+        f"Run {new.run} is at event {row['seq']}, not at {new.expected}: somebody else was first. Nothing was written; load"
+        " it and decide again.",
+        run=new.run,
+        expected=new.expected,
+        seq=row["seq"],
+    )
+
+
+def _key(new: Entry) -> str | None:
+    return new.key.key if new.key is not None else None
+
+
+async def _put(db: Connection, statement: str, rows: Iterable[Row]) -> None:
+    given = list(rows)
+    if given:
+        await db.execute(statement, *_columns(given, len(given[0])))
+
+
+def _columns(rows: Iterable[Row], width: int) -> Sequence[Sequence[Any]]:
+    """The columns of `rows`, as many as there are even when there are no rows."""
+    return list(zip(*rows, strict=True)) or [()] * width
+
+
+def _array(words: Sequence[str]) -> str:
+    """A PostgreSQL array of texts, written out: columns of arrays cannot go in as an array of arrays."""
+    quoted = (word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
+    return "{" + ",".join(f'"{word}"' for word in quoted) + "}"

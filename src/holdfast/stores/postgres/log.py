@@ -1,0 +1,198 @@
+"""Histories: appended, loaded, and cut short by snapshots.
+
+Never here: folding. What a history amounts to is core.state's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from asyncpg import exceptions as pg
+
+from holdfast.core.events import Recorded
+from holdfast.core.ids import RunId, Seq
+from holdfast.errors import HoldfastError, NotFound, StoreError, UnknownCommit, Unstorable
+from holdfast.ports import Append, History, SnapshotRecord
+from holdfast.stores.history import recorded, unstorable
+from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
+from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, explain
+from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.room import Ground, Room, is_run
+
+Fates = dict[RunId, HoldfastError | None]
+
+_MOST_AT_ONCE: Final = 10_000
+"""Events in one answer of the database; they are read on until there are no more."""
+_MOST_TRIES: Final = 5
+"""Of a flush that met another in the way. Each time somebody else went on."""
+
+
+class Held:
+    """A run's row, locked by a transaction that the next append to the run is a part of."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+        self.is_open = True
+
+
+class Log(Room):
+    """Keeps ports.Log."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._held: dict[RunId, Held] = {}
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        fates: Fates = {}
+        entries: list[Entry] = []
+        for append in appends:
+            try:
+                entries.append(entry(append))
+            except StoreError as problem:
+                fates[append.run] = problem
+        alone = [new for new in entries if new.run in self._held]
+        together = [new for new in entries if new.run not in self._held]
+        for group in [*([new] for new in alone), together]:
+            if group:
+                fates |= await self._commit(group)
+        return [fates[append.run] for append in appends]
+
+    async def _commit(self, entries: list[Entry]) -> Fates:
+        """Commit `entries` together; where one of them spoils it for the others, each alone."""
+        try:
+            return await self._try(entries)
+        except Unstorable as problem:
+            if len(entries) == 1:
+                return {entries[0].run: unstorable(entries[0].run, problem)}
+        fates: Fates = {}
+        for new in entries:
+            fates |= await self._commit([new])
+        return fates
+
+    async def _try(self, entries: list[Entry]) -> Fates:
+        """Raises Unstorable, StoreError where nothing was written, UnknownCommit where nobody can know."""
+        address = self._db.address
+        for _ in range(_MOST_TRIES):
+            try:
+                return await self._write(entries)
+            except pg.CheckViolationError as problem:  # the first runs of a month
+                if "no partition" not in str(problem):
+                    raise explain(problem, address) from problem
+                await self._make_months(entries)
+            except AGAIN:
+                continue
+            except POISON as problem:
+                raise explain(problem, address) from problem
+            except LOST as problem:
+                raise UnknownCommit(
+                    f"The connection to {address.shown} was lost while events were being written ({problem or 'no answer'}):"
+                    " nobody can know whether they were. The same events are sent again under the same id."
+                ) from problem
+            except pg.PostgresError as problem:
+                raise explain(problem, address) from problem
+        raise StoreError(f"Others were in the way of {len(entries)} appends {_MOST_TRIES} times; nothing was written.")
+
+    async def _write(self, entries: list[Entry]) -> Fates:
+        """One transaction. Errors pass as they are."""
+        held = self._held.get(entries[0].run)
+        if held is not None and held.is_open:
+            held.is_open = False
+            fates, _ = await self._written(held.db, entries)
+            await held.db.execute("commit")
+            return fates
+        connecting = True
+        try:
+            async with self._db.taken() as db:
+                connecting = False
+                if not self._db.address.pooled and not any(new.has_ledger for new in entries):
+                    now_ms, written = await write(db, self._sql, self._process, entries)
+                    self._clock.hear(now_ms)
+                    if len(written) == len(entries):
+                        return dict.fromkeys((new.run for new in entries), None)
+                    left = [new for new in entries if new.run not in written]
+                    async with db.transaction():
+                        return dict.fromkeys((RunId(run) for run in written), None) | await fates_of(
+                            db, self._sql, left
+                        )
+                async with db.transaction():
+                    fates, now_ms = await self._written(db, entries)
+                self._clock.hear(now_ms)
+                return fates
+        except LOST as problem:
+            if connecting:  # nothing has left
+                raise explain(problem, self._db.address) from problem
+            raise
+
+    async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
+        """Write `entries` inside a transaction; what became of each, once it is committed, and the time."""
+        now_ms, runs = await write(db, self._sql, self._process, entries)
+        fates: Fates = {RunId(run): None for run in runs}
+        await write_ledger(db, self._sql, [new for new in entries if new.run in runs])
+        left = [new for new in entries if new.run not in runs]
+        if left:
+            fates |= await fates_of(db, self._sql, left)
+        return fates, now_ms
+
+    async def _make_months(self, entries: Sequence[Entry]) -> None:
+        async with self._db.writing() as db:
+            await make(db, self._db.address, {Month.of(new.run) for new in entries})
+
+    async def load(self, run: RunId, fold_version: int) -> History:
+        snapshot, events = None, []
+        if is_run(run):
+            found = await self._db.fetch(self._sql["snapshot"], run, fold_version)
+            snapshot = SnapshotRecord(*found[0]) if found else None
+            events = await self._events(run, snapshot.seq if snapshot is not None else 0, None)
+        if snapshot is None and not events:
+            raise NotFound(f"There is no run {run} in this store.", run=run)
+        return History(snapshot, tuple(events))
+
+    async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        return tuple(await self._events(run, after, limit)) if is_run(run) else ()
+
+    async def _events(self, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+        found: list[Recorded] = []
+        while limit is None or len(found) < limit:
+            most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
+            rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
+            found += [recorded(run, after + len(found) + 1 + n, *row) for n, row in enumerate(rows)]
+            if len(rows) < most:
+                break
+        return found
+
+    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+        asked = [run for run in runs if is_run(run)]
+        return {RunId(run): Seq(seq) for run, seq in await self._db.fetch(self._sql["seqs"], asked)}
+
+    def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
+        return self._exclusive(run)
+
+    @contextlib.asynccontextmanager
+    async def _exclusive(self, run: RunId) -> AsyncIterator[None]:
+        """Lock the run's row as the transaction's first write, and let the run's next append be the rest of it."""
+        try:
+            async with self._db.taken() as db:
+                await db.execute("begin")
+                await db.execute(self._sql["lock_runs"], [run])
+                self._held[run] = held = Held(db)
+                try:
+                    yield
+                finally:
+                    del self._held[run]
+                    if held.is_open:
+                        held.is_open = False
+                        await db.execute("rollback")
+        except (*LOST, pg.PostgresError) as problem:
+            raise explain(problem, self._db.address) from problem
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        await self._db.execute(
+            self._sql["put_snapshot"], run, record.seq, record.fold_version, record.state
+        )  # fmt: skip
+
+    async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
+        found: list[Any] = await self._db.fetch(self._sql["run_of_key"], tenant, key)
+        return (RunId(found[0][0]), found[0][1]) if found else None

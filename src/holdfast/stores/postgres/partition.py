@@ -1,0 +1,67 @@
+"""The months that histories are kept by: a run id begins with the time of its start, so it tells its month.
+
+Never here: when a month may go.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from holdfast.core.ids import RunId
+from holdfast.errors import Unstorable
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.connection import Connection
+
+PARTITIONED: Final = ("events", "snapshots", "effects")
+_LAST_MS: Final = int(datetime(9998, 12, 1, tzinfo=UTC).timestamp() * 1000)
+
+LOCK: Final = 0x484C4446
+"""The advisory lock, held to the end of a transaction, of whoever changes tables."""
+
+
+class Month(NamedTuple):
+    """A month of UTC."""
+
+    year: int
+    month: int
+
+    @classmethod
+    def of(cls, run: RunId) -> Month:
+        """The month in which `run` was started. Raises Unstorable for an id with no time that a calendar has."""
+        return cls.at(uuid.UUID(run).int >> 80)
+
+    @classmethod
+    def at(cls, at_ms: int) -> Month:
+        if not 0 <= at_ms < _LAST_MS:
+            raise Unstorable(f"{at_ms} ms after 1970 is in no month that can be kept. Nothing was written.")
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+        return cls(moment.year, moment.month)
+
+    @property
+    def next(self) -> Month:
+        return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+    @property
+    def first(self) -> uuid.UUID:
+        """The least id that a run of this month can have."""
+        begins_ms = int(datetime(self.year, self.month, 1, tzinfo=UTC).timestamp() * 1000)
+        return uuid.UUID(int=begins_ms << 80)
+
+    def __str__(self) -> str:
+        return f"{self.year:04d}-{self.month:02d}"
+
+
+async def make(db: Connection, address: Address, months: set[Month]) -> None:
+    """Have partitions for `months`, inside a transaction. A table is made first and attached then: to make it as a
+    partition would lock out every reader and writer of all months."""
+    await db.execute("select pg_advisory_xact_lock($1)", LOCK)
+    for month in sorted(months):
+        for table in PARTITIONED:
+            whole, part = f"{address.schema}.{table}", f"{address.schema}.{table}_{month.year:04d}_{month.month:02d}"
+            if await db.fetchval("select to_regclass($1) is null", part):
+                await db.execute(f"create table {part} (like {whole} including all)")
+                await db.execute(
+                    f"alter table {whole} attach partition {part} for values from ('{month.first}') to ('{month.next.first}')"
+                )

@@ -1,0 +1,53 @@
+"""What all rooms of the store stand on.
+
+Never here: a promise of the store.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import cache
+from typing import Final, NamedTuple
+
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.clock import StoreClock
+from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.statement import statements
+
+_SQL: Final = statements("postgres")
+
+
+@cache
+def sql(address: Address) -> dict[str, str]:
+    """The store's statements, for its schema."""
+    return {name: address.localized(text) for name, text in _SQL.items()}
+
+
+class Ground(NamedTuple):
+    """The connections and the clock of one open store."""
+
+    connections: Connections
+    clock: StoreClock
+    process: uuid.UUID
+    """This process's name among those that commit."""
+    snapshot: str
+    """What was visible when the store was opened."""
+    lease_s: float
+
+
+class Room:
+    """A part of the store's face."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._db = ground.connections
+        self._clock = ground.clock
+        self._process = ground.process
+        self._sql = sql(ground.connections.address)
+
+
+def is_run(name: str) -> bool:
+    """Whether `name` can be a run's: ids are UUIDs in their usual form, so everything else is nobody."""
+    try:
+        return str(uuid.UUID(name)) == name
+    except ValueError:
+        return False

@@ -1,0 +1,168 @@
+"""The leases of processes: taken, renewed, lost for ever.
+
+A session is alive until its lease is over by the database's clock. This process counts its own from before it asked for
+the renewal, on a clock that counts sleep, so it always believes itself dead before anybody else does.
+
+Never here: what a dead session leaves behind is the engine's to mend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from asyncpg import exceptions as pg
+
+from holdfast.core.ids import SessionId
+from holdfast.errors import StoreError
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.clock import boot_ms
+from holdfast.stores.postgres.connection import LOST, Connection, connect, explain
+from holdfast.stores.postgres.room import Ground, Room, sql
+
+LEASE_S: Final = 10.0
+"""Longer than a healthy process may stand still: a long collection of garbage, a failover of the database, a stop in a
+debugger."""
+RENEWALS: Final = 5
+"""Renewals in one lease, so one every 2 s: four in a row may fail or be late before a process is taken for dead."""
+_REMEMBERED_MS: Final = 7 * 24 * 3600 * 1000
+"""How long a dead session that left nothing behind is remembered, for whoever asks what ran when."""
+
+
+class Lease:
+    """This process's hold on a session of its own."""
+
+    __slots__ = ("dead", "renewed_boot_ms")
+
+    def __init__(self, renewed_boot_ms: int) -> None:
+        self.renewed_boot_ms = renewed_boot_ms
+        self.dead = False
+
+
+class Renewer:
+    """A thread with a loop and a connection of its own, that renews in time however busy the process is."""
+
+    def __init__(self, address: Address, every_s: float, leases: dict[SessionId, Lease]) -> None:
+        self._address = address
+        self._every_s = every_s
+        self._leases = leases
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-postgres-renewer", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end; it may still be in the middle of a renewal."""
+        self._over.set()
+
+    def _run(self) -> None:
+        with asyncio.Runner() as runner:
+            db: Connection | None = None
+            while not self._over.wait(self._every_s):
+                db = runner.run(self._renew(db))
+            if db is not None:
+                db.terminate()
+
+    async def _renew(self, db: Connection | None) -> Connection | None:
+        """Extend the leases; the connection for the next time, None if it was lost. A renewal that fails is made up
+        for by the next, or not: then the lease is over, and `alive` says so."""
+        sessions = [session for session, lease in list(self._leases.items()) if not lease.dead]
+        if not sessions:
+            return db
+        try:
+            async with asyncio.timeout(self._every_s):
+                if db is None or db.is_closed():
+                    db = await connect(self._address)
+                renewed(self._leases, sessions, boot_ms(), await extend(db, self._address, sessions))
+                return db
+        except (*LOST, pg.PostgresError):
+            if db is not None:
+                db.terminate()
+            return None
+
+
+async def extend(db: Connection, address: Address, sessions: Sequence[SessionId]) -> set[str]:
+    """Extend the leases of `sessions`, except of those that somebody has found dead; the others."""
+    async with db.transaction():
+        rows: list[Any] = await db.fetch(sql(address)["renew_sessions"], list(sessions))
+    return {row["session"] for row in rows}
+
+
+def renewed(
+    leases: dict[SessionId, Lease], sessions: Sequence[SessionId], asked_boot_ms: int, living: set[str]
+) -> None:
+    for session in sessions:
+        lease = leases.get(session)
+        if lease is None:
+            continue
+        if session in living:
+            lease.renewed_boot_ms = max(lease.renewed_boot_ms, asked_boot_ms)
+        else:
+            lease.dead = True
+
+
+class Sessions(Room):
+    """Keeps ports.Sessions."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self._lease_ms = int(ground.lease_s * 1000)
+        self._leases: dict[SessionId, Lease] = {}
+        self._renewer = Renewer(self._db.address, ground.lease_s / RENEWALS, self._leases)
+
+    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+        asked_boot_ms = boot_ms()
+        try:
+            async with self._db.taken() as db, db.transaction():
+                await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
+                await db.execute(self._sql["open_session"], session, label, list(hashes), self._lease_ms)
+        except pg.UniqueViolationError as problem:
+            raise StoreError(
+                f"Session {session} was opened before; every session needs a name of its own."
+            ) from problem
+        except (*LOST, pg.PostgresError) as problem:
+            raise explain(problem, self._db.address) from problem
+        self._leases[session] = Lease(asked_boot_ms)
+        self._renewer.start()
+
+    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+        await self._db.execute(self._sql["widen_session"], session, list(hashes))
+
+    async def close_session(self, session: SessionId) -> None:
+        if self._leases.pop(session, None) is not None:
+            await self._db.execute(self._sql["end_session"], session)
+
+    async def renew_session(self, session: SessionId) -> bool:
+        if session not in self._leases:
+            return False
+        asked_boot_ms = boot_ms()
+        async with self._db.writing() as db:
+            living = await extend(db, self._db.address, [session])
+        renewed(self._leases, [session], asked_boot_ms, living)
+        return self.alive(session)
+
+    def alive(self, session: SessionId) -> bool:
+        lease = self._leases.get(session)
+        return lease is not None and not lease.dead and boot_ms() - lease.renewed_boot_ms < self._lease_ms
+
+    async def bury(self) -> frozenset[SessionId]:
+        dead, more = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
+        if more:
+            async with self._db.writing() as db:
+                await db.execute(self._sql["bury_expired"], list(self._leases))
+                await db.execute(self._sql["bury_strangers"])
+            dead, _ = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
+        return frozenset(SessionId(session) for session in dead)
+
+    async def _end_sessions(self) -> None:
+        """Close what is still open, and let the thread go."""
+        self._renewer.stop()
+        for session in list(self._leases):
+            with contextlib.suppress(StoreError):  # found dead by others when its lease is over
+                await self.close_session(session)

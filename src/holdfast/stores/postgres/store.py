@@ -1,0 +1,81 @@
+"""The store's one face: opened, and closed.
+
+Never here: a statement. Each promise is kept in the room of its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Final, Self
+
+from holdfast.errors import StoreUnreadable
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.blob import Blobs
+from holdfast.stores.postgres.clock import StoreClock
+from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.log import Log
+from holdfast.stores.postgres.room import Ground, sql
+from holdfast.stores.postgres.schema import expect_ready
+from holdfast.stores.postgres.session import LEASE_S, Sessions
+from holdfast.stores.postgres.view import Views
+from holdfast.stores.postgres.watch import Watch
+
+log = logging.getLogger("holdfast")
+
+OLDEST: Final = 15
+_UNSAFE: Final = "off"
+
+
+class PostgresStore(Log, Blobs, Sessions, Views, Watch):
+    """Keeps ports.Store in a schema of a PostgreSQL database."""
+
+    @classmethod
+    async def connect(cls, url: str, *, lease_s: float = LEASE_S, connections: int = MOST_CONNECTIONS) -> Self:
+        """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
+
+        `lease_s` is how long this process's sessions live without renewal. Raises UsageError, StoreUnreadable,
+        StoreTooNew, StoreBusy.
+        """
+        address = Address.of(url)
+        async with contextlib.AsyncExitStack() as undo:
+            opened = await Connections.open(address, connections)
+            undo.push_async_callback(opened.close)
+            ((process, now_ms, snapshot, synchronous_commit, fsync, version, is_standby, _),) = await opened.fetch(
+                sql(address)["greet"]
+            )
+            _expect_durable(address, synchronous_commit, version, is_standby)
+            if fsync == _UNSAFE:
+                log.warning(
+                    "%s runs with fsync=off: a crash of its machine may lose what was acknowledged.", address.shown
+                )
+            await expect_ready(opened)
+            newest_ms = await opened.value(sql(address)["newest_at_ms"])
+            clock = StoreClock(now_ms, newest_ms or 0)
+            ground = Ground(opened, clock, process, snapshot, lease_s)
+            undo.pop_all()
+        return cls(ground)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def aclose(self) -> None:
+        """End this process's sessions, do what is under way, and let the connections go. May be called again."""
+        await self._end_sessions()
+        await self._db.close()
+
+
+def _expect_durable(address: Address, synchronous_commit: str, version: int, is_standby: bool) -> None:
+    """Raises StoreUnreadable for a server on which an acknowledged commit could be lost, or that takes none."""
+    if version // 10_000 < OLDEST:
+        raise StoreUnreadable(f"{address.shown} is PostgreSQL {version // 10_000}; Holdfast needs {OLDEST} or newer.")
+    if is_standby:
+        raise StoreUnreadable(
+            f"{address.shown} is a standby, which takes no writes. Name the primary, or all servers in one URL with"
+            " target_session_attrs=read-write."
+        )
+    if synchronous_commit == _UNSAFE:
+        raise StoreUnreadable(
+            f"{address.shown} has synchronous_commit=off: it would acknowledge what a crash can lose. Set it to on (or"
+            " remote_apply) for this database or user."
+        )

@@ -1,0 +1,83 @@
+"""The rows beside the history, as the sweep and people's lists ask for them.
+
+Never here: a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from holdfast.core.ids import RunId, SessionId
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.questions import WORKFLOW_MISSING
+from holdfast.ports import DueRun
+from holdfast.stores.postgres.room import Room, is_run
+from holdfast.stores.row import effect_of, gate_of
+
+_OPEN_GATES: Final = "state in ('open', 'escalated')"
+
+
+class Views(Room):
+    """Keeps ports.Views."""
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        return [_due(row) for row in await self._db.fetch(self._sql["due_runs"], list(hashes), now_ms, limit)]
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        rows = await self._db.fetch(self._sql["stranded_runs"], before_ms, limit, WORKFLOW_MISSING)
+        return [_due(row) for row in rows]
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        found: int | None = await self._db.value(self._sql["next_due_ms"], list(hashes))
+        return found
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        found: int = await self._db.value(self._sql["unended"], list(hashes))
+        return found
+
+    async def run(self, run: RunId) -> RunRow | None:
+        found = await self._list("runs", {"run": run}, "", 1) if is_run(run) else []
+        return RunRow(*found[0]) if found else None
+
+    async def runs(
+        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
+        before: RunId | None = None, limit: int = 100,
+    ) -> Sequence[RunRow]:  # fmt: skip
+        conditions = {"tenant": tenant, "workflow": workflow, "status": status, "run <": before}
+        if before is not None and not is_run(before):
+            return []
+        return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]
+
+    async def gates(
+        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        if run is not None and not is_run(run):
+            return []
+        always = (_OPEN_GATES,) if open_only else ()
+        return [gate_of(row) for row in await self._list("gates", {"run": run}, "order by place", limit, always)]
+
+    async def effects(
+        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        if run is not None and not is_run(run):
+            return []
+        rows = await self._list("effects", {"run": run, "state": state}, "order by place", limit)
+        return [effect_of(row) for row in rows]
+
+    async def _list(
+        self, name: str, conditions: dict[str, str | None], order: str, limit: int, always: Iterable[str] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Rows of a list. A condition without a value is not asked, so that each list finds the index made for it."""
+        asked = {column: value for column, value in conditions.items() if value is not None}
+        words = [
+            f"{column if ' ' in column else f'{column} ='} ${number}" for number, column in enumerate(asked, 1)
+        ]  # fmt: skip
+        where = " and ".join([*words, *always])
+        statement = f"{self._sql[name]} {'where ' + where if where else ''} {order} limit ${len(asked) + 1}"
+        return [tuple(row) for row in await self._db.fetch(statement, *asked.values(), limit)]
+
+
+def _due(row: Any) -> DueRun:
+    run, graph_hash, due_at_ms, dead = row
+    return DueRun(RunId(run), graph_hash, due_at_ms, frozenset(SessionId(session) for session in dead))

@@ -1,0 +1,55 @@
+"""The rows beside a history as flat tuples for a database, and back again.
+
+Never here: SQL, a connection, what a row means.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.core.payload import Payload
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
+
+Row: TypeAlias = tuple[Any, ...]
+
+encode: Final = msgspec.json.Encoder().encode
+astuple: Final = msgspec.structs.astuple
+
+_decode_payload = msgspec.json.Decoder(Payload).decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def of_gate(gate: GateRow) -> Row:
+    *columns, reviewers = astuple(gate)
+    return (*columns, encode(reviewers).decode())
+
+
+def of_effect(effect: EffectRow) -> Row:
+    *columns, request, intended_at_ms = astuple(effect)
+    return (*columns, encode(request), intended_at_ms)
+
+
+def of_effect_change(change: EffectChange) -> Row:
+    call, state, updated_at_ms, response, error, by = astuple(change)
+    return call, state, updated_at_ms, None if response is None else encode(response), error, by
+
+
+def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
+    """A gate and the latest that became of it; of the second part the third column says whether there is any."""
+    gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers = row[:8]
+    opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
+    changed_at_ms = row[10]
+    return opened, None if changed_at_ms is None else GateChange(*row[8:])
+
+
+def effect_of(row: Row) -> tuple[EffectRow, EffectChange | None]:
+    """A line of the ledger and the latest that became of it; of the second part the third column says whether any."""
+    call, run, step, tool, policy, key, request, intended_at_ms = row[:8]
+    line = EffectRow(call, run, step, tool, policy, key, _decode_payload(request), intended_at_ms)
+    call, state, updated_at_ms, response, error, by = row[8:]
+    if updated_at_ms is None:
+        return line, None
+    answer = None if response is None else _decode_payload(response)
+    return line, EffectChange(call, state, updated_at_ms, answer, error, by)

@@ -1,0 +1,353 @@
+-- What the PostgreSQL store says to its database. Every name is qualified: a connection behind a pooler keeps nothing
+-- between transactions, no search path either. Many rows go in as one array for each column.
+
+-- --- The log ---------------------------------------------------------------------------------------------------------
+
+-- name: append
+-- Appends of many runs, at most one of each: those whose run is where they expect it are written whole, the others not
+-- at all. Rows of runs are locked in the order of their ids before anything of them is changed, start keys in theirs.
+-- Answers with the time and the runs that were written.
+with
+given as materialized (
+    select * from unnest(
+        $1::uuid[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[],
+        $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+        $16::bigint[], $17::bigint[], $18::bytea[], $19::text[]
+    ) as given (
+        run, expected, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms,
+        ended_at_ms, due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
+    )
+),
+locked as materialized (
+    select run, seq, sessions from holdfast.runs where run = any($1::uuid[]) order by run for update
+),
+keyed as (
+    insert into holdfast.start_keys (tenant, start_key, run, input_digest)
+    select tenant, start_key, run, input_digest
+    from unnest($26::text[], $27::text[], $28::uuid[], $29::text[]) with ordinality
+        as given (tenant, start_key, run, input_digest, place)
+    order by tenant, start_key, place
+    on conflict do nothing
+    returning run
+),
+updated as (
+    update holdfast.runs set
+        seq = given.seq, version = given.version, graph_hash = given.graph_hash, status = given.status,
+        updated_at_ms = given.updated_at_ms, ended_at_ms = given.ended_at_ms, due_at_ms = given.due_at_ms,
+        limit_nanousd = given.limit_nanousd, settled_nanousd = given.settled_nanousd,
+        held_nanousd = given.held_nanousd, in_doubt_nanousd = given.in_doubt_nanousd,
+        waiting_for = given.waiting_for, sessions = given.sessions::text[]
+    from given join locked using (run)
+    where runs.run = given.run and locked.seq = given.expected
+    returning runs.run
+),
+inserted as (
+    insert into holdfast.runs (
+        run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
+    )
+    select
+        run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions::text[]
+    from given
+    where expected = 0 and (run <> all($28::uuid[]) or run in (select run from keyed))
+    order by run
+    on conflict do nothing
+    returning run
+),
+written as materialized (
+    select run from updated union all select run from inserted
+),
+history as (
+    insert into holdfast.events (run, seq, append_id, at_ms, type, payload)
+    select * from unnest($20::uuid[], $21::integer[], $22::text[], $23::bigint[], $24::text[], $25::bytea[])
+        as event (run, seq, append_id, at_ms, type, payload)
+    where event.run in (select run from written)
+),
+moved as materialized (
+    select given.run, coalesce(locked.sessions, '{}') as before, given.sessions::text[] as now
+    from given left join locked using (run)
+    where given.run in (select run from written) and coalesce(locked.sessions, '{}') <> given.sessions::text[]
+),
+landed as (
+    delete from holdfast.flights using moved
+    where flights.run = moved.run and session = any(moved.before) and session <> all(moved.now)
+),
+begun as (
+    insert into holdfast.flights (session, run)
+    select session, run from moved, unnest(moved.now) as session where session <> all(moved.before)
+    on conflict do nothing
+),
+told as (
+    insert into holdfast.commits (xid, process, runs, seqs)
+    select pg_current_xact_id(), $30::uuid, array_agg(run), array_agg(seq)
+    from given where run in (select run from written)
+    having count(*) > 0
+    on conflict (xid) do update set runs = commits.runs || excluded.runs, seqs = commits.seqs || excluded.seqs
+)
+select holdfast.now_ms() as now_ms, array(select run::text from written) as written
+
+-- name: lock_runs
+-- The rows of runs, locked in the order of their ids. It makes the transaction one whose commit is waited for as a
+-- writer's is: what it then reads was committed before it, and is as durable as its own commit.
+select run from holdfast.runs where run = any($1::uuid[]) order by run for update
+
+-- name: standings
+-- Why appends were not written: where each run is, which append wrote the event at its place, and who has its start key.
+select given.run::text, coalesce(runs.seq, 0) as seq, events.append_id, start_keys.run::text as owner
+from unnest($1::uuid[], $2::integer[], $3::text[], $4::text[]) as given (run, expected, tenant, start_key)
+left join holdfast.runs on runs.run = given.run
+left join holdfast.events on events.run = given.run and events.seq = given.expected + 1
+left join holdfast.start_keys
+    on given.expected = 0 and start_keys.tenant = given.tenant and start_keys.start_key = given.start_key
+
+-- name: put_gates
+-- Gates are opened; nothing has become of them, even if some of their names were there before.
+insert into holdfast.gates (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, state)
+select gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, 'open'
+from unnest(
+    $1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::text[]
+) with ordinality as given (gate, run, step, reason, subject, opened_at_ms, due_at_ms, reviewers, place)
+order by place
+on conflict (gate) do update set
+    place = excluded.place, run = excluded.run, step = excluded.step, reason = excluded.reason,
+    subject = excluded.subject, opened_at_ms = excluded.opened_at_ms, due_at_ms = excluded.due_at_ms,
+    reviewers = excluded.reviewers, state = excluded.state, changed_at_ms = null, reminders = null, decision = null,
+    decided_by = null
+
+-- name: change_gates
+-- The latest that became of gates, each of them once.
+update holdfast.gates set
+    state = given.state, changed_at_ms = given.changed_at_ms, reminders = given.reminders,
+    decision = given.decision, decided_by = given.decided_by
+from unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::text[], $6::text[])
+    as given (gate, state, changed_at_ms, reminders, decision, decided_by)
+where gates.gate = given.gate
+
+-- name: put_effects
+-- Calls of tools are about to be made.
+insert into holdfast.effects (call, run, step, tool, policy, effect_key, request, intended_at_ms, state)
+select call, run, step, tool, policy, effect_key, request, intended_at_ms, 'intended'
+from unnest(
+    $1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bigint[]
+) with ordinality as given (call, run, step, tool, policy, effect_key, request, intended_at_ms, place)
+order by place
+
+-- name: change_effects
+-- The latest that became of calls, each of them once.
+update holdfast.effects set
+    state = given.state, updated_at_ms = given.updated_at_ms, response = given.response, error = given.error,
+    resolved_by = given.resolved_by
+from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $7::text[])
+    as given (run, call, state, updated_at_ms, response, error, resolved_by)
+where effects.run = given.run and effects.call = given.call
+
+-- name: events
+-- A run's events after a seq, in order.
+select seq, at_ms, payload from holdfast.events where run = $1 and seq > $2 order by seq limit $3
+
+-- name: seqs
+-- Where the runs of a list are.
+select run::text, seq from holdfast.runs where run = any($1::uuid[])
+
+-- name: run_of_key
+-- The run that was started under a key, and the digest of its input.
+select run::text, input_digest from holdfast.start_keys where tenant = $1 and start_key = $2
+
+-- name: put_snapshot
+-- A run's snapshot, in the place of an older one or of one of another fold.
+insert into holdfast.snapshots (run, seq, fold_version, state) values ($1, $2, $3, $4)
+on conflict (run) do update set seq = excluded.seq, fold_version = excluded.fold_version, state = excluded.state
+where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_version
+
+-- name: snapshot
+-- A run's snapshot, if it is of this fold.
+select seq, fold_version, state from holdfast.snapshots where run = $1 and fold_version = $2
+
+-- --- Blobs -----------------------------------------------------------------------------------------------------------
+
+-- name: put_blob
+-- Content, once.
+insert into holdfast.blobs (sha256, content) values ($1, $2) on conflict do nothing
+
+-- name: put_blob_home
+-- A tenant and a month for which content is kept.
+insert into holdfast.blob_homes (tenant, month, sha256) values ($1, $2, $3) on conflict do nothing
+
+-- name: blob
+-- Content by its hash.
+select content from holdfast.blobs where sha256 = $1
+
+-- --- Sessions --------------------------------------------------------------------------------------------------------
+
+-- name: open_session
+-- A process begins to hold a lease.
+insert into holdfast.sessions (session, label, hashes, opened_at_ms, lease_ms, expires_at_ms)
+values ($1, $2, $3, holdfast.now_ms(), $4, holdfast.now_ms() + $4)
+
+-- name: renew_sessions
+-- Leases are extended, except of sessions that somebody has found dead: says whose.
+update holdfast.sessions set expires_at_ms = holdfast.now_ms() + lease_ms
+where session = any($1::text[]) and dead_at_ms is null
+returning session
+
+-- name: widen_session
+-- A session can run other workflows than before.
+update holdfast.sessions set hashes = $2 where session = $1
+
+-- name: end_session
+-- A session dies because its process says so.
+update holdfast.sessions set dead_at_ms = holdfast.now_ms() where session = $1 and dead_at_ms is null
+
+-- name: forget_sessions
+-- Sessions that have been dead for long and left nothing behind.
+delete from holdfast.sessions
+where dead_at_ms < holdfast.now_ms() - $1::bigint
+    and not exists (select 1 from holdfast.flights where flights.session = sessions.session)
+
+-- name: dead_in_flight
+-- Dead sessions that still have work in flight; and whether there are any more to be found dead: whose lease is over,
+-- or that have work in flight and no row, forgotten long after their death.
+select
+    array(
+        select session from holdfast.sessions
+        where dead_at_ms is not null and exists (select 1 from holdfast.flights where flights.session = sessions.session)
+    ) as dead,
+    exists (
+        select 1 from holdfast.sessions
+        where dead_at_ms is null and expires_at_ms <= holdfast.now_ms() and session <> all($1::text[])
+    )
+    or exists (
+        select 1 from holdfast.flights where not exists (
+            select 1 from holdfast.sessions where sessions.session = flights.session
+        )
+    ) as more
+
+-- name: bury_expired
+-- Sessions die because their lease is over: unless they were renewed in the meantime. The time is read after the row's
+-- lock was waited for.
+update holdfast.sessions set dead_at_ms = holdfast.now_ms()
+where session in (
+    select session from holdfast.sessions
+    where dead_at_ms is null and expires_at_ms <= holdfast.now_ms() and session <> all($1::text[])
+    order by session for update
+)
+and dead_at_ms is null and expires_at_ms <= holdfast.now_ms()
+
+-- name: bury_strangers
+-- Rows for sessions that have work in flight and no row, so that the dead are all in one place.
+insert into holdfast.sessions (session, label, hashes, opened_at_ms, lease_ms, expires_at_ms, dead_at_ms)
+select distinct session, 'unknown', '{}'::text[], holdfast.now_ms(), 0, 0, holdfast.now_ms() from holdfast.flights
+where not exists (select 1 from holdfast.sessions where sessions.session = flights.session)
+on conflict do nothing
+
+-- --- Views -----------------------------------------------------------------------------------------------------------
+
+-- name: due_runs
+-- Runs of these workflows that are due, or have work in flight in dead sessions (ended ones among them, whose money may
+-- have outlived them), those that have waited longest first; with the dead sessions of each.
+with
+dead as materialized (
+    select session, dead_at_ms from holdfast.sessions
+    where dead_at_ms is not null and exists (select 1 from holdfast.flights where flights.session = sessions.session)
+),
+found as (
+    (
+        select run, graph_hash, due_at_ms from holdfast.runs
+        where graph_hash = any($1::text[]) and due_at_ms <= $2 order by due_at_ms limit $3
+    )
+    union
+    (
+        select run, graph_hash, due_at_ms
+        from dead join holdfast.flights using (session) join holdfast.runs using (run)
+        where graph_hash = any($1::text[]) limit $3
+    )
+)
+select
+    run::text, graph_hash, due_at_ms, array_remove(array_agg(dead.session), null) as dead
+from found left join holdfast.flights using (run) left join dead using (session)
+group by run, graph_hash, due_at_ms
+order by least(min(dead_at_ms), case when due_at_ms <= $2 then due_at_ms end), run
+limit $3
+
+-- name: stranded_runs
+-- Runs that have been due or lost since a moment, whose workflow no session could run that lived after it, without
+-- those about which somebody is asked already; those that have waited longest first, with the dead sessions of each.
+with
+dead as materialized (
+    select session, dead_at_ms from holdfast.sessions
+    where dead_at_ms <= $1 and exists (select 1 from holdfast.flights where flights.session = sessions.session)
+),
+known as (
+    select distinct unnest(hashes) as graph_hash from holdfast.sessions where dead_at_ms is null or dead_at_ms > $1
+),
+found as (
+    select run, graph_hash, due_at_ms from holdfast.runs where due_at_ms <= $1
+    union
+    select run, graph_hash, due_at_ms from dead join holdfast.flights using (session) join holdfast.runs using (run)
+)
+select
+    run::text, graph_hash, due_at_ms, array_remove(array_agg(dead.session), null) as dead
+from found left join holdfast.flights using (run) left join dead using (session)
+where graph_hash not in (select graph_hash from known)
+    and not exists (
+        select 1 from holdfast.gates
+        where gates.run = found.run and reason = $3 and state in ('open', 'escalated')
+    )
+group by run, graph_hash, due_at_ms
+order by least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), run
+limit $2
+
+-- name: next_due_ms
+-- The earliest due time among the runs of these workflows.
+select min(earliest) from unnest($1::text[]) as hash,
+    lateral (select min(due_at_ms) as earliest from holdfast.runs where graph_hash = hash and due_at_ms is not null) as each
+
+-- name: unended
+-- How many runs of these workflows have not ended.
+select count(*) from holdfast.runs where graph_hash = any($1::text[]) and ended_at_ms is null
+
+-- name: runs
+-- Runs, newest first; the store adds the conditions and the order.
+select
+    run::text, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for
+from holdfast.runs
+
+-- name: gates
+-- Gates with the latest that became of them; the store adds the conditions and the order.
+select
+    gate, run::text, step, reason, subject, opened_at_ms, due_at_ms, reviewers,
+    gate, state, changed_at_ms, reminders, decision, decided_by
+from holdfast.gates
+
+-- name: effects
+-- The ledger with the latest that became of each line; the store adds the conditions and the order.
+select
+    call, run::text, step, tool, policy, effect_key, request, intended_at_ms,
+    call, state, updated_at_ms, response, error, resolved_by
+from holdfast.effects
+
+-- --- Between processes -----------------------------------------------------------------------------------------------
+
+-- name: changed
+-- What is visible now, and whether any commit of another process became so since a snapshot.
+select
+    pg_current_snapshot()::text as snapshot,
+    exists (
+        select 1 from holdfast.commits
+        where xid >= pg_snapshot_xmin($1::text::pg_snapshot)
+            and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot) and process <> $2
+    ) as changed
+
+-- name: greet
+-- What a process that connects must know: a name for it, the time, what is visible, and how safe a commit is.
+select
+    gen_random_uuid() as process, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
+    pg_current_snapshot()::text as snapshot, current_setting('synchronous_commit') as synchronous_commit,
+    current_setting('fsync') as fsync, current_setting('server_version_num')::integer as version,
+    pg_is_in_recovery() as is_standby, to_regclass('holdfast.migrations') is not null as is_store
+
+-- name: newest_at_ms
+-- The time of the newest events, roughly: of the runs that went on last.
+select max(updated_at_ms) from (select updated_at_ms from holdfast.runs order by run desc limit 256) as newest
