@@ -29,7 +29,9 @@ from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRo
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
+from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
+from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
@@ -37,8 +39,9 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Clock, Ids, Model, Store
+from holdfast.ports import Clock, Ids, Lanes, Model, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
+from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
@@ -51,6 +54,7 @@ NOT_GIVEN: Final = object()
 DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _POSTGRES: Final = ("postgresql://", "postgres://")
+_REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _LOOK_AGAIN_S: Final = 30.0
 _SOON_MS: Final = 30_000
@@ -74,14 +78,42 @@ async def open_store(where: str | Path) -> Store:
     return await SqliteStore.connect(Path(matched["path"] if matched is not None else text))
 
 
-async def _open_postgres(url: str) -> Store:
+async def _open_postgres(url: str, **options: Any) -> Store:
     try:
         from holdfast.stores.postgres import PostgresStore
     except ModuleNotFoundError as problem:
         raise UsageError(
             f"{problem.name} is not installed, which a PostgreSQL store needs: pip install 'holdfast[fleet]'."
         ) from None
-    return await PostgresStore.connect(url)
+    return await PostgresStore.connect(url, **options)
+
+
+def open_queue(url: str | None) -> Queue:
+    """The queue at `redis://…`, which need not be there yet; none where nothing is named. Raises UsageError."""
+    if url is None:
+        return NoQueue()
+    if not url.startswith(_REDIS):
+        raise UsageError(f"{url!r} is no queue that this Holdfast knows; use redis://HOST:PORT/DB.")
+    try:
+        from holdfast.queues.redis import RedisQueue
+
+        return RedisQueue(url)
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"{problem.name} is not installed, which a queue on Redis needs: pip install 'holdfast[fleet]'."
+        ) from None
+    except ValueError as problem:
+        raise UsageError(f"The queue's URL {url!r} cannot be used: {problem}. Nothing was opened.") from None
+
+
+class _Led:
+    """The lane of a store, as a worker's sweep asks about it."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+
+    async def is_led(self) -> bool:
+        return await self._lanes.is_led(LANE)
 
 
 class Run:
@@ -175,6 +207,40 @@ class Surroundings(NamedTuple):
         )  # fmt: skip
 
 
+@asynccontextmanager
+async def leading(store: str, *, settings: Settings | None = None) -> AsyncIterator[Leader]:
+    """A process that leads the fleet's lane while nobody else does. It runs no steps and holds no workflow.
+
+    Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
+    """
+    known = settings if settings is not None else settings_.load()
+    if not store.startswith(_POSTGRES):
+        raise UsageError(
+            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them."
+        )
+    opened: Any = await _open_postgres(store, lease_s=LEASE_S)
+    queue = open_queue(known.queue)
+    secrets = Secrets(known.secrets_file)
+    around = Surroundings.of_machine(1, {})
+    providers = Providers({})
+    driver = Driver(
+        opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
+        executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
+    )  # fmt: skip
+    leader = Leader(driver, opened, queue)
+    try:
+        leader.start()
+        yield leader
+    finally:
+        await leader.aclose()
+        await driver.aclose()
+        await driver.let_session_go()
+        await providers.aclose()
+        around.threads.close()
+        await queue.aclose()
+        await opened.aclose()
+
+
 class Engine:
     """Starts, drives and decides runs in one process, on one store."""
 
@@ -194,14 +260,16 @@ class Engine:
         execute: bool = True,
         model: Model | None = None,
         settings: Settings | None = None,
+        queue: Queue | None = None,
         grace_s: float = 0.0,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
 
         At most `slots` steps run at once. With `execute=False` it only starts, asks and decides; other processes work.
-        `model` stands in for the providers, `surroundings` for the machine. At the end, steps that still run get
-        `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and StoreError when the store cannot be used.
+        `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
+        At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
+        StoreError when the store cannot be used.
         """
         if slots < 1:
             raise UsageError(f"slots={slots}: an engine needs at least one.")
@@ -221,7 +289,13 @@ class Engine:
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
             executes=execute, slots=slots,
         )  # fmt: skip
-        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s)
+        hints = queue if queue is not None else open_queue(known.queue)
+        is_fleet = not isinstance(hints, NoQueue)
+        lane = _Led(opened) if is_fleet and isinstance(opened, Lanes) else None
+        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=lane)
+        dispatch = Dispatch(driver, hints)
+        if is_fleet:
+            driver.others = dispatch
         engine = cls(driver, sweep, providers)
         log.addFilter(clean_log)
         try:
@@ -229,10 +303,15 @@ class Engine:
                 await driver.add(workflow)
             await driver.hold_session()
             sweep.start()
+            if is_fleet:
+                dispatch.start()
             yield engine
         finally:
             await sweep.aclose()
             await driver.aclose(grace_s)
+            await dispatch.aclose()
+            if queue is None:
+                await hints.aclose()
             await driver.let_session_go()
             if model is None:
                 await providers.aclose()
@@ -297,6 +376,16 @@ class Engine:
 
     def run(self, run_id: str) -> Run:
         return Run(self, RunId(run_id))
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether many processes work on this store, whose workers are told of what there is to do."""
+        return isinstance(self.driver.store, Lanes)
+
+    async def workers_of(self, workflow: Workflow) -> int:
+        """How many living processes can run this very version of `workflow`; None of them need be led."""
+        store = self.driver.store
+        return await store.able(workflow.hash) if isinstance(store, Lanes) else 0
 
     async def find(self, run_id: str) -> RunRow:
         """The run's row. Raises NotFound."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -308,6 +308,105 @@ class Store(Log, Blobs, Sessions, Views, Watch, Protocol):
 
     def now_ms(self) -> int:
         """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Lanes(Protocol):
+    """Who leads: at any moment at most one living session leads a lane of the fleet."""
+
+    async def lead(self, lane: str, session: SessionId) -> bool:
+        """Whether `session`, one of this process's own, leads `lane` now: it takes over from nobody, or from the dead."""
+        ...
+
+    async def is_led(self, lane: str) -> bool:
+        """Whether a living session leads `lane`."""
+        ...
+
+    async def able(self, graph_hash: str) -> int:
+        """How many living sessions can run this workflow."""
+        ...
+
+    async def unended_hashes(self) -> Sequence[str]:
+        """The workflows that have runs which have not ended, or have work in flight."""
+        ...
+
+
+# --- The queue --------------------------------------------------------------------------------------------------------
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for."""
+
+    run: RunId
+    graph_hash: str
+    dead: frozenset[SessionId] = frozenset()
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """What a worker says of itself: the workflows it can run, its slots, and how many of them are free."""
+
+    worker: SessionId
+    hashes: tuple[str, ...]
+    slots: int
+    free: int
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """A job in somebody's hands, to be acknowledged by its `receipt`; none where the leader found it by itself."""
+
+    job: Job
+    receipt: str
+
+
+class Queue(Protocol):
+    """Hints between the processes of a fleet. Any of them may be lost, late or told twice: the store has the truth, and
+    the sweep finds in it what nobody was told of. So nothing here raises for a queue that cannot be reached.
+
+    Jobs go to the lane's leader, from there to workers; each is kept until it is acknowledged, and comes to others when
+    its holder is dead. News of runs go to everybody.
+    """
+
+    async def offer(self, jobs: Sequence[Job]) -> None:
+        """Tell the leader of runs that want a worker."""
+        ...
+
+    async def report(self, capacity: Capacity) -> None:
+        """Tell the leader what a worker has free."""
+        ...
+
+    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+        """Tell everybody how far these runs are, because somebody else may wait for it."""
+        ...
+
+    async def news(self) -> Mapping[RunId, Seq]:
+        """Wait for what others tell; empty when some of it may have been missed."""
+        ...
+
+    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+        """Wait for jobs, as the lane's leader; first those that the leader before it has left."""
+        ...
+
+    async def reported(self) -> Sequence[Capacity]:
+        """Wait for what workers say of themselves; first the latest of each."""
+        ...
+
+    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+        """Hand jobs on to a worker: from now on they are its own to acknowledge."""
+        ...
+
+    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+        """Wait for jobs, as a worker."""
+        ...
+
+    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+        """These were taken up, durably, or there was nothing to take up."""
+        ...
+
+    async def reclaim(self, worker: SessionId) -> Sequence[Job]:
+        """What a dead or departed worker has not acknowledged; nobody else is given it."""
         ...
 
     async def aclose(self) -> None: ...

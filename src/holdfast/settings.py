@@ -48,6 +48,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", frozen=True, extra="ignore")
 
     store: str = "sqlite:///holdfast.db"
+    queue: str | None = None
+    """The fleet's queue: `redis://HOST:PORT/DB`. Without one, processes find their work in the store."""
     secrets_file: Path | None = None
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
@@ -64,11 +66,11 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {"models", "secrets_file", "workflow_grace_s"}
+        unknown = set(given) - {"models", "queue", "secrets_file", "workflow_grace_s"}
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold secrets_file,"
-                " workflow_grace_s and [models.NAME]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold queue,"
+                " secrets_file, workflow_grace_s and [models.NAME]."
             )
     try:
         return Settings(**given)

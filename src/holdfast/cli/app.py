@@ -21,6 +21,8 @@ from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
 from holdfast.cli.run import run
 from holdfast.cli.runs import app as runs
+from holdfast.cli.serve import serve
+from holdfast.cli.up import up
 from holdfast.cli.worker import worker
 from holdfast.errors import UsageError
 
@@ -38,6 +40,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(worker)
+app.command()(serve)
+app.command()(up)
 app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")

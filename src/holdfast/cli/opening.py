@@ -23,6 +23,11 @@ def located(store: str | None) -> tuple[str, Settings]:
     return store or known.store, known
 
 
+def is_fleet(where: str) -> bool:
+    """Whether the store at `where` is one that a fleet shares."""
+    return where.startswith(("postgresql://", "postgres://"))
+
+
 @asynccontextmanager
 async def asking(store: str | None) -> AsyncIterator[Engine]:
     """An engine that asks and decides, and executes nothing, on a store that is there. Raises NotFound, StoreError."""

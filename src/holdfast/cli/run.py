@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,7 +15,7 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import located, typed
+from holdfast.cli.opening import is_fleet, located, typed
 from holdfast.cli.option import AsJson, Store, Target, Who
 
 if TYPE_CHECKING:
@@ -37,19 +37,29 @@ def run(
         str | None, typer.Option("--key", help="Makes the start idempotent: the same key is the same run.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
+    ] = False,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Start a run and follow it until it ends or waits for somebody."""
+    """Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it."""
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
-            return _follow(following, interruption, given, as_json, detach,
+            return _follow(following, interruption, given, as_json, How(detach, here),
                            {"tenant": tenant, "cost_limit_usd": cost_limit, "key": key, "by": who(by)})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
+
+
+class How(NamedTuple):
+    """What becomes of the run once it is started."""
+
+    detach: bool
+    here: bool
 
 
 class Following:
@@ -80,7 +90,7 @@ class Following:
 
 
 def _follow(
-    following: Following, interruption: Interruption, given: str | None, as_json: bool, detach: bool,
+    following: Following, interruption: Interruption, given: str | None, as_json: bool, how: How,
     start: dict[str, Any],
 ) -> int:  # fmt: skip
     from holdfast.cli.target import load
@@ -89,20 +99,20 @@ def _follow(
     workflow = load(following.target)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
-        state, found = asyncio.run(_run(workflow, value, start, detach, following, interruption))
+        state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
     if as_json:
         terminal.emit(found)
-    elif detach:
+    elif how.detach:
         terminal.show(found["run_id"])
         terminal.say(f"Any worker of its workflow drives it:\n  {typed('worker', following.target, store=store)}")
     else:
         _conclude(state, found, store)
     sys.stdout.flush()
-    return OK if detach else OF_STATUS.get(found["status"], OK)
+    return OK if how.detach else OF_STATUS.get(found["status"], OK)
 
 
 async def _run(
-    workflow: Workflow, value: Any, start: dict[str, Any], detach: bool, following: Following,
+    workflow: Workflow, value: Any, start: dict[str, Any], how: How, following: Following,
     interruption: Interruption,
 ) -> tuple[State, dict[str, Any]]:  # fmt: skip
     from holdfast.cli import progress, report
@@ -112,24 +122,36 @@ async def _run(
     assert task is not None
     interruption.stops(task)
     where, known = located(following.store)
-    async with Engine.open(where, workflows=[workflow], execute=not detach, settings=known) as engine:
+    execute = how.here or not (how.detach or is_fleet(where))
+    async with Engine.open(where, workflows=[workflow], execute=execute, settings=known) as engine:
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
+        if not execute and not await engine.workers_of(workflow):
+            _tell_of_no_worker(following)
         state = await begun.state()
-        if state.graph_hash != workflow.hash and not detach:
+        if state.graph_hash != workflow.hash and not how.detach:
             terminal.say(
                 "It was started with another definition of this workflow, so it is only followed from here."
                 " `holdfast runs migrate` would have it go on with this one."
             )
-        if not detach:
+        if not how.detach:
             with progress.display(workflow.graph) as display:
                 state = await progress.follow(begun, display)
         found = await report.of_run(engine, state)
         following.status = found["status"]
     interruption.over()
     return state, found
+
+
+def _tell_of_no_worker(following: Following) -> None:
+    store, target = following.store, following.target
+    terminal.say(
+        "No worker that is alive has this workflow; the run waits for one. Start one elsewhere:\n"
+        f"  {typed('worker', target, store=store)}\n"
+        "or run it here: add --here."
+    )
 
 
 def _conclude(state: State, found: dict[str, Any], store: str | None) -> None:

@@ -6,7 +6,6 @@ Never here: driving (the engine does that).
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,10 +17,10 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.opening import located
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.stopping import stopped
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.compose import Engine
     from holdfast.core.events import Event
     from holdfast.core.state import State
 
@@ -97,8 +96,8 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, s
         engine.driver.on_commit = tally.hear
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows)
         terminal.say(f"Worker on {where}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
-        stopped = _listen(engine)
-        waits: list[asyncio.Future[Any]] = [stopped]
+        stop = stopped(f"nothing new is taken. Steps that run get {_GRACE_S:g} s to finish; then they are handed over")
+        waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:
             waits.append(asyncio.ensure_future(engine.idle()))
         with _glance() as glance:
@@ -111,26 +110,6 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, s
             if wait.done():
                 wait.result()
             wait.cancel()
-
-
-def _listen(engine: Engine) -> asyncio.Future[None]:
-    """Done with the first SIGINT or SIGTERM; the second ends the process as if nobody listened."""
-    loop = asyncio.get_running_loop()
-    stopped: asyncio.Future[None] = loop.create_future()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def stop(received: signal.Signals) -> None:
-        for each in signals:
-            loop.remove_signal_handler(each)
-        terminal.say(
-            f"{received.name}: nothing new is taken. Steps that run ({engine.driver.working}) get {_GRACE_S:g} s to"
-            " finish; then they are handed over."
-        )
-        stopped.set_result(None)
-
-    for each in signals:
-        loop.add_signal_handler(each, stop, each)
-    return stopped
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -83,6 +83,18 @@ class Watcher(asyncio.Event):
             self.set()
 
 
+class Others(Protocol):
+    """Whoever tells the rest of the fleet of what happens here; must not raise."""
+
+    def committed(self, state: State, *, here: bool) -> None:
+        """A run has gone on; `here`: this process takes up what is ready in it."""
+        ...
+
+    def stir(self) -> None:
+        """Slots have been taken or freed."""
+        ...
+
+
 class Driver:
     """The runs of one process. One that only asks and decides, and executes nothing, has no session."""
 
@@ -110,11 +122,11 @@ class Driver:
         self.payloads = Payloads(store, secrets)
         self.flush = Flush(store, clock)
         self._label = label
-        self._executes = executes
+        self.executes = executes
         self.session: SessionId | None = None
         self.workflows: dict[str, Workflow] = {}
         self._ids = ids
-        self._slots = slots
+        self.slots = slots
         self._starting = 0
         """Slots of steps whose start is on its way to the disk."""
         self._graphs: dict[str, Graph] = {}
@@ -132,6 +144,7 @@ class Driver:
         self._closing = False
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
+        self.others: Others | None = None
         self.broken: BaseException | None = None
         """Why this process can no longer work, if so."""
 
@@ -146,7 +159,14 @@ class Driver:
 
     @property
     def _free(self) -> int:
-        return self._slots - self.working - self._starting - self.threads.abandoned
+        return self.slots - self.working - self._starting - self.threads.abandoned
+
+    @property
+    def room(self) -> int:
+        """How many more steps could be begun here, those that wait already left out."""
+        if self._closing or self.broken is not None:
+            return 0
+        return max(0, self._free - len(self._hungry))
 
     def append_id(self) -> AppendId:
         return self._ids.append()
@@ -180,7 +200,10 @@ class Driver:
         if events and self.on_commit is not None:
             self.on_commit(state, events)
         self._match_attempts(mailbox, state)
-        if self.session is None or state.graph_hash not in self.workflows:
+        is_ours = self.session is not None and state.graph_hash in self.workflows
+        if self.others is not None:
+            self.others.committed(state, here=is_ours and self._free > 0)
+        if not is_ours:
             return
         if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
             self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
@@ -262,7 +285,7 @@ class Driver:
         it was at is theirs now. It goes on under another name.
         """
         old = self.session
-        if not self._executes or (old is not None and (self.alive() or await self.store.renew_session(old))):
+        if not self.executes or (old is not None and (self.alive() or await self.store.renew_session(old))):
             return
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
@@ -379,6 +402,8 @@ class Driver:
             self._working -= 1
             if not running:
                 del self._attempts[key.run]
+            if self.others is not None:
+                self.others.stir()
 
     def _feed(self) -> None:
         """Give free slots to the runs that have waited longest. A slot is kept for each until it has had its look."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.engine.driver import Driver
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
+from holdfast.ports import DueRun
 
 log = logging.getLogger("holdfast")
 
@@ -26,16 +28,30 @@ MOST_RUNS: Final = 500
 _AWAY_S: Final = 1.0
 _STRANDED_LOOK_S: Final = 1.0
 """How often to look for runs of others whose workflow is gone: a grace period is much longer than that."""
+_PATIENCE_S: Final = 3.0
+"""How long a worker of a lane that is led leaves to the leader what it could find by itself."""
+_LED_LOOK_S: Final = 1.0
+
+
+class Lane(Protocol):
+    """Whoever may lead this process's sweep to be a patient one."""
+
+    async def is_led(self) -> bool: ...
 
 
 class Sweep:
     """The watch of one process over the store."""
 
-    def __init__(self, driver: Driver, *, workflow_grace_s: float) -> None:
-        """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run."""
+    def __init__(self, driver: Driver, *, workflow_grace_s: float, lane: Lane | None = None) -> None:
+        """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
+        there is one, may have a leader that finds everything first."""
         self._driver = driver
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
         self._looked_for_stranded_s = -math.inf
+        self._lane = lane
+        self._is_led = False
+        self._asked_lane_s = -math.inf
+        self._seen_dead_s: dict[RunId, float] = {}
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
         self._closing = False
@@ -58,13 +74,30 @@ class Sweep:
             return 0
         await store.bury()
         hashes = list(driver.workflows)
-        due = [each for each in await store.due(store.now_ms(), hashes, MOST_RUNS) if each.run not in self._damaged]
-        due = [each for each in due if each.dead or not driver.wants(each.run)]
+        patience_ms = await self._patience_ms()
+        due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
+        due = [each for each in due if each.run not in self._damaged and (each.dead or not driver.wants(each.run))]
+        if patience_ms:
+            due = self._overdue(due)
         looks = [self._look(each.run, Look(each.dead)) for each in due]
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         return len(due)
+
+    async def _patience_ms(self) -> int:
+        if self._lane is None:
+            return 0
+        now_s = self._driver.clock.monotonic_s()
+        if now_s - self._asked_lane_s >= _LED_LOOK_S:
+            self._is_led, self._asked_lane_s = await self._lane.is_led(), now_s
+        return int(_PATIENCE_S * 1000) if self._is_led else 0
+
+    def _overdue(self, due: Sequence[DueRun]) -> list[DueRun]:
+        """Without the runs of the dead that the leader has had no time to find."""
+        now_s = self._driver.clock.monotonic_s()
+        self._seen_dead_s = {each.run: self._seen_dead_s.get(each.run, now_s) for each in due if each.dead}
+        return [each for each in due if now_s - self._seen_dead_s.get(each.run, -math.inf) >= _PATIENCE_S]
 
     async def _look_for_stranded(self) -> None:
         """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
@@ -130,6 +163,8 @@ class Sweep:
         if due_ms is None:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000
+        if self._is_led:
+            until_s += _PATIENCE_S
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
     async def _refresh(self) -> None:

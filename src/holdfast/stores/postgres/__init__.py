@@ -7,7 +7,7 @@
     partition   the months that histories are kept by
     clock       store time
     append      appends as columns; who was written and why others were not
-    log, blob, session, view, watch    one promise of holdfast.ports each
+    log, blob, session, view, watch, lane    one promise of holdfast.ports each
     room        what these stand on
 
 Its SQL is in ../sql/postgres.

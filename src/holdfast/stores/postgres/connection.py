@@ -102,7 +102,7 @@ class Connections:
     async def open(cls, address: Address, most: int = MOST_CONNECTIONS) -> Connections:
         """Raises UsageError for a URL that cannot be used, StoreError when the database cannot be reached."""
         try:
-            pool = await asyncpg.create_pool(**_how(address), min_size=1, max_size=most, reset=_nothing)
+            pool = await asyncpg.create_pool(**_how(address), min_size=0, max_size=most, reset=_nothing)
         except (*LOST, pg.PostgresError, ValueError) as problem:
             raise explain(problem, address) from problem
         return cls(address, pool)
@@ -134,8 +134,9 @@ class Connections:
 
     async def _give_back(self, db: Connection) -> None:
         """A connection that was left in the middle of something is thrown away: nobody knows what it would do next."""
-        if not db.is_closed() and db.is_in_transaction():
-            db.terminate()
+        with contextlib.suppress(pg.InterfaceError):  # the pool has taken it back by itself: it was lost
+            if not db.is_closed() and db.is_in_transaction():
+                db.terminate()
         await asyncio.shield(self._pool.release(db))
 
     @contextlib.asynccontextmanager

@@ -22,6 +22,13 @@ AFTER: Final = "after"
 PARTS: Final = (BEFORE, AFTER)
 _AFTER_NAME: Final = "_after"
 
+_IS_THERE: Final = """select exists (
+    select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+    where nspname = $1 and relname = 'migrations'
+)"""
+"""Read from the catalogue's tables: to_regclass may answer from what the connection remembers of before it waited for
+another process to make them."""
+
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
 
@@ -40,7 +47,7 @@ def part_of(migration: Migration) -> str:
 
 async def standing(db: Connection, address: Address) -> Standing | None:
     """Where the store is; None where there is none."""
-    if await db.fetchval("select to_regclass($1) is null", f"{address.schema}.migrations"):
+    if not await db.fetchval(_IS_THERE, address.schema):
         return None
     rows = await db.fetch(f"select part, max(version) as version from {address.schema}.migrations group by part")
     found = {row["part"]: row["version"] for row in rows}

@@ -14,6 +14,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.lane import Lanes
 from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
@@ -27,8 +28,8 @@ OLDEST: Final = 15
 _UNSAFE: Final = "off"
 
 
-class PostgresStore(Log, Blobs, Sessions, Views, Watch):
-    """Keeps ports.Store in a schema of a PostgreSQL database."""
+class PostgresStore(Log, Blobs, Sessions, Views, Watch, Lanes):
+    """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod
     async def connect(cls, url: str, *, lease_s: float = LEASE_S, connections: int = MOST_CONNECTIONS) -> Self:

@@ -241,6 +241,52 @@ select distinct session, 'unknown', '{}'::text[], holdfast.now_ms(), 0, 0, holdf
 where not exists (select 1 from holdfast.sessions where sessions.session = flights.session)
 on conflict do nothing
 
+-- --- Lanes -----------------------------------------------------------------------------------------------------------
+
+-- name: lead
+-- A living session takes a lane that is nobody's, its own, or a dead one's; says whether it has it.
+insert into holdfast.lanes (lane, session)
+select $1::text, $2::text
+where exists (select 1 from holdfast.sessions where session = $2 and dead_at_ms is null)
+on conflict (lane) do update set session = excluded.session
+where lanes.session = excluded.session
+    or not exists (select 1 from holdfast.sessions where sessions.session = lanes.session and dead_at_ms is null)
+returning session
+
+-- name: bury_leader
+-- The leader of a lane dies because its lease is over.
+update holdfast.sessions set dead_at_ms = holdfast.now_ms()
+where session = (select session from holdfast.lanes where lane = $1)
+    and dead_at_ms is null and expires_at_ms <= holdfast.now_ms()
+
+-- name: is_led
+-- Whether a lane has a leader whose lease is not over.
+select exists (
+    select 1 from holdfast.lanes join holdfast.sessions using (session)
+    where lane = $1 and dead_at_ms is null and expires_at_ms > holdfast.now_ms()
+)
+
+-- name: able
+-- How many sessions whose lease is not over can run a workflow.
+select count(*) from holdfast.sessions
+where dead_at_ms is null and expires_at_ms > holdfast.now_ms() and $1 = any(hashes)
+
+-- name: unended_hashes
+-- Workflows with runs that have not ended, or have work in flight. Those of the first kind are stepped through one by
+-- one: the index has many rows of few hashes.
+with recursive unended (hash) as (
+    (select graph_hash from holdfast.runs where ended_at_ms is null order by graph_hash limit 1)
+    union all
+    select (
+        select graph_hash from holdfast.runs
+        where ended_at_ms is null and graph_hash > unended.hash order by graph_hash limit 1
+    )
+    from unended where unended.hash is not null
+)
+select hash from unended where hash is not null
+union
+select distinct graph_hash from holdfast.flights join holdfast.runs using (run)
+
 -- --- Views -----------------------------------------------------------------------------------------------------------
 
 -- name: due_runs

@@ -131,6 +131,12 @@ create table holdfast.sessions (
     dead_at_ms bigint
 ) with (fillfactor = 50);
 
+-- Who leads a lane of the fleet: its session, for as long as that lives.
+create table holdfast.lanes (
+    lane text primary key,
+    session text not null
+);
+
 -- A row while a session has attempts or calls in flight in a run.
 create table holdfast.flights (
     session text not null,

@@ -1,0 +1,86 @@
+"""`holdfast up`: a whole fleet on this machine, to try things out; it leaves nothing behind.
+
+Never here: anything that a real fleet needs. It starts the same commands that one would start by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.stopping import stopped
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.testing.postgres_server import PostgresServer
+    from holdfast.testing.redis_server import RedisServer
+
+_STOP_S: Final = 20.0
+"""What the processes get to hand over, before they are killed."""
+
+
+def up(
+    targets: Annotated[list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows of the workers.")],
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers.")] = 2,
+    slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps each may run at once.")] = 100,
+) -> None:
+    """Start a fleet on this machine: throwaway PostgreSQL and Redis, a leader and workers. All of it goes with Ctrl-C."""
+    from holdfast.cli.target import load
+    from holdfast.testing.postgres_server import PostgresServer
+    from holdfast.testing.redis_server import RedisServer
+
+    for target in targets:
+        load(target)  # a mistake in it is told once, before anything is started
+    terminal.say("Starting PostgreSQL and Redis ...")
+    with PostgresServer() as postgres, RedisServer() as redis:
+        asyncio.run(_run(postgres, redis, targets, workers, slots))
+    terminal.say("The fleet is gone, and all that was in it.")
+
+
+async def _run(postgres: PostgresServer, redis: RedisServer, targets: Sequence[str], workers: int, slots: int) -> None:
+    where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
+    commands = {"serve": ["serve", "--port", "0"]}
+    commands |= {f"worker {n}": ["worker", *targets, "--slots", str(slots)] for n in range(1, workers + 1)}
+    stop = stopped("the processes hand over what they cannot finish")
+    async with contextlib.AsyncExitStack() as undo:
+        processes = []
+        for name, words in commands.items():
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "holdfast", *words, env={**os.environ, **where},
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            undo.push_async_callback(_end, process)
+            processes.append(asyncio.create_task(_relay(name, process)))
+        told = "\n".join(f"  export {name}={value}" for name, value in where.items())
+        terminal.say(f"The fleet is up. In another terminal:\n{told}\n  holdfast run {targets[0]}")
+        await asyncio.wait([stop, *processes], return_when=asyncio.FIRST_COMPLETED)
+        if not stop.done():
+            name = next(name for name, process in zip(commands, processes, strict=True) if process.done())
+            raise HoldfastError(f"The {name} has ended by itself; what it said is above. The fleet is stopped.")
+
+
+async def _relay(name: str, process: asyncio.subprocess.Process) -> None:
+    """Say what a process says, line by line, until it ends."""
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        terminal.say(f"[{name}] {line.decode(errors='replace').rstrip()}")
+    await process.wait()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()

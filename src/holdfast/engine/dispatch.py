@@ -1,0 +1,151 @@
+"""This process's part in a fleet: it tells others of runs that it will not take up itself, and takes up what it is given.
+
+Everything that is said here is a hint. What is not said, not heard or lost is found in the store by a sweep.
+
+Never here: deciding who gets a job (scheduling does), anything that must last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from holdfast.core.commands import Look
+from holdfast.core.ids import RunId, Seq
+from holdfast.core.state import State
+from holdfast.core.status import may_start
+from holdfast.engine.driver import Driver
+from holdfast.errors import CorruptHistory, HoldfastError, StoreError
+from holdfast.ports import Capacity, Handed, Job, Queue
+
+log = logging.getLogger("holdfast")
+
+REPORT_EVERY_S: Final = 1.0
+"""A worker speaks at least so often; one that has been silent for three times as long is not given anything."""
+_SHORTEST_S: Final = 0.005
+"""Between two words to others: what happens meanwhile goes out together."""
+_SESSION_S: Final = 0.1
+
+
+class Dispatch:
+    """Keeps driver.Others."""
+
+    def __init__(self, driver: Driver, queue: Queue) -> None:
+        self._driver = driver
+        self._queue = queue
+        self._offers: dict[RunId, Job] = {}
+        self._news: dict[RunId, Seq] = {}
+        self._reported: tuple[object, ...] | None = None
+        self._reported_s = 0.0
+        self._stirred = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._looks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        loops: list[Coroutine[Any, Any, None]] = [self._speak(), self._hear()]
+        if self._driver.executes:
+            loops.append(self._take())
+        self._tasks = [asyncio.create_task(loop, name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)]
+
+    async def aclose(self) -> None:
+        """Say what is still to be said (that this process takes nothing more, too) and leave."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._looks, return_exceptions=True)
+        await self._say()
+
+    # --- What the driver tells ----------------------------------------------------------------------------------------
+
+    def committed(self, state: State, *, here: bool) -> None:
+        """A run has gone on. `here`: this process takes up what is ready in it."""
+        wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
+        if wants and not here:
+            self._offers[state.run] = Job(state.run, state.graph_hash)
+        if not self._driver.executes or state.ended or not (state.active or wants):
+            self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
+        self._stirred.set()
+
+    def stir(self) -> None:
+        """Slots have been taken or freed."""
+        self._stirred.set()
+
+    # --- Speaking -----------------------------------------------------------------------------------------------------
+
+    async def _speak(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(REPORT_EVERY_S):
+                    await self._stirred.wait()
+            except TimeoutError:
+                pass
+            self._stirred.clear()
+            await self._say()
+            await self._driver.clock.sleep(_SHORTEST_S)
+
+    async def _say(self) -> None:
+        offers, self._offers = self._offers, {}
+        news, self._news = self._news, {}
+        await self._queue.offer(list(offers.values()))
+        await self._queue.tell(news)
+        await self._report()
+
+    async def _report(self) -> None:
+        driver = self._driver
+        if driver.session is None or not driver.executes:
+            return
+        said = (driver.session, tuple(driver.workflows), driver.room)
+        now_s = driver.clock.monotonic_s()
+        if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
+            self._reported, self._reported_s = said, now_s
+            await self._queue.report(Capacity(driver.session, tuple(driver.workflows), driver.slots, driver.room))
+
+    # --- Hearing ------------------------------------------------------------------------------------------------------
+
+    async def _hear(self) -> None:
+        """Bring up to date what others have changed of runs in memory, and tell those who wait here."""
+        driver = self._driver
+        while True:
+            seqs = await self._queue.news()
+            if not seqs:  # nobody knows what was missed
+                driver.stir()
+                continue
+            resident = dict(driver.resident)
+            for run, seq in seqs.items():
+                if resident.get(run, seq) < seq:
+                    self._begin(self._look(Job(run, "")))
+            driver.stir(seqs)
+
+    async def _take(self) -> None:
+        driver = self._driver
+        while True:
+            session = driver.session
+            if session is None or not driver.alive() or driver.closing:
+                await driver.clock.sleep(_SESSION_S)
+                continue
+            handed = await self._queue.placed(session)
+            if handed:
+                self._begin(self._take_up(handed))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    async def _take_up(self, handed: Sequence[Handed]) -> None:
+        """Look at the runs that were given to this process; they are its own once that is durable."""
+        session = self._driver.session
+        await asyncio.gather(*(self._look(each.job) for each in handed))
+        if session is not None:
+            await self._queue.acknowledge(session, handed)
+
+    async def _look(self, job: Job) -> None:
+        try:
+            await self._driver.send(job.run, Look(job.dead))
+        except CorruptHistory as problem:
+            log.error("holdfast leaves run %s alone: %s", job.run, problem)
+        except StoreError as problem:
+            log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
+        except HoldfastError:
+            pass  # somebody else was first, or there is no such run

@@ -1,0 +1,231 @@
+"""Leads a lane of the fleet: finds the runs that somebody must look at, and has workers look at them.
+
+It holds a session of its own that names the lane. When it dies, another leads: from the store, and from what workers say
+of themselves; runs in flight go on meanwhile. A run whose workflow no worker has is looked at here, so that its timers
+and gates do not depend on anybody's code.
+
+Never here: which worker gets a job (scheduling does), what a look finds (core does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, Protocol
+
+from holdfast.core.commands import Look
+from holdfast.core.ids import RunId
+from holdfast.engine.dispatch import REPORT_EVERY_S
+from holdfast.engine.driver import Driver
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
+from holdfast.ports import DueRun, Handed, Job, Lanes, Queue, Store
+from holdfast.scheduling.scheduler import Scheduler
+
+log = logging.getLogger("holdfast")
+
+LANE: Final = "default"
+LEASE_S: Final = 2.0
+"""A leader's lease: five renewals, one every 0.4 s. Another leads within three seconds of its death: the lease, the next
+look of whoever waits to lead, and the first sweep."""
+CLAIM_EVERY_S: Final = 0.4
+MOST_RUNS: Final = 2_000
+"""Of one sweep; the rest is found by the next, which follows at once."""
+SHORTEST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 0.5
+_HASHES_EVERY_S: Final = 1.0
+_PATIENCE_S: Final = 2.0
+"""How long a worker has to take up what it was given, before the sweep offers it again."""
+_SILENT_S: Final = 3 * REPORT_EVERY_S
+_AWAY_S: Final = 0.5
+
+
+class Fleet(Store, Lanes, Protocol):
+    """A store of which many processes work."""
+
+
+class Leader:
+    """The scheduler of one lane, while this process leads it; otherwise it waits to."""
+
+    def __init__(self, driver: Driver, store: Fleet, queue: Queue, lane: str = LANE) -> None:
+        self._driver = driver
+        self._store = store
+        self._queue = queue
+        self.lane = lane
+        self._scheduler = Scheduler()
+        self._offered_s: dict[RunId, float] = {}
+        self._damaged: set[RunId] = set()
+        self._hashes: Sequence[str] = ()
+        self._hashes_s = -_HASHES_EVERY_S
+        self._awake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.leads = asyncio.Event()
+
+    @property
+    def jobs(self) -> int:
+        """How many wait for a worker."""
+        return self._scheduler.jobs
+
+    @property
+    def workers(self) -> int:
+        return len(self._scheduler.workers)
+
+    @property
+    def slots(self) -> int:
+        return sum(worker.slots for worker in self._scheduler.workers.values())
+
+    @property
+    def free(self) -> int:
+        """How many of them are free, as far as is known here."""
+        return sum(worker.free for worker in self._scheduler.workers.values())
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Why this process can no longer work, if so."""
+        return self._driver.broken
+
+    async def reach(self) -> None:
+        """Ask the store something. Raises StoreError where it cannot be reached."""
+        await self._store.is_led(self.lane)
+
+    def start(self) -> None:
+        loops: list[Coroutine[Any, Any, None]] = [
+            self._claim(), self._hear_jobs(), self._hear_workers(), self._sweep(), self._place()
+        ]  # fmt: skip
+        self._tasks = [
+            asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
+        ]
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watched(self, loop: Coroutine[Any, Any, None]) -> None:
+        """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
+        try:
+            await loop
+        except Exception as problem:
+            log.exception("holdfast can no longer lead")
+            self._driver.give_up(problem)
+            raise
+
+    # --- Leading ------------------------------------------------------------------------------------------------------
+
+    async def _claim(self) -> None:
+        told = ""
+        while True:
+            try:
+                await self._driver.hold_session()
+                session = self._driver.session
+                leads = session is not None and await self._store.lead(self.lane, session)
+                told = ""
+            except StoreError as problem:
+                leads = False
+                if str(problem) != told:
+                    told = str(problem)
+                    log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
+            if leads and not self.leads.is_set():
+                log.info("holdfast leads lane %s as %s", self.lane, self._driver.session)
+                self.leads.set()
+            elif not leads and self.leads.is_set():
+                log.warning("holdfast leads lane %s no more", self.lane)
+                self.leads.clear()
+                self._scheduler = Scheduler()
+                self._offered_s.clear()
+            await self._driver.clock.sleep(CLAIM_EVERY_S)
+
+    async def _hear_jobs(self) -> None:
+        while True:
+            await self.leads.wait()
+            session = self._driver.session
+            if session is None:
+                await self._driver.clock.sleep(CLAIM_EVERY_S)
+                continue
+            for handed in await self._queue.offered(session):
+                self._offer(handed)
+
+    async def _hear_workers(self) -> None:
+        while True:
+            for capacity in await self._queue.reported():
+                self._scheduler.report(capacity, self._driver.clock.monotonic_s())
+            self._awake.set()
+
+    def _offer(self, handed: Handed) -> None:
+        if self._scheduler.offer(handed):
+            self._offered_s[handed.job.run] = self._driver.clock.monotonic_s()
+            self._awake.set()
+
+    async def _place(self) -> None:
+        while True:
+            await self._awake.wait()
+            self._awake.clear()
+            if not self.leads.is_set():
+                continue
+            for worker, handed in self._scheduler.placements().items():
+                await self._queue.place(worker, handed)
+            await asyncio.sleep(0)
+
+    # --- Looking ------------------------------------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        told = ""
+        while True:
+            await self.leads.wait()
+            try:
+                found = await self.turn()
+                pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                told = ""
+            except StoreError as problem:
+                if str(problem) != told:
+                    told = str(problem)
+                    log.warning("holdfast cannot look into the store and tries again: %s", problem)
+                pause_s = _AWAY_S
+            await self._driver.clock.sleep(pause_s)
+
+    async def turn(self) -> int:
+        """Look once at everything that is due now; how many runs that were."""
+        store, now_s = self._store, self._driver.clock.monotonic_s()
+        await store.bury()
+        if now_s - self._hashes_s >= _HASHES_EVERY_S:
+            self._hashes, self._hashes_s = await store.unended_hashes(), now_s
+            await self._tidy(now_s)
+        due = await store.due(store.now_ms(), self._hashes, MOST_RUNS)
+        looks = []
+        for each in due:
+            if each.run in self._damaged or self._is_in_hand(each.run, now_s):
+                continue
+            if self._scheduler.can_run(each.graph_hash):
+                self._offer(Handed(Job(each.run, each.graph_hash, each.dead), ""))
+            else:
+                looks.append(self._look(each))
+        await asyncio.gather(*looks)
+        return len(due)
+
+    def _is_in_hand(self, run: RunId, now_s: float) -> bool:
+        return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
+
+    async def _look(self, each: DueRun) -> None:
+        self._offered_s[each.run] = self._driver.clock.monotonic_s()
+        try:
+            await self._driver.send(each.run, Look(each.dead))
+        except (Conflict, NotFound):
+            pass  # somebody else was there first
+        except CorruptHistory as problem:
+            self._damaged.add(each.run)
+            log.error("holdfast leaves run %s alone: %s", each.run, problem)
+
+    async def _tidy(self, now_s: float) -> None:
+        """Forget what is long past, and workers that say nothing; what they were given is offered to others."""
+        self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
+        for worker in self._scheduler.silent(now_s - _SILENT_S):
+            self._scheduler.forget(worker)
+            for job in await self._queue.reclaim(worker):
+                self._offer(Handed(job, ""))
+
+    async def _pause_s(self) -> float:
+        due_ms = await self._store.next_due_ms(self._hashes)
+        if due_ms is None:
+            return LONGEST_PAUSE_S
+        until_s = (due_ms - self._store.now_ms()) / 1000
+        return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)

@@ -1,0 +1,85 @@
+"""A small HTTP port: is the process alive, can it do its work, and figures for Prometheus.
+
+    GET /healthz   200 while the process works, 503 once it has given up: restart it
+    GET /readyz    200 while it reaches its store, 503 otherwise: wait
+    GET /metrics   the figures, in Prometheus' text format
+
+Never here: anything about a tenant or a run. Whoever can reach the port may read it, so it listens on loopback unless
+told otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final
+
+import uvicorn
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from holdfast.errors import UsageError
+
+Gauges = Mapping[str, tuple[str, float]]
+"""Figures by name, each with a sentence on what it counts."""
+
+_READY_S: Final = 5.0
+
+
+class Health:
+    """What the port answers."""
+
+    def __init__(
+        self, *, broken: Callable[[], BaseException | None], reach: Callable[[], Awaitable[object]],
+        gauges: Callable[[], Gauges],
+    ) -> None:  # fmt: skip
+        """`reach` asks the store anything and raises where it cannot be reached."""
+        self._broken = broken
+        self._reach = reach
+        self._gauges = gauges
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """The figures, as prometheus_client asks for them."""
+        return [GaugeMetricFamily(name, about, value=value) for name, (about, value) in self._gauges().items()]
+
+    @contextlib.asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
+        """Answer on `host` and `port` (0 takes a free one, which is told). Raises UsageError for one that is taken."""
+        try:
+            listener = socket.create_server((host, port))
+        except OSError as problem:
+            raise UsageError(f"Cannot listen on {host}:{port}: {problem.strerror}. Name another with --port.") from None
+        routes = [Route("/healthz", self._alive), Route("/readyz", self._ready), Route("/metrics", self._metrics)]
+        server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off"))
+        server.config.load()
+        # Signals are the command's own to hear: only the part that serves is run.
+        serving = asyncio.create_task(server._serve([listener]), name="holdfast-health")
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            listener.close()
+
+    async def _alive(self, request: Request) -> Response:
+        problem = self._broken()
+        return PlainTextResponse("ok\n") if problem is None else PlainTextResponse("given up\n", 503)
+
+    async def _ready(self, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(_READY_S):
+                await self._reach()
+        except Exception:  # noqa: BLE001 - whatever it is: not ready; the log says why
+            return PlainTextResponse("the store cannot be reached\n", 503)
+        return PlainTextResponse("ok\n")
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(generate_latest(self._registry), media_type="text/plain; version=0.0.4; charset=utf-8")

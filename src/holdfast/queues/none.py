@@ -1,0 +1,56 @@
+"""A fleet without a queue: nobody is told of anything, and the sweep of each process finds what there is to do.
+
+Never here: state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from holdfast.core.ids import RunId, Seq, SessionId
+from holdfast.ports import Capacity, Handed, Job
+
+
+class NoQueue:
+    """Keeps ports.Queue by saying nothing and hearing nothing."""
+
+    async def offer(self, jobs: Sequence[Job]) -> None:
+        pass
+
+    async def report(self, capacity: Capacity) -> None:
+        pass
+
+    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+        pass
+
+    async def news(self) -> Mapping[RunId, Seq]:
+        await _never()
+
+    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+        await _never()
+
+    async def reported(self) -> Sequence[Capacity]:
+        await _never()
+
+    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+        pass
+
+    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+        await _never()
+
+    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+        pass
+
+    async def reclaim(self, worker: SessionId) -> Sequence[Job]:
+        return ()
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def _never() -> NoReturn:
+    """Wait until somebody stops waiting."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")

@@ -1,0 +1,257 @@
+"""The queue of a fleet on Redis (6.2 or newer) or Valkey: jobs in streams, news over publish and subscribe.
+
+    PREFIX:ready            stream, group `leaders`: jobs for whoever leads
+    PREFIX:worker:SESSION   stream, group `worker`: jobs that were placed with one worker
+    PREFIX:capacities       hash: the latest that each worker said of itself; and a channel of the same name
+    PREFIX:news             channel: how far runs are
+
+Nothing is trimmed: an entry goes when it is acknowledged. Groups are made again when they are gone, because Redis may be
+flushed, restarted or replaced by a stale copy at any time; what was lost with it is found in the store. What cannot be
+written (Redis away, its memory full) is dropped, and that is said once.
+
+Never here: a decision about a run or a worker; a fence. XACK of an entry that somebody else has claimed succeeds, so
+nothing may follow from it: only an append to the store says whose work counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError, ResponseError
+
+from holdfast.core.ids import RunId, Seq, SessionId
+from holdfast.ports import Capacity, Handed, Job
+
+log = logging.getLogger("holdfast")
+
+T = TypeVar("T")
+
+DEFAULT_PREFIX: Final = "holdfast"
+MOST_WAITING: Final = 100_000
+"""Jobs that may wait for a leader; what is beyond is left to the sweep. Nobody may be leading."""
+MOST_AT_ONCE: Final = 500
+_BLOCK_MS: Final = 2_000
+_CLAIM_IDLE_MS: Final = 0
+"""A new leader takes all that the one before it left: of two, the store knows one."""
+_FORGOTTEN_S: Final = 24 * 3600
+"""A worker's stream goes by itself when nobody has placed anything in it for so long."""
+_PAUSES_S: Final = (0.05, 0.2, 1.0)
+_TROUBLE: Final = (RedisError, OSError, TimeoutError)
+
+_encode = msgspec.json.Encoder().encode
+_decode_job = msgspec.json.Decoder(Job).decode
+_decode_capacity = msgspec.json.Decoder(Capacity).decode
+_decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
+
+
+class RedisQueue:
+    """Keeps ports.Queue. One listener of each kind at a time."""
+
+    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX) -> None:
+        """`url` as redis-py takes it; nothing is connected yet. Raises ValueError for one that cannot be read."""
+        self._redis: Redis = Redis.from_url(url, socket_connect_timeout=5.0, health_check_interval=15)
+        self._ready = f"{prefix}:ready"
+        self._workers = f"{prefix}:worker:"
+        self._capacities = f"{prefix}:capacities"
+        self._news = f"{prefix}:news"
+        self._listening: dict[str, PubSub] = {}
+        self._waiting = 0
+        self._claimed: SessionId | None = None
+        self._troubled = False
+
+    # --- Saying -------------------------------------------------------------------------------------------------------
+
+    async def offer(self, jobs: Sequence[Job]) -> None:
+        if not jobs or (self._waiting > MOST_WAITING and not await self._has_room()):
+            return
+        async with self._pipeline(transaction=False) as pipe:
+            for job in jobs:
+                pipe.xadd(self._ready, {"job": _encode(job)})
+            pipe.xlen(self._ready)
+            replies = await self._say(pipe.execute)
+        if replies:
+            self._waiting = replies[-1]
+
+    async def _has_room(self) -> bool:
+        self._waiting = await self._say(lambda: self._redis.xlen(self._ready)) or 0
+        return self._waiting <= MOST_WAITING
+
+    async def report(self, capacity: Capacity) -> None:
+        said = _encode(capacity)
+        async with self._pipeline(transaction=False) as pipe:
+            pipe.hset(self._capacities, capacity.worker, said)
+            pipe.publish(self._capacities, said)
+            await self._say(pipe.execute)
+
+    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+        if seqs:
+            await self._say(lambda: self._redis.publish(self._news, _encode(seqs)))
+
+    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+        stream = self._workers + worker
+        async with self._pipeline(transaction=True) as pipe:
+            for handed in placed:
+                pipe.xadd(stream, {"job": _encode(handed.job)})
+                if handed.receipt:
+                    _finish(pipe, self._ready, "leaders", handed.receipt)
+            pipe.expire(stream, _FORGOTTEN_S)
+            await self._say(pipe.execute)
+
+    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+        async with self._pipeline(transaction=False) as pipe:
+            for handed in done:
+                _finish(pipe, self._workers + worker, "worker", handed.receipt)
+            await self._say(pipe.execute)
+
+    def _pipeline(self, *, transaction: bool) -> Any:
+        """Commands that go out together; their types say that each must be awaited, which is not so in a pipeline."""
+        return self._redis.pipeline(transaction=transaction)
+
+    async def _say(self, speak: Callable[[], Awaitable[T]]) -> T | None:
+        """What `speak` returns; None where Redis could not be told."""
+        try:
+            told = await speak()
+        except _TROUBLE as problem:
+            self._tell_trouble(problem)
+            return None
+        self._troubled = False
+        return told
+
+    def _tell_trouble(self, problem: BaseException) -> None:
+        if not self._troubled:
+            self._troubled = True
+            log.warning("holdfast's Redis does not answer (%s). Work goes on, and is found a little later.", problem)
+
+    # --- Hearing ------------------------------------------------------------------------------------------------------
+
+    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+        if self._claimed != leader:
+            left = await self._patiently(lambda: self._left_over(leader))
+            self._claimed = leader
+            if left:
+                return left
+        return await self._patiently(lambda: self._read(self._ready, "leaders", leader))
+
+    async def _left_over(self, leader: SessionId) -> list[Handed]:
+        """Everything that was read by leaders before and not placed."""
+        found: list[Handed] = []
+        start = "0-0"
+        while True:
+            try:
+                start, entries, *_ = await self._redis.xautoclaim(
+                    self._ready, "leaders", leader, _CLAIM_IDLE_MS, start, count=MOST_AT_ONCE
+                )
+            except ResponseError as problem:
+                if not str(problem).startswith("NOGROUP"):
+                    raise
+                return found
+            found += _handed(entries)
+            if start in ("0-0", b"0-0"):
+                return found
+
+    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+        return await self._patiently(lambda: self._read(self._workers + worker, "worker", worker))
+
+    async def _read(self, stream: str, group: str, consumer: str) -> list[Handed]:
+        try:
+            said = await self._redis.xreadgroup(group, consumer, {stream: ">"}, MOST_AT_ONCE, _BLOCK_MS)
+        except ResponseError as problem:
+            if "NOGROUP" not in str(problem):
+                raise
+            # Never made, or lost with everything else; from its first entry, which somebody may have added already.
+            await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
+            return []
+        streams = said.items() if isinstance(said, dict) else said
+        return [handed for _, entries in streams or () for handed in _handed(_flat(entries))]
+
+    async def reclaim(self, worker: SessionId) -> Sequence[Job]:
+        stream = self._workers + worker
+        async with self._pipeline(transaction=True) as pipe:
+            pipe.xrange(stream)
+            pipe.delete(stream)
+            pipe.hdel(self._capacities, worker)
+            replies = await self._say(pipe.execute)
+        return [handed.job for handed in _handed(replies[0])] if replies else ()
+
+    async def reported(self) -> Sequence[Capacity]:
+        return await self._patiently(self._next_capacities, self._capacities)
+
+    async def _next_capacities(self) -> list[Capacity]:
+        if await self._listens(self._capacities):
+            return [_decode_capacity(await self._hear(self._capacities))]
+        latest: Any = self._redis.hgetall(self._capacities)
+        return [_decode_capacity(said) for said in (await latest).values()]
+
+    async def news(self) -> Mapping[RunId, Seq]:
+        return await self._patiently(self._next_news, self._news)
+
+    async def _next_news(self) -> Mapping[RunId, Seq]:
+        return _decode_seqs(await self._hear(self._news)) if await self._listens(self._news) else {}
+
+    async def _listens(self, channel: str) -> bool:
+        """Listen to `channel`; whether that was so already, so that nothing has been missed."""
+        if channel in self._listening:
+            return True
+        ear = self._redis.pubsub(ignore_subscribe_messages=True)
+        await ear.subscribe(channel)
+        self._listening[channel] = ear
+        return False
+
+    async def _hear(self, channel: str) -> bytes:
+        """The next message."""
+        while True:
+            message = await self._listening[channel].get_message(timeout=_BLOCK_MS / 1000)
+            if message is not None:
+                said: bytes = message["data"]
+                return said
+
+    async def _patiently(self, hear: Callable[[], Awaitable[T]], channel: str | None = None) -> T:
+        """What `hear` returns, tried again, ever more slowly, for as long as Redis is away."""
+        failures = 0
+        while True:
+            try:
+                heard = await hear()
+            except _TROUBLE as problem:
+                self._tell_trouble(problem)
+                self._claimed = None
+                await self._listen_no_more(channel)
+                await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
+                failures += 1
+                continue
+            self._troubled = False
+            return heard
+
+    async def _listen_no_more(self, channel: str | None) -> None:
+        ear = self._listening.pop(channel, None) if channel is not None else None
+        if ear is not None:
+            await ear.aclose()  # type: ignore[no-untyped-call]
+
+    async def aclose(self) -> None:
+        for channel in list(self._listening):
+            await self._listen_no_more(channel)
+        await self._redis.aclose()
+
+
+def _handed(entries: Sequence[Any]) -> list[Handed]:
+    """Entries of a stream as jobs; one that is no longer there (deleted while it was claimed) is none."""
+    return [
+        Handed(_decode_job(fields[b"job"]), receipt.decode() if isinstance(receipt, bytes) else receipt)
+        for receipt, fields in entries
+        if fields and b"job" in fields
+    ]
+
+
+def _flat(entries: Sequence[Any]) -> Sequence[Any]:
+    """redis-py answers with one more layer of lists in protocol 3."""
+    return entries[0] if entries and isinstance(entries[0], list) else entries
+
+
+def _finish(pipe: Any, stream: str, group: str, receipt: str) -> None:
+    pipe.xack(stream, group, receipt)
+    pipe.xdel(stream, receipt)
