@@ -27,7 +27,7 @@ from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.http_exchange import Reply, Request
 
 KEPT_HEADERS: Final = (
-    "content-type", "date", "etag", "idempotency-key", "idempotent-replayed", "last-modified", "link", "location",
+    "content-type", "etag", "idempotency-key", "idempotent-replayed", "last-modified", "link", "location",
     "request-id", "x-request-id",
 )  # fmt: skip
 """What of a reply's headers is recorded, where it is there. The rest is about the connection, or a cookie."""
