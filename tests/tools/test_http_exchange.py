@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.policies import DENIED, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
+from holdfast.core.policies import DENIED, LOST, NETWORK, RATE_LIMIT, TIMEOUT, VALIDATION
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.address import EVERYWHERE, may_be_called, networks
 from holdfast.tools.http_exchange import MOST_REDIRECTS, Bounds, Reply, Request, exchange
 from holdfast.tools.http_reply import answer, retry_after_s
+from tests.engine.kit import eventually
 from tests.tools.server import Server, bomb, do, does_and_drips, does_and_hangs, raw, says, sends
 
 PEM = Path(__file__).with_name("localhost.pem")
@@ -160,6 +161,15 @@ async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv("no_proxy", raising=False)
         assert (await exchange(to(server), OPEN)).status == 200
     assert (len(proxy.asked), len(server.asked)) == (0, 1)
+
+
+async def test_a_process_that_lost_its_lease_while_it_connected_sends_nothing() -> None:
+    with Server() as server:
+        with pytest.raises(ToolFailed, match="Nothing was sent") as problem:
+            await exchange(to(server, "POST"), OPEN, lambda: False)
+        await eventually(lambda: server.connections)
+    assert facts(problem) == (ToolFailed, LOST)
+    assert server.asked == []
 
 
 # --- Addresses --------------------------------------------------------------------------------------------------------

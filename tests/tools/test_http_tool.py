@@ -160,7 +160,7 @@ async def sent(method: Any, path: str, values: dict[str, Any], **more: Any) -> A
     """What a server gets of these arguments."""
     with Server() as server:
         made = http_tool("call", method, server.url + path, allow_private=LOOPBACK, **more)
-        ctx = SimpleNamespace(key=KEY, secret=lambda name: f"value of {name}")
+        ctx = SimpleNamespace(key=KEY, secret=lambda name: f"value of {name}", may_send=lambda: True)
         await made(ctx=ctx, **made.typed(made.arguments(values)))
     (asked,) = server.asked
     return asked

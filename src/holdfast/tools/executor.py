@@ -32,6 +32,8 @@ class ToolContext:
         self.run_id: str = journal.run
         self.tenant = journal.tenant
         self.key = key
+        self.may_send = journal.may_send
+        """Whether this process still holds its lease: for a tool that takes its time before anything leaves."""
         self._tool = tool
         self._secrets = secrets
 

@@ -216,7 +216,7 @@ class _Endpoint:
 
     async def call(self, ctx: ToolContext, values: Mapping[str, Any]) -> dict[str, Any]:
         request = self.request(ctx, values)
-        return answer(request, await exchange(request, self.bounds), self.policy, self.accepted)
+        return answer(request, await exchange(request, self.bounds, ctx.may_send), self.policy, self.accepted)
 
     def request(self, ctx: ToolContext, values: Mapping[str, Any]) -> Request:
         """Raises ToolFailed for values that no request can be made of, MissingSecret."""

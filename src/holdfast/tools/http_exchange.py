@@ -9,12 +9,12 @@ environment. Never here: what a status means for an effect (http_reply).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from holdfast.core.policies import NETWORK, TIMEOUT
+from holdfast.core.policies import LOST, NETWORK, TIMEOUT
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.address import Network, resolve
 
@@ -75,10 +75,12 @@ class Reply(NamedTuple):
 class _Progress:
     """How far one request got."""
 
-    left = False
-    """A connection was there, and the request's first byte may be on its way."""
-    refusal: Reply | None = None
-    """A reply whose status says no: that stands, also when the time is up before its words have come."""
+    def __init__(self, may_send: Callable[[], bool]) -> None:
+        self._may_send = may_send
+        self.left = False
+        """A connection was there, and the request's first byte may be on its way."""
+        self.refusal: Reply | None = None
+        """A reply whose status says no: that stands, also when the time is up before its words have come."""
 
     def begin(self) -> None:
         """Another request: what became of the one before is known, for it was answered with a redirect."""
@@ -86,20 +88,27 @@ class _Progress:
 
     async def trace(self, event: str, _: Mapping[str, Any]) -> None:
         """Called by the HTTP client for each thing it does."""
-        if event.endswith("send_request_headers.started"):
-            self.left = True
+        if not event.endswith("send_request_headers.started"):
+            return
+        if not self._may_send():
+            raise ToolFailed("This process lost its lease while it connected. Nothing was sent.", error_class=LOST)
+        self.left = True
 
 
 class _TooLarge(Exception):
     """An answer that nobody wants to hold."""
 
 
-async def exchange(request: Request, bounds: Bounds) -> Reply:
-    """Send `request` and return the reply, whatever its status.
+def _always() -> bool:
+    return True
+
+
+async def exchange(request: Request, bounds: Bounds, may_send: Callable[[], bool] = _always) -> Reply:
+    """Send `request` and return the reply, whatever its status. `may_send` is asked right before the first byte leaves.
 
     Raises ToolFailed if nothing can have been sent, OutcomeUnknown if the reply was lost.
     """
-    progress = _Progress()
+    progress = _Progress(may_send)
     try:
         async with asyncio.timeout(bounds.timeout_s):
             return await _followed(request, bounds, progress)
