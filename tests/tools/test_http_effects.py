@@ -144,6 +144,29 @@ async def test_a_lookup_that_breaks_says_nothing_and_is_made_again(store: str) -
     assert len(server.effects) == 1
 
 
+async def test_a_long_page_that_says_not_found_is_not_found(store: str) -> None:
+    page = raw(404, b"<p>" * 100_000, kind="text/html")
+    with Server(drops, sends(page), do) as server:
+        async with opened(store) as engine:
+            assert await answered(await engine.start(pays(server, "verify"))) == {"paid": 1}
+    assert [asked.method for asked in server.asked] == ["POST", "GET", "POST"]
+
+
+async def test_a_lookup_elsewhere_gets_no_secret_of_the_tool(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAY_TOKEN", "canary-7d1f-token")
+    wf = Workflow("elsewhere")
+    with Server(does_and_drops) as server, Server(says(200, {"paid": 1})) as other:
+        pay = http_tool(
+            "pay", "POST", server.url, parameters=SCHEMA, allow_private=LOOPBACK,
+            headers={"Authorization": secret("PAY_TOKEN")}, verify=http_lookup(f"{other.url}/{{key}}"),
+        )  # fmt: skip
+        wf.node("pay")(tool_node(name=pay)(lambda state: {"amount": 5}))
+        async with opened(store) as engine:
+            assert await answered(await engine.start(wf)) == {"paid": 1}
+    assert "authorization" in server.asked[0].headers
+    assert "authorization" not in other.asked[0].headers
+
+
 async def test_what_a_lookup_found_may_be_picked_out_of_its_answer(store: str) -> None:
     wf = Workflow("search")
     with Server(does_and_drops, says(200, {"items": []}), do) as server:

@@ -135,6 +135,14 @@ async def test_an_answer_is_read_up_to_its_limit_and_no_further() -> None:
         assert (await exchange(to(server), OPEN)).unreadable == "it is larger than 10000 bytes"
 
 
+async def test_of_a_refusal_only_some_words_are_read_unless_its_status_is_accepted() -> None:
+    page = raw(404, b"x" * 50_000, kind="text/plain")
+    wide = OPEN._replace(max_response_bytes=100_000)
+    with Server(sends(page), sends(page)) as server:
+        assert (await exchange(to(server), wide)).body == b""
+        assert len((await exchange(to(server), wide._replace(accepted={404}))).body) == 50_000
+
+
 async def test_a_small_answer_that_unpacks_to_a_large_one_is_not_unpacked() -> None:
     with Server(bomb(200_000_000)) as server:
         tracemalloc.start()

@@ -99,7 +99,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("names no network", {"allow_private": ["10.0.0.0/99"]}),
     ("is one string", {"allow_private": "10.0.0.0/8"}),
     ("key_format='raw' is none of hex, quoted, uuid", {"key_format": "raw"}),
-    ("ca_file='nowhere.pem' is not there", {"ca_file": "nowhere.pem"}),
+    ("ca_file='nowhere.pem' holds no certificates", {"ca_file": "nowhere.pem"}),
+    ("holds no certificates that can be read", {"ca_file": __file__}),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import ssl
 import sys
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -90,7 +91,8 @@ def http_lookup(
     `url` may have `{key}`, the effect's key as it was sent, and the tool's arguments as placeholders. 404 and 410 mean
     not found; any other answer outside 2xx leaves it open, and the lookup is made again. `found` gets the response,
     `{"status", "headers", "body"}`, and returns what the tool's call is to have answered, or None for not found;
-    undeclared, every 2xx is the answer. The headers are the tool's, and its bounds hold, unless `headers` says otherwise.
+    undeclared, every 2xx is the answer. The tool's bounds hold; its headers are sent too where the lookup is on the same
+    scheme, host and port, unless `headers` says otherwise.
     """
     return HttpLookup(url, found, headers)
 
@@ -153,8 +155,8 @@ def http_tool(
         endpoint = _Endpoint(
             method, UrlTemplate(url), policy=_policy(method, effect, verify), query=tuple(query),
             encoding=_encoding(method, encoding), headers=_headers(headers or {}, key_header), key_header=key_header,
-            key_format=_one_of("key_format", key_format, _KEY_FORMATS), accepted=_accepted(accept_statuses),
-            bounds=_bounds(timeout_s, max_response_bytes, allow_private, ca_file),
+            key_format=_one_of("key_format", key_format, _KEY_FORMATS),
+            bounds=_bounds(timeout_s, max_response_bytes, allow_private, ca_file, accept_statuses),
         )  # fmt: skip
         arguments = _arguments(name, parameters, endpoint)
         endpoint.check(arguments.schema)
@@ -195,7 +197,6 @@ class _Endpoint:
     headers: Mapping[str, str | Secret]
     key_header: str
     key_format: str
-    accepted: Collection[int]
     bounds: Bounds
 
     def check(self, schema: Mapping[str, Any]) -> None:
@@ -207,7 +208,7 @@ class _Endpoint:
             raise UsageError(f"the placeholder {{{loose[0]}}} of the URL needs a required parameter of that name")
         if strange := sorted(set(self.query) - declared):
             raise UsageError(f"query names {strange[0]!r}, which is no parameter")
-        if self.url.scheme == "http" and self.secrets and not self.bounds.private:
+        if self.url.origin[0] == "http" and self.secrets and not self.bounds.private:
             raise UsageError(f"the secret {self.secrets[0]!r} would cross the network in the clear; use https://")
 
     @property
@@ -216,7 +217,13 @@ class _Endpoint:
 
     async def call(self, ctx: ToolContext, values: Mapping[str, Any]) -> dict[str, Any]:
         request = self.request(ctx, values)
-        return answer(request, await exchange(request, self.bounds, ctx.may_send), self.policy, self.accepted)
+        return answer(request, await exchange(request, self.bounds, ctx.may_send), self.policy, self.bounds.accepted)
+
+    async def find(self, ctx: ToolContext, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The response to a lookup; None where the server says that there is nothing, in whatever words."""
+        request = self.request(ctx, values)
+        reply = await exchange(request, self.bounds, ctx.may_send)
+        return None if reply.status in _NOT_FOUND else answer(request, reply, self.policy, ())
 
     def request(self, ctx: ToolContext, values: Mapping[str, Any]) -> Request:
         """Raises ToolFailed for values that no request can be made of, MissingSecret."""
@@ -232,7 +239,7 @@ class _Endpoint:
             body = form(in_body).encode() if self.encoding == "form" else msgspec.json.encode(in_body)
             headers["Content-Type"] = _CONTENT_TYPES[self.encoding]
         target = self.url.target({**values, "key": key}, in_query)
-        return Request(self.method, (self.url.scheme, self.url.host, self.url.port), target, headers, body)
+        return Request(self.method, self.url.origin, target, headers, body)
 
 
 def _secrets_in(headers: Mapping[str, str | Secret] | None) -> tuple[str, ...]:
@@ -244,15 +251,15 @@ def _look_up(lookup: HttpLookup, endpoint: _Endpoint, declared: Collection[str])
     url = UrlTemplate(lookup.url)
     if strange := sorted(url.names - set(declared) - {"key"}):
         raise UsageError(f"the placeholder {{{strange[0]}}} of the lookup's URL is no parameter")
-    headers = endpoint.headers if lookup.headers is None else _headers(lookup.headers, endpoint.key_header)
-    asks = replace(endpoint, method="GET", url=url, policy="read", query=(), headers=headers, accepted=_NOT_FOUND)
+    # What the tool says to its own server, a secret above all, is not for another.
+    shared = endpoint.headers if url.origin == endpoint.url.origin else {}
+    headers = _headers(shared if lookup.headers is None else lookup.headers, endpoint.key_header)
+    asks = replace(endpoint, method="GET", url=url, policy="read", query=(), headers=headers)
     asks.check({"properties": {}, "required": list(url.names)})
 
     async def look_up(ctx: ToolContext, **values: Any) -> Any:
-        response = await asks.call(ctx, {name: value for name, value in values.items() if name in url.names})
-        if response["status"] in _NOT_FOUND:
-            return None
-        return response if lookup.found is None else lookup.found(response)
+        response = await asks.find(ctx, {name: value for name, value in values.items() if name in url.names})
+        return response if response is None or lookup.found is None else lookup.found(response)
 
     return look_up
 
@@ -346,20 +353,27 @@ def _accepted(statuses: Collection[int]) -> frozenset[int]:
 
 
 def _bounds(
-    timeout_s: float, max_response_bytes: int, allow_private: bool | Sequence[str], ca_file: str | Path | None
-) -> Bounds:
+    timeout_s: float, max_response_bytes: int, allow_private: bool | Sequence[str], ca_file: str | Path | None,
+    accept_statuses: Collection[int],
+) -> Bounds:  # fmt: skip
     if not 0 < timeout_s < math.inf:
         raise UsageError(f"timeout_s={timeout_s!r}: a call needs an end")
     if max_response_bytes < 1:
         raise UsageError(f"max_response_bytes={max_response_bytes!r}: an answer needs room")
-    if ca_file is not None and not Path(ca_file).is_file():
-        raise UsageError(f"ca_file={str(ca_file)!r} is not there")
     return Bounds(
-        timeout_s,
-        max_response_bytes,
-        networks(allow_private),
-        None if ca_file is None else str(Path(ca_file).resolve()),
+        timeout_s, max_response_bytes, networks(allow_private), _authorities(ca_file), _accepted(accept_statuses)
     )
+
+
+def _authorities(ca_file: str | Path | None) -> str | None:
+    """The file's full path. It is read now: one that cannot be must not be found out with an intent on record."""
+    if ca_file is None:
+        return None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(ca_file)
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"ca_file={str(ca_file)!r} holds no certificates that can be read: {problem}") from None
+    return str(Path(ca_file).resolve())
 
 
 def _check_settling(settles_within_s: float | None, verify: object) -> None:

@@ -9,7 +9,7 @@ environment. Never here: what a status means for an effect (http_reply).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
@@ -34,12 +34,16 @@ _SAME_REQUEST: Final = frozenset({307, 308})
 
 
 class Bounds(NamedTuple):
-    """How far an exchange may go. `timeout_s` is for all of it, from the name's resolution to the last byte."""
+    """How far an exchange may go. `timeout_s` is for all of it, from the name's resolution to the last byte.
+
+    `accepted` are statuses outside 2xx whose answers are wanted as whole as those.
+    """
 
     timeout_s: float
     max_response_bytes: int
     private: Sequence[Network] = ()
     ca_file: str | None = None
+    accepted: Collection[int] = ()
 
 
 class Request(NamedTuple):
@@ -202,7 +206,7 @@ async def _read(request: Request, response: httpx2.Response, bounds: Bounds, pro
     """The reply with its body. Once the status says no, words that cannot be read change nothing about it."""
     import httpx2  # noqa: PLC0415 - see above
 
-    good = response.is_success
+    good = response.is_success or response.status_code in bounds.accepted
     most = bounds.max_response_bytes if good else min(bounds.max_response_bytes, ERROR_BYTES)
     reply = Reply(response.status_code, response.headers, b"", request.url)
     if not good:

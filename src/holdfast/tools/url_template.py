@@ -36,8 +36,7 @@ class UrlTemplate:
             problem_ = "there is no port 0"
         if problem_ is not None:
             raise UsageError(f"the URL {text!r} cannot be used: {problem_}")
-        self.scheme, self.host = parts.scheme, parts.hostname or ""
-        self.port = port or _PORTS[parts.scheme]
+        self.origin = (parts.scheme, parts.hostname or "", port or _PORTS[parts.scheme])
         self.path, self.query = parts.path or "/", parts.query
         for name in _PLACEHOLDER.findall(parts.netloc):
             raise UsageError(f"the URL {text!r} cannot be used: {{{name}}} would choose the host")
