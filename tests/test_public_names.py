@@ -10,7 +10,7 @@ import holdfast
 PUBLIC = [
     "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "human_gate", "llm_node", "task", "tool", "tool_node",
+    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "secret", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 
@@ -25,6 +25,6 @@ def test_what_is_not_public_is_not_there() -> None:
 
 def test_importing_the_face_loads_no_adapter() -> None:
     """A file that only defines a workflow must not pay for SDKs, a database or a command line."""
-    program = "import sys, holdfast; print(*[m for m in ('anthropic','openai','pydantic_ai','apsw','typer','genai_prices') if m in sys.modules])"
+    program = "import sys, holdfast; print(*[m for m in ('anthropic','openai','pydantic_ai','apsw','typer','genai_prices','httpx2','jsonschema') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
     assert loaded == ""

@@ -24,6 +24,7 @@ from holdfast.errors import (
     ToolFailed,
     TransitionDenied,
 )
+from holdfast.tools.http import http_lookup, http_tool, secret
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine, Run
@@ -33,7 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "human_gate", "llm_node", "task", "tool", "tool_node",
+    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "secret", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.tool import Tool, describe, find
+from holdfast.authoring.arguments import describe
+from holdfast.authoring.tool import Tool, find
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
 from holdfast.core.payload import digest
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy

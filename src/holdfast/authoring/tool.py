@@ -11,8 +11,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
+from holdfast.authoring.arguments import Arguments, ObjectArguments
 from holdfast.errors import SchemaMismatch, UsageError
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]
@@ -48,7 +49,9 @@ class Tool:
         timeout_s: float | None = None,
         secrets: tuple[str, ...] = (),
         names: Mapping[str, Any] | None = None,
+        arguments: Arguments | None = None,
     ) -> None:
+        """`arguments` are what it may be called with; undeclared, what the function's hints say, looked up in `names`."""
         self.function = function
         self.name = name
         self.description = description
@@ -59,9 +62,9 @@ class Tool:
         self.compensation = compensation
         self.timeout_s = timeout_s
         self.secrets = secrets
-        signature = inspect.signature(function, eval_str=True, locals=names)
+        signature = inspect.signature(function, eval_str=arguments is None, locals=names)
         self.given = GIVEN & set(signature.parameters)
-        self._arguments = _model(name, signature)
+        self._arguments = arguments if arguments is not None else ObjectArguments(_model(name, signature))
         _defined.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,29 +85,20 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of its arguments, as a model sees it."""
-        schema = self._arguments.model_json_schema()
-        schema.pop("title", None)
-        return schema
+        return self._arguments.schema
 
     def arguments(self, raw: Any) -> dict[str, Any]:
         """`raw` as validated plain JSON data. Raises SchemaMismatch with everything that does not fit."""
         try:
-            return self._arguments.model_validate(raw).model_dump(mode="json", exclude_unset=True)
-        except ValidationError as problem:
+            return self._arguments.plain(raw)
+        except SchemaMismatch as problem:
             raise SchemaMismatch(
-                f"The arguments of {self.name!r} do not fit its schema: {describe(problem)}. It was not called."
+                f"The arguments of {self.name!r} do not fit its schema: {problem.message}. It was not called."
             ) from None
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Validated arguments as the Python objects that the function's hints ask for."""
-        model = self._arguments.model_validate(arguments)
-        return {name: getattr(model, name) for name in model.model_fields_set}
-
-
-def describe(problem: ValidationError) -> str:
-    """Everything that a validation found, on one line."""
-    found = [f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in problem.errors(include_url=False)]
-    return "; ".join(found[:10]) + (f"; and {len(found) - 10} more" if len(found) > 10 else "")
+        """Validated arguments as what the function takes: the Python objects that its hints ask for."""
+        return self._arguments.typed(arguments)
 
 
 def scope_of(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -160,9 +154,10 @@ def tool(
     A parameter named `key` receives the effect's key (send it as an idempotency key), one named `ctx` a ToolContext.
     `effect` is what a lost outcome means; undeclared means `once`. `verify(key, **arguments)` is the lookup of the
     `verify` policy: it returns the response, or None for not found, which counts only `settles_within_s` after the
-    call. `compensation` undoes the effect: a tool that is called with those of the original arguments that it names,
-    and `response`. `approval` suspends each call, or those that the function picks, for a person.
-    `secrets` names what `ctx.secret` may be asked for; undeclared means any.
+    call; its parameter `ctx`, if it has one, receives a ToolContext too. `compensation` undoes the effect: a tool that
+    is called with those of the original arguments that it names, and `response`. `approval` suspends each call, or
+    those that the function picks, for a person. `secrets` names what `ctx.secret` may be asked for; undeclared means
+    any.
 
     Raises UsageError for a policy without what it needs.
     """

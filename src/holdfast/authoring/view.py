@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.authoring.tool import describe
+from holdfast.authoring.arguments import describe
 from holdfast.core.ids import NodeName
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord

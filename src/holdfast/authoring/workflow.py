@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import Guard, NodeDefinition, task
-from holdfast.authoring.tool import Tool, describe
+from holdfast.authoring.tool import Tool
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
 from holdfast.core.ids import NodeName
 from holdfast.core.money import nanousd

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
-from holdfast.authoring.tool import Tool, describe
+from holdfast.authoring.tool import Tool
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.engine.payloads import encode
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from holdfast.authoring.tool import describe
+from holdfast.authoring.arguments import describe
 from holdfast.core.ids import Path
 from holdfast.core.policies import (
     AUTHORIZATION,

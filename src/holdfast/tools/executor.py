@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
@@ -19,7 +19,7 @@ from holdfast.core.state import REPEATABLE
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch
 from holdfast.ports import Journal, Recall, Threads
 from holdfast.settings import Secrets
-from holdfast.tools.outcome import describe, error_class, knowledge
+from holdfast.tools.outcome import describe, error_class, knowledge, retry_after_s
 
 DEFAULT_TIMEOUT_S: Final = 300.0
 """A tool that says nothing else is given this long: a call without an end would hold its slot for ever."""
@@ -32,6 +32,8 @@ class ToolContext:
         self.run_id: str = journal.run
         self.tenant = journal.tenant
         self.key = key
+        self.may_send = journal.may_send
+        """Whether this process still holds its lease: for a tool that takes its time before anything leaves."""
         self._tool = tool
         self._secrets = secrets
 
@@ -158,7 +160,9 @@ class ToolExecutor:
         repeatable = tool.policy in REPEATABLE or said == "not_sent"
         klass = error_class(problem)
         retryable = repeatable and klass not in NEVER_RETRIED
-        error = journal.error(klass, f"{tool.name!r}: {describe(problem)}", retryable=retryable, tool=tool.name)
+        message = f"{tool.name!r}: {describe(problem)}"
+        after_s = retry_after_s(problem)
+        error = journal.error(klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s)
         if said == "unknown":
             await journal.doubt_effect(call, error)
         else:
@@ -173,17 +177,18 @@ class ToolExecutor:
         "Not found" counts only after the time that the tool declares it takes to settle.
         """
         assert tool.verify is not None
-        lookup = {"key": journal.key_of(call), **tool.typed(arguments)}
-        wanted = inspect.signature(tool.verify).parameters
+        key = journal.key_of(call)
+        context = ToolContext(tool, journal, key, self._secrets)
+        lookup = _named(tool.verify, {**tool.typed(arguments), "key": key, "ctx": context})
         for number in range(2):
             try:
                 async with asyncio.timeout(tool.timeout_s or DEFAULT_TIMEOUT_S):
-                    found = await self._threads.run(
-                        tool.verify, {name: lookup[name] for name in wanted if name in lookup}
-                    )
+                    found = await self._threads.run(tool.verify, lookup)
             except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
-                journal.abandon(journal.error(error_class(problem), message, retryable=True, tool=tool.name))
+                klass, after_s = error_class(problem), retry_after_s(problem)
+                error = journal.error(klass, message, retryable=True, tool=tool.name, retry_after_s=after_s)
+                journal.abandon(error)
             if found is not None:
                 return Recall(await journal.complete(call, found))
             if number == 0 and tool.settles_within_s:
@@ -202,6 +207,14 @@ class _Refusal(Exception):
     def __init__(self, error: ErrorRecord) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+def _named(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `given` the function has a parameter for; everything, where it takes any name."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return dict(given)
+    return {name: given[name] for name in parameters if name in given}
 
 
 def _listed(journal: Journal, name: str, allowed: Mapping[str, Tool]) -> Tool:

@@ -1,7 +1,8 @@
 """What an exception of a tool says about the world: it failed, it never got there, or nobody can know.
 
 A tool that raises is taken at its word: it failed. Time-outs, broken connections and a server's own faults (HTTP 5xx)
-say by their nature that they do not know; a tool says so itself with OutcomeUnknown. Never here: calling anything.
+say by their nature that they do not know; a tool says so itself with OutcomeUnknown. ToolFailed and OutcomeUnknown may
+carry an `error_class` and a `retry_after_s` as facts. Never here: calling anything.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from holdfast.core.policies import AUTHORIZATION, NETWORK, SCHEMA, TIMEOUT, TOOL, VALIDATION
-from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, ToolFailed
+from holdfast.errors import HoldfastError, MissingSecret, OutcomeUnknown, SchemaMismatch, StepError, ToolFailed
 
 Knowledge = Literal["failed", "not_sent", "unknown"]
 
@@ -63,7 +64,9 @@ def _is_server_fault(problem: BaseException) -> bool:
 
 
 def error_class(problem: BaseException) -> str:
-    """The reason code of a tool's exception."""
+    """The reason code of a tool's exception: the one that it carries, or what its kind says."""
+    if isinstance(problem, StepError) and (said := getattr(problem, "error_class", None)) is not None:
+        return str(said)
     if isinstance(problem, asyncio.TimeoutError | TimeoutError) or "timeout" in type(problem).__name__.lower():
         return TIMEOUT
     if isinstance(problem, PermissionError | MissingSecret):
@@ -75,6 +78,11 @@ def error_class(problem: BaseException) -> str:
     if isinstance(problem, ConnectionError | socket.gaierror):
         return NETWORK
     return NETWORK if not isinstance(problem, HoldfastError) and _is_lost_by_name(problem) else TOOL
+
+
+def retry_after_s(problem: BaseException) -> float | None:
+    """How long the other side asks to be left alone, if the exception carries that."""
+    return getattr(problem, "retry_after_s", None) if isinstance(problem, StepError) else None
 
 
 def describe(problem: BaseException) -> str:

@@ -1,0 +1,128 @@
+"""The URL of an HTTP tool: fixed in scheme, host and port, with `{placeholders}` in its path and query.
+
+A value fills its place and nothing more: it can neither leave its path segment nor begin another parameter.
+Never here: a connection, a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from holdfast.core.policies import VALIDATION
+from holdfast.errors import ToolFailed, UsageError
+
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]\w*(?:\.\w+)*)\}")
+_PORTS: Final = {"http": 80, "https": 443}
+_SEPARATOR: Final = re.compile(r"[/\\]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class UrlTemplate:
+    """`https://api.example.com/customers/{customer}/notes?since={since}`. `{response.body.id}` looks inside a value."""
+
+    def __init__(self, text: str) -> None:
+        """Raises UsageError for a URL that no request can be made of."""
+        self._text = text
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError as problem:
+            raise UsageError(f"{text!r} is no URL: {problem}") from None
+        problem_ = _problem(text, parts.scheme, parts.hostname, parts.username is not None, bool(parts.fragment))
+        if problem_ is None and port == 0:
+            problem_ = "there is no port 0"
+        if problem_ is not None:
+            raise UsageError(f"the URL {text!r} cannot be used: {problem_}")
+        self.origin = (parts.scheme, parts.hostname or "", port or _PORTS[parts.scheme])
+        self.path, self.query = parts.path or "/", parts.query
+        for name in _PLACEHOLDER.findall(parts.netloc):
+            raise UsageError(f"the URL {text!r} cannot be used: {{{name}}} would choose the host")
+        if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
+            raise UsageError(f"the URL {text!r} cannot be used: a brace belongs to no {{placeholder}}")
+        self.places = tuple(dict.fromkeys(_PLACEHOLDER.findall(self.path + "?" + self.query)))
+
+    def __str__(self) -> str:
+        return self._text
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The arguments that its placeholders stand for."""
+        return frozenset(place.partition(".")[0] for place in self.places)
+
+    def target(self, values: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+        """Path and query, with `more` as further parameters. Raises ToolFailed for a value that has no place there."""
+        path = "/".join(_segment(segment, values) for segment in self.path.split("/"))
+        query = _PLACEHOLDER.sub(lambda found: quote(_text(found[1], values), safe=""), self.query)
+        further = urlencode(_pairs(more), quote_via=quote, safe="")
+        return path + ("?" if query or further else "") + "&".join(part for part in (query, further) if part)
+
+
+def form(values: Mapping[str, Any]) -> str:
+    """`values` as `application/x-www-form-urlencoded`. Raises ToolFailed for one that is no scalar or list of them."""
+    return urlencode(_pairs(values))
+
+
+def _problem(text: str, scheme: str, host: str | None, has_user: bool, has_fragment: bool) -> str | None:
+    if not text.isascii() or re.search(r"[\s\\]", text) or _CONTROL.search(text):
+        return "write it in ASCII without spaces and backslashes, other characters as %XX, a host's as xn--…"
+    if scheme not in _PORTS:
+        return "it must begin with https:// or http://"
+    if not host:
+        return "it names no host"
+    if has_user:
+        return "it holds a user or a password; put them into headers={...: secret(NAME)}"
+    return "what follows # is never sent" if has_fragment else None
+
+
+def _segment(template: str, values: Mapping[str, Any]) -> str:
+    """One segment of the path. An encoded / or \\ is decoded by some servers, so no part between them may be a step."""
+    if not _PLACEHOLDER.search(template):
+        return template
+    raw = _PLACEHOLDER.sub(lambda found: _text(found[1], values), template)
+    if not raw or any(part in (".", "..") for part in _SEPARATOR.split(raw)) or _CONTROL.search(raw):
+        raise _misplaced(f"{raw!r} cannot stand for {template!r} in a path: it would name another one")
+    return _PLACEHOLDER.sub(lambda found: quote(_text(found[1], values), safe=""), template)
+
+
+def _text(place: str, values: Mapping[str, Any]) -> str:
+    """The value that a placeholder stands for."""
+    found: Any = values
+    for name in place.split("."):
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
+            found = found[int(name)]
+        else:
+            raise _misplaced(f"there is no {place!r} to put into the URL")
+    return _scalar(place, found)
+
+
+def _scalar(place: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        raise _misplaced(
+            f"{place!r} is {'null' if value is None else f'a {type(value).__name__}'}, not a text or number"
+        )
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        raise _misplaced(f"{place!r} is not valid Unicode text") from None
+    return str(value)
+
+
+def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Parameters of a query or a form: a list repeats its name, None is left out."""
+    return [
+        (name, _scalar(name, each))
+        for name, value in values.items()
+        if value is not None
+        for each in (value if isinstance(value, list) else [value])
+    ]
+
+
+def _misplaced(what: str) -> ToolFailed:
+    return ToolFailed(f"{what[0].upper()}{what[1:]}. Nothing was sent.", error_class=VALIDATION)
