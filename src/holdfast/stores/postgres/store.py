@@ -14,6 +14,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
@@ -27,7 +28,7 @@ OLDEST: Final = 15
 _UNSAFE: Final = "off"
 
 
-class PostgresStore(Log, Blobs, Sessions, Views, Watch):
+class PostgresStore(Log, Graphs, Blobs, Sessions, Views, Watch):
     """Keeps ports.Store in a schema of a PostgreSQL database."""
 
     @classmethod
