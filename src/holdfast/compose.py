@@ -168,8 +168,9 @@ class Run:
         """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""
         return await self.until(needs_somebody)
 
-    async def events(self, after: int = 0) -> Sequence[Recorded]:
-        return await self._engine.driver.store.events(self._run, after)
+    async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        """The history after the event `after`, at most `limit` of it."""
+        return await self._engine.driver.store.events(self._run, after, limit)
 
 
 def needs_somebody(state: State) -> bool:
@@ -179,7 +180,7 @@ def needs_somebody(state: State) -> bool:
         timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(
             (op.status == "open" and op.kind == "sleep") or op.status == "deferred"
             for name in state.unfinished
-            for op in state.steps[name].journal.values()
+            for _, op in state.steps[name].unsettled()
         )
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
     return True
