@@ -168,6 +168,27 @@ def test_a_folder_without_room_says_so_and_keeps_no_half(tmp_path: Path) -> None
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
+async def test_a_payload_is_on_the_disk_before_its_name_is_and_its_name_before_anybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "payloads").mkdir()
+    place, synced = Folder.open(tmp_path / "payloads"), []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        named = len([file for file in tmp_path.rglob("*") if file.is_file() and len(file.name) == 64])
+        synced.append((Path(f"/proc/self/fd/{handle}").readlink(), named))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    await place.put("acme", MONTH, b"content")
+    (content, named), *folders = synced
+    assert content.name.startswith(".unfinished-")
+    assert named == 0
+    payloads = tmp_path / "payloads"
+    assert folders == [(folder, 1) for folder in (payloads / "acme" / MONTH, payloads / "acme", payloads)]
+
+
 async def test_a_process_killed_while_it_writes_leaves_nothing_that_counts(tmp_path: Path) -> None:
     """The name appears with the whole content, or not at all."""
     code = (

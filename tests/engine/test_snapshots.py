@@ -90,6 +90,35 @@ async def test_the_snapshots_of_a_long_step_cost_a_few_times_what_it_did(
     assert read < 4 * needed
 
 
+@tool(effect="read")
+async def weigh(text: str) -> int:
+    """Say how long a text is."""
+    return len(text)
+
+
+async def test_what_a_history_holds_and_the_state_does_not_is_not_read_for_ever(store: str) -> None:
+    """What a tool was asked is in its event only: a tail of a few such events outweighs a snapshot."""
+    wf = Workflow("heavy")
+    wf.node("large")(task(lambda state: "x" * 60_000))
+
+    @wf.node("work")
+    @task(tools=[weigh])
+    async def work(state, ctx):
+        for number in range(60):
+            await ctx.tool(weigh, text=f"{number:>30000}")
+        return await ctx.ask("go on?")
+
+    wf.edge("large", "work")
+    async with Engine.open(store) as engine:
+        run = await engine.start(wf)
+        await run.settled()
+        history = await engine.driver.store.load(run.id, FOLD_VERSION)
+        whole = sum(len(encode(each.event)) for each in await run.events())
+        tail = sum(len(encode(each.event)) for each in history.events)
+    assert whole > 1_800_000
+    assert tail < 600_000
+
+
 async def test_a_state_from_a_snapshot_is_the_state_from_all_events(store: str) -> None:
     wf = long_loop(30)
     async with Engine.open(store) as engine:
