@@ -1,4 +1,4 @@
-"""Every place for large payloads against every promise: the store's table, a folder, a bucket over the wire."""
+"""Every place for large payloads against every promise: a store's table, a folder, a bucket over the wire."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from holdfast.blobs.bucket import Bucket
 from holdfast.blobs.folder import Folder
 from holdfast.blobs.moved import Moved
 from holdfast.ports import Blobs
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.object_server import ObjectServer
 from holdfast.testing.simulation.store import Disk, SimulatedStore
@@ -21,7 +22,7 @@ pytest.register_assert_rewrite("tests.blobs.conformance")
 
 from tests.blobs.conformance import BlobConformance, Connect  # noqa: E402 - its asserts are to be rewritten
 
-PLACES = ["table", "simulated", "folder", "bucket", "moved"]
+PLACES = ["sqlite", "postgres", "simulated", "folder", "bucket", "moved"]
 
 
 @pytest.fixture
@@ -40,6 +41,13 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         if kind == "bucket":
             request.getfixturevalue("server")
 
+        database: str = request.getfixturevalue("database") if kind == "postgres" else ""
+
+        async def in_postgres() -> Blobs:
+            store = await PostgresStore.connect(database)
+            opened.push_async_callback(store.aclose)
+            return store
+
         async def table() -> Blobs:
             store = await SqliteStore.connect(tmp_path / "holdfast.db")
             opened.push_async_callback(store.aclose)
@@ -47,8 +55,10 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
         async def again() -> Blobs:
             match kind:
-                case "table":
+                case "sqlite":
                     return await table()
+                case "postgres":
+                    return await in_postgres()
                 case "simulated":
                     return SimulatedStore(disk)
                 case "folder":
