@@ -164,6 +164,16 @@ where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_ve
 -- A run's snapshot, if it is of this fold.
 select seq, fold_version, state from holdfast.snapshots where run = $1 and fold_version = $2
 
+-- --- Graphs ----------------------------------------------------------------------------------------------------------
+
+-- name: put_graph
+-- A workflow's graph, once.
+insert into holdfast.graphs (graph_hash, definition) values ($1, $2) on conflict do nothing
+
+-- name: graph
+-- A workflow's graph by its hash.
+select definition from holdfast.graphs where graph_hash = $1
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
@@ -176,7 +186,10 @@ insert into holdfast.blob_homes (tenant, month, sha256) values ($1, $2, $3) on c
 
 -- name: blob
 -- Content by its hash.
-select content from holdfast.blobs where sha256 = $1
+select content from holdfast.blobs
+where sha256 = $3 and exists (
+    select 1 from holdfast.blob_homes as home where home.tenant = $1 and $2 in (home.month, '') and home.sha256 = $3
+)
 
 -- --- Sessions --------------------------------------------------------------------------------------------------------
 

@@ -88,6 +88,16 @@ select seq, fold_version, state from snapshots where run = ? and fold_version = 
 -- The time of the newest events; those of one commit may differ a little.
 select max(at_ms) from (select at_ms from events order by id desc limit 256)
 
+-- --- Graphs ----------------------------------------------------------------------------------------------------------
+
+-- name: put_graph
+-- A workflow's graph, once.
+insert into graphs (graph_hash, definition) values (?, ?) on conflict do nothing
+
+-- name: graph
+-- A workflow's graph by its hash.
+select definition from graphs where graph_hash = ?
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
@@ -99,8 +109,11 @@ insert into blobs (sha256, content) values (?, ?) on conflict do nothing
 insert into blob_homes (tenant, month, sha256) values (?, ?, ?) on conflict do nothing
 
 -- name: blob
--- Content by its hash.
-select content from blobs where sha256 = ?
+-- Content by its hash, for a tenant for whom it is kept. A history from before payloads named their month names none.
+select content from blobs
+where sha256 = :sha256 and exists (
+    select 1 from blob_homes where tenant = :tenant and :month in (month, '') and blob_homes.sha256 = blobs.sha256
+)
 
 -- --- Sessions --------------------------------------------------------------------------------------------------------
 
