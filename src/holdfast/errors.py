@@ -36,6 +36,7 @@
         │   └── StoreGone              its file was taken away while it was in use; no waiting brings it back
         ├── Unstorable                 this content cannot be stored; nothing is wrong with the store
         ├── UnknownCommit              the reply of a commit was lost
+        ├── CursorLost                 a tail cannot go on from a cursor without missing events
         └── CorruptHistory             events that no version of Holdfast can have written
 
 Nothing else belongs here: no handling, no translation, no formatting for a terminal.
@@ -231,6 +232,10 @@ class Unstorable(StoreError):
 
 class UnknownCommit(StoreError):
     """The reply of a commit was lost: append again under the same append id."""
+
+
+class CursorLost(StoreError):
+    """A tail cannot go on from this cursor: nobody could say that no event was missed."""
 
 
 class CorruptHistory(StoreError):

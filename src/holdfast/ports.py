@@ -320,11 +320,43 @@ class Watch(Protocol):
         ...
 
 
-class Store(Log, Graphs, Blobs, Sessions, Views, Watch, Protocol):
+class Told(msgspec.Struct, frozen=True):
+    """An event as a tail tells it. A tail that begins at `cursor` goes on right after it."""
+
+    run: RunId
+    recorded: Recorded
+    cursor: str
+
+
+class Tail(Protocol):
+    """Every committed event of all runs, once, in order within a run; for exports and live views.
+
+    A cursor is a text that outlives processes: whoever keeps it goes on from there, wherever.
+    """
+
+    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+        """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
+        Fewer say that everything was told that was committed when this was asked.
+
+        Raises UsageError for a text that is no cursor, CursorLost where events after it may be unknown by now.
+        """
+        ...
+
+    async def tail_end(self) -> str:
+        """The cursor after everything that is committed now."""
+        ...
+
+
+class Store(Log, Graphs, Blobs, Sessions, Views, Watch, Tail, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:
         """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
+        ...
+
+    async def tend(self) -> None:
+        """Do what the store needs done now and then, whoever does it: rooms for the months to come, what is no longer
+        needed. To be asked for about once an hour."""
         ...
 
     async def aclose(self) -> None: ...

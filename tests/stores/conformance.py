@@ -18,8 +18,8 @@ from holdfast.core.ids import AppendId, RunId, Seq, SessionId
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.state import FOLD_VERSION
-from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError, Unstorable
-from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store
+from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError, Unstorable, UsageError
+from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store, Told
 from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
@@ -547,6 +547,61 @@ class StoreConformance:
             await asyncio.wait({wanting})
         await put(mine, story.draft())
         await put(theirs, story.ask())
+
+    # --- The tail -----------------------------------------------------------------------------------------------------
+
+    async def test_a_tail_tells_every_event_once_in_pieces_of_any_size(self, connect: Connect) -> None:
+        store, stories = await connect(), [Story() for _ in range(3)]
+        for appends in zip(*(list(story.whole()) for story in stories), strict=True):
+            assert list(await store.append(appends)) == [None] * 3
+        for limit in (1, 2, 7, 1000):
+            found: list[Told] = []
+            cursor = None
+            while True:
+                told, cursor = await store.tail(cursor, limit)
+                assert len(told) <= limit
+                found += told
+                if len(told) < limit:
+                    break
+            for story in stories:
+                assert [each.recorded for each in found if each.run == story.run] == story.history
+            assert len(found) == sum(len(story.history) for story in stories)
+
+    async def test_a_tail_goes_on_in_another_process_after_any_event(self, connect: Connect) -> None:
+        mine, theirs, story, later = await connect(), await connect(), Story(), Story()
+        await put(mine, *story.whole())
+        told, rest = await mine.tail(None, 1000)
+        await put(mine, *later.whole())
+        for number, each in enumerate(told):
+            more, _ = await theirs.tail(each.cursor, 5)
+            everything = [*story.history, *later.history]
+            assert [one.recorded for one in more] == everything[number + 1 : number + 6]
+        again, rest = await theirs.tail(rest, 1000)
+        assert [one.recorded for one in again] == later.history
+        assert (await mine.tail(rest, 1000))[0] == []
+
+    async def test_a_tail_can_begin_with_what_comes_next(self, connect: Connect) -> None:
+        store, story, later = await connect(), Story(), Story()
+        await put(store, *story.whole())
+        end = await store.tail_end()
+        assert (await store.tail(end, 10))[0] == []
+        await put(store, later.start())
+        assert [each.run for each in (await store.tail(end, 1000))[0]] == [later.run] * len(later.history)
+
+    async def test_what_is_no_cursor_is_refused(self, connect: Connect) -> None:
+        store = await connect()
+        for text in ("", "yesterday", "-1", "1_2_3", "\u0663"):
+            with pytest.raises(UsageError):
+                await store.tail(text, 10)
+
+    async def test_tending_a_store_changes_nothing_that_anybody_sees(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start())
+        for _ in range(2):
+            await store.tend()
+        await put(store, story.draft())
+        assert await store.events(story.run) == tuple(story.history)
+        assert [each.recorded for each in (await store.tail(None, 1000))[0]] == story.history
 
     async def test_store_time_never_runs_backwards(self, connect: Connect) -> None:
         store, story = await connect(), Story(at_ms=BORN_MS * 2)

@@ -31,6 +31,8 @@ _STRANDED_LOOK_S: Final = 1.0
 _PATIENCE_S: Final = 3.0
 """How long a worker of a lane that is led leaves to the leader what it could find by itself."""
 _LED_LOOK_S: Final = 1.0
+_TEND_EVERY_S: Final = 3600.0
+"""How often to do what the store needs done now and then."""
 
 
 class Lane(Protocol):
@@ -52,6 +54,7 @@ class Sweep:
         self._is_led = False
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
+        self._tended_s = -math.inf
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
         self._closing = False
@@ -83,6 +86,7 @@ class Sweep:
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
+        await self._tend()
         return len(due)
 
     async def _patience_ms(self) -> int:
@@ -98,6 +102,17 @@ class Sweep:
         now_s = self._driver.clock.monotonic_s()
         self._seen_dead_s = {each.run: self._seen_dead_s.get(each.run, now_s) for each in due if each.dead}
         return [each for each in due if now_s - self._seen_dead_s.get(each.run, -math.inf) >= _PATIENCE_S]
+
+    async def _tend(self) -> None:
+        """A store that cannot be tended (its user may make no tables, say) works on; its administrator is told."""
+        now_s = self._driver.clock.monotonic_s()
+        if now_s - self._tended_s < _TEND_EVERY_S:
+            return
+        self._tended_s = now_s
+        try:
+            await self._driver.store.tend()
+        except StoreError as problem:
+            log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 
     async def _look_for_stranded(self) -> None:
         """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""

@@ -22,6 +22,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import boot_ms
 from holdfast.stores.postgres.connection import LOST, Connection, connect, explain
 from holdfast.stores.postgres.room import Ground, Room, sql
+from holdfast.stores.postgres.schema import LATEST
 
 LEASE_S: Final = 10.0
 """Longer than a healthy process may stand still: a long collection of garbage, a failover of the database, a stop in a
@@ -121,7 +122,7 @@ class Sessions(Room):
         try:
             async with self._db.taken() as db, db.transaction():
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
-                await db.execute(self._sql["open_session"], session, label, list(hashes), self._lease_ms)
+                await db.execute(self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms)
         except pg.UniqueViolationError as problem:
             raise StoreError(
                 f"Session {session} was opened before; every session needs a name of its own."

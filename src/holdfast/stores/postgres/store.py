@@ -16,10 +16,11 @@ from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.lane import Lanes
-from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.session import LEASE_S, Sessions
+from holdfast.stores.postgres.tail import Tail
+from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
 from holdfast.stores.postgres.watch import Watch
 
@@ -29,7 +30,7 @@ OLDEST: Final = 15
 _UNSAFE: Final = "off"
 
 
-class PostgresStore(Log, Graphs, Blobs, Sessions, Views, Watch, Lanes):
+class PostgresStore(Tail, Graphs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod

@@ -18,6 +18,7 @@ from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.room import Ground, value
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
+from holdfast.stores.sqlite.tail import Tail
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.watch import Watch, data_version
 from holdfast.stores.sqlite.writer import Writer
@@ -26,7 +27,7 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Graphs, Blobs, Sessions, Views, Watch):
+class SqliteStore(Log, Graphs, Blobs, Sessions, Views, Watch, Tail):
     """Keeps ports.Store in one file of this machine, for all processes that open it."""
 
     @classmethod
@@ -65,6 +66,9 @@ class SqliteStore(Log, Graphs, Blobs, Sessions, Views, Watch):
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
+
+    async def tend(self) -> None:
+        """One file needs none: it grows by itself, and forgets its dead sessions whenever another is opened."""
 
     async def aclose(self) -> None:
         """End this process's sessions, do what is queued, and let go of the file. May be called again."""

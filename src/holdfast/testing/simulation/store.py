@@ -20,6 +20,7 @@ from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.errors import (
+    CursorLost,
     HoldfastError,
     KeyReused,
     NotFound,
@@ -28,8 +29,9 @@ from holdfast.errors import (
     StoreError,
     UnknownCommit,
     Unstorable,
+    UsageError,
 )
-from holdfast.ports import Append, DueRun, History, SnapshotRecord
+from holdfast.ports import Append, DueRun, History, SnapshotRecord, Told
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
@@ -140,6 +142,8 @@ class Disk:
         self.wall_offset_ms = 1_700_000_000_000
         """What the machine's clock is set to at second 0 of `clock_s`."""
         self.runs: dict[RunId, Kept] = {}
+        self.order: list[tuple[RunId, int]] = []
+        """Every event, in the order of the commits."""
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
@@ -196,6 +200,7 @@ class Disk:
             kept = self.runs[append.run] = Kept(changes.run, len(self.runs), [])
         for recorded, event in zip(append.events, events, strict=True):
             kept.lines.append(Line(append.append_id, recorded.at_ms, event))
+            self.order.append((append.run, recorded.seq))
         kept.row, kept.sessions = changes.run, changes.sessions
         self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
         self._write_beside(changes)
@@ -389,6 +394,27 @@ class SimulatedStore:
         if graph_hash not in self.disk.graphs:
             raise NotFound(f"There is no graph {graph_hash} in this store.", graph_hash=graph_hash)
         return self.disk.graphs[graph_hash]
+
+    # --- Tail ---------------------------------------------------------------------------------------------------------
+
+    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+        await self._read()
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            raise UsageError(f"{cursor!r} is no cursor of this store's tail.")
+        after = int(cursor or 0)
+        if after > len(self.disk.order):
+            raise CursorLost(f"The tail's cursor {after} is beyond the last event.")
+        told = [
+            Told(run, self.disk.history(run, seq - 1, 1)[0], str(place))
+            for place, (run, seq) in enumerate(self.disk.order[after : after + limit], after + 1)
+        ]
+        return told, str(after + len(told))
+
+    async def tail_end(self) -> str:
+        await self._read()
+        return str(len(self.disk.order))
+
+    # --- Blobs --------------------------------------------------------------------------------------------------------
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:
         await self._write("blob")
@@ -591,6 +617,9 @@ class SimulatedStore:
 
     def now_ms(self) -> int:
         return int(self._offset_ms + self.disk.clock_s() * 1000)
+
+    async def tend(self) -> None:
+        pass  # a disk that is a dict needs none
 
     async def aclose(self) -> None:
         if self._closed:

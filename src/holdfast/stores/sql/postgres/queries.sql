@@ -79,11 +79,13 @@ begun as (
     on conflict do nothing
 ),
 told as (
-    insert into holdfast.commits (xid, process, runs, seqs)
-    select pg_current_xact_id(), $30::uuid, array_agg(run), array_agg(seq)
+    insert into holdfast.commits (xid, process, runs, firsts, seqs)
+    select pg_current_xact_id(), $30::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
     from given where run in (select run from written)
     having count(*) > 0
-    on conflict (xid) do update set runs = commits.runs || excluded.runs, seqs = commits.seqs || excluded.seqs
+    on conflict (xid) do update set
+        runs = commits.runs || excluded.runs, firsts = commits.firsts || excluded.firsts,
+        seqs = commits.seqs || excluded.seqs
 )
 select holdfast.now_ms() as now_ms, array(select run::text from written) as written
 
@@ -195,8 +197,8 @@ where sha256 = $3 and exists (
 
 -- name: open_session
 -- A process begins to hold a lease.
-insert into holdfast.sessions (session, label, hashes, opened_at_ms, lease_ms, expires_at_ms)
-values ($1, $2, $3, holdfast.now_ms(), $4, holdfast.now_ms() + $4)
+insert into holdfast.sessions (session, label, version, hashes, opened_at_ms, lease_ms, expires_at_ms)
+values ($1, $2, $3, $4, holdfast.now_ms(), $5, holdfast.now_ms() + $5)
 
 -- name: renew_sessions
 -- Leases are extended, except of sessions that somebody has found dead: says whose.
@@ -249,8 +251,8 @@ and dead_at_ms is null and expires_at_ms <= holdfast.now_ms()
 
 -- name: bury_strangers
 -- Rows for sessions that have work in flight and no row, so that the dead are all in one place.
-insert into holdfast.sessions (session, label, hashes, opened_at_ms, lease_ms, expires_at_ms, dead_at_ms)
-select distinct session, 'unknown', '{}'::text[], holdfast.now_ms(), 0, 0, holdfast.now_ms() from holdfast.flights
+insert into holdfast.sessions (session, label, version, hashes, opened_at_ms, lease_ms, expires_at_ms, dead_at_ms)
+select distinct session, 'unknown', 0, '{}'::text[], holdfast.now_ms(), 0, 0, holdfast.now_ms() from holdfast.flights
 where not exists (select 1 from holdfast.sessions where sessions.session = flights.session)
 on conflict do nothing
 
@@ -386,6 +388,75 @@ select
     call, run::text, step, tool, policy, effect_key, request, intended_at_ms,
     call, state, updated_at_ms, response, error, resolved_by
 from holdfast.effects
+
+-- --- The tail --------------------------------------------------------------------------------------------------------
+
+-- name: tail_end
+-- What is visible now, and in which line of this database: a failover begins another, in which numbers of transactions
+-- may be given once more.
+select
+    pg_current_snapshot()::text as snapshot,
+    (select system_identifier from pg_control_system()) || '-' || left(pg_walfile_name(pg_current_wal_lsn()), 8) as line
+
+-- name: tail
+-- What became visible between two snapshots, after a place in it, in the order of transactions: which events of which
+-- runs. Always with the transaction at which the store's knowledge of this begins.
+with
+news as materialized (
+    select xid, runs, firsts, seqs from holdfast.commits
+    where xid >= pg_snapshot_xmin($1::text::pg_snapshot) and xid >= $3::text::xid8
+        and not pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
+        and pg_visible_in_snapshot(xid, $2::text::pg_snapshot)
+    order by xid limit $6
+),
+spans as (
+    select
+        xid, place::integer, run, last,
+        case when (xid, place) = ($3::text::xid8, $4::bigint) then $5::integer + 1 else first end as first
+    from news, unnest(runs, firsts, seqs) with ordinality as span (run, first, last, place)
+    where (xid, place) > ($3::text::xid8, $4::bigint) or (xid, place) = ($3::text::xid8, $4::bigint) and last > $5::integer
+    order by xid, place limit $6
+)
+select begins::text, xid::text, place, run::text, first, last
+from (select min(xid) as begins from holdfast.moments) as known left join spans on true
+order by spans.xid, place
+
+-- name: tail_begins
+-- The transaction from which on the order of commits is known.
+select min(xid)::text from holdfast.moments
+
+-- name: events_of_spans
+-- The events of many stretches of runs.
+select span.place::integer, events.seq, events.at_ms, events.payload
+from unnest($1::uuid[], $2::integer[], $3::integer[]) with ordinality as span (run, first, last, place)
+join holdfast.events on events.run = span.run and events.seq between span.first and span.last
+order by span.place, events.seq
+
+-- name: put_moment
+-- How far transactions are now, unless it was written down a while ago.
+insert into holdfast.moments (xid, at_ms)
+select pg_snapshot_xmin(pg_current_snapshot()), holdfast.now_ms()
+where not exists (select 1 from holdfast.moments where at_ms > holdfast.now_ms() - $1::bigint)
+on conflict do nothing
+
+-- name: move_beginning
+-- The order of commits is known from the last moment on that is older than a while.
+delete from holdfast.moments
+where xid < (select max(xid) from holdfast.moments where at_ms <= holdfast.now_ms() - $1::bigint)
+
+-- name: forget_commits
+-- Commits from before that beginning, some of them.
+delete from holdfast.commits where xid in (
+    select xid from holdfast.commits where xid < (select min(xid) from holdfast.moments) order by xid limit $1
+)
+
+-- name: forget_strange_commits
+-- Commits that can be seen and have not happened yet: of another server, out of whose dump this database was restored.
+delete from holdfast.commits where xid >= pg_snapshot_xmax(pg_current_snapshot())
+
+-- name: forget_strange_moments
+-- Moments of that server's.
+delete from holdfast.moments where xid > pg_snapshot_xmax(pg_current_snapshot())
 
 -- --- Between processes -----------------------------------------------------------------------------------------------
 

@@ -97,6 +97,15 @@ insert into graphs (graph_hash, definition) values (?, ?) on conflict do nothing
 -- name: graph
 -- A workflow's graph by its hash.
 select definition from graphs where graph_hash = ?
+-- --- The tail --------------------------------------------------------------------------------------------------------
+
+-- name: tail
+-- Events after a place in the order of commits.
+select id, run, seq, at_ms, payload from events where id > ? order by id limit ?
+
+-- name: tail_end
+-- The last place in the order of commits.
+select coalesce(max(id), 0) from events
 
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 

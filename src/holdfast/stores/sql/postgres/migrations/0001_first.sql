@@ -59,11 +59,33 @@ create table holdfast.events (
 
 -- Who committed what, in one row a transaction: the tail of all events follows it. Which of its rows are news is told by
 -- their transaction ids and two snapshots, never by a sequence: numbers are given before the commit, and out of its order.
+-- Of each run it wrote the events from one of `firsts` to one of `seqs`.
 create table holdfast.commits (
     xid xid8 primary key,
     process uuid not null,
     runs uuid[] not null,
+    firsts integer[] not null,
     seqs integer[] not null
+);
+
+-- How old transactions are: whatever is below `xid` was over at that time. The least of these is where `commits` begins.
+create table holdfast.moments (
+    xid xid8 primary key,
+    at_ms bigint not null
+);
+
+insert into holdfast.moments (xid, at_ms) values ('3', 0);
+
+-- Where the history of a run is that has been archived: in a blob of its tenant and month, up to `seq`. Without a hash it
+-- was removed for good.
+create table holdfast.archives (
+    run uuid primary key,
+    tenant text not null,
+    seq integer not null,
+    sha256 text,
+    stored_bytes bigint not null,
+    archived_at_ms bigint not null,
+    pruned_at_ms bigint
 );
 
 -- The latest snapshot of a run.
@@ -120,10 +142,12 @@ create table holdfast.effects (
 
 create index effects_by_state on holdfast.effects (state, place);
 
--- The leases of processes, in store time. `hashes` are the workflows that a session can run.
+-- The leases of processes, in store time. `hashes` are the workflows that a session can run, `version` is that of the
+-- tables that its code knows.
 create table holdfast.sessions (
     session text primary key,
     label text not null,
+    version integer not null,
     hashes text[] not null,
     opened_at_ms bigint not null,
     lease_ms bigint not null,

@@ -1,0 +1,152 @@
+"""Telling every committed event once, in order within a run, in bounded pieces that any process can go on with.
+
+Numbers are given to transactions before they commit, and out of that order, so none of them says by itself what is new.
+News is what the present snapshot shows and the one before did not. A piece of it ends at a place in the order of
+transactions, and the cursor names both snapshots and the place: the rest of the same news is found again whatever has
+been committed since. An append locks its run before it is numbered, so a run's transactions are in the order of its seqs.
+
+Never here: who wants to know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from holdfast.core.events import Recorded
+from holdfast.core.ids import RunId
+from holdfast.errors import CorruptHistory, CursorLost, NotFound, UsageError
+from holdfast.ports import Told
+from holdfast.stores.history import recorded
+from holdfast.stores.postgres.log import Log
+
+_CURSOR: Final = re.compile(
+    r"(?P<line>\d+-[0-9A-F]{8})_(?P<since>\d+:\d+:[\d,]*)"
+    r"(?:_(?P<until>\d+:\d+:[\d,]*)_(?P<xid>\d+)_(?P<place>\d+)_(?P<seq>\d+))?\Z"
+)
+
+
+class Cursor(NamedTuple):
+    """After everything visible in `since`; and where `until` is given, after a place in what it shows beyond that."""
+
+    line: str
+    """The database and its line of history: numbers of transactions mean nothing in another."""
+    since: str
+    until: str | None = None
+    xid: str = "0"
+    place: int = 0
+    seq: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Cursor:
+        """Raises UsageError."""
+        found = _CURSOR.match(text)
+        if found is None:
+            raise UsageError(f"{text!r} is no cursor of a PostgreSQL store's tail. Nothing was told.")
+        if found["until"] is None:
+            return cls(found["line"], found["since"])
+        return cls(
+            found["line"], found["since"], found["until"], found["xid"], int(found["place"]), int(found["seq"])
+        )  # fmt: skip
+
+    def at(self, xid: str, place: int, seq: int) -> Cursor:
+        return self._replace(xid=xid, place=place, seq=seq)
+
+    def __str__(self) -> str:
+        words: list[Any] = [self.line, self.since]
+        if self.until is not None:
+            words += [self.until, self.xid, self.place, self.seq]
+        return "_".join(map(str, words))
+
+
+class Span(NamedTuple):
+    """Events that one transaction appended to one run."""
+
+    xid: str
+    place: int
+    run: RunId
+    first: int
+    last: int
+
+
+class Tail(Log):
+    """Keeps ports.Tail."""
+
+    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+        given = Cursor.of(cursor) if cursor is not None else None
+        ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
+        if given is None:
+            begins = await self._db.value(self._sql["tail_begins"])
+            given = Cursor(line, f"{begins}:{begins}:")
+        elif given.line != line:
+            raise CursorLost(
+                f"The tail's cursor is of another line of this database (it says {given.line}, this is {line}): there was a"
+                " failover, or the database was restored. Nobody can say that no event was missed. Begin anew from the"
+                " start, and leave out by run and seq what was told before."
+            )
+        at = given if given.until is not None else given._replace(until=snapshot)
+        told: list[Told] = []
+        while True:
+            left = limit - len(told)
+            spans = await self._spans(at, left)
+            told += await self._told(at, spans)
+            if sum(span.last - span.first + 1 for span in spans) < left:
+                if at.until == snapshot:
+                    return told, str(Cursor(line, snapshot))
+                at = Cursor(line, at.until or snapshot, snapshot)  # what came after the news in which the cursor stood
+                continue
+            at = at.at(spans[-1].xid, spans[-1].place, spans[-1].last)
+            if len(told) == limit:  # less of it where histories have been removed for good
+                return told, str(at)
+
+    async def tail_end(self) -> str:
+        ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
+        return str(Cursor(line, snapshot))
+
+    async def _spans(self, at: Cursor, limit: int) -> list[Span]:
+        """What to tell next, at most `limit` events of it; all there is if it is fewer. Raises CursorLost."""
+        # One more, for the transaction in which the cursor stands may have nothing left.
+        rows = await self._db.fetch(
+            self._sql["tail"], at.since, at.until, at.xid, at.place, at.seq, limit + 1
+        )  # fmt: skip
+        if int(rows[0]["begins"]) > int(at.since.partition(":")[0]):
+            raise CursorLost(
+                "The tail's cursor is older than what the store still knows of the order of commits. Nobody can say that no"
+                " event was missed. Begin anew from the start, and read what is older from the histories of the runs."
+            )
+        found: list[Span] = []
+        left = limit
+        for _, xid, place, run, first, last in rows if rows[0]["xid"] is not None else ():
+            if left > 0:
+                found.append(Span(xid, place, RunId(run), first, min(last, first + left - 1)))
+                left -= found[-1].last - first + 1
+        return found
+
+    async def _told(self, at: Cursor, spans: Sequence[Span]) -> list[Told]:
+        rows = await self._db.fetch(
+            self._sql["events_of_spans"], [span.run for span in spans], [span.first for span in spans],
+            [span.last for span in spans],
+        )  # fmt: skip
+        there: dict[int, list[Any]] = {}
+        for place, seq, at_ms, payload in rows:
+            there.setdefault(place - 1, []).append((seq, at_ms, payload))
+        return [
+            Told(span.run, each, str(at.at(span.xid, span.place, each.seq)))
+            for number, span in enumerate(spans)
+            for each in await self._events_of(span, there.get(number, []))
+        ]
+
+    async def _events_of(self, span: Span, rows: Sequence[Any]) -> Sequence[Recorded]:
+        count = span.last - span.first + 1
+        if len(rows) == count:
+            return [recorded(span.run, span.first + n, *row) for n, row in enumerate(rows)]
+        try:
+            found = await self.events(span.run, span.first - 1, count)  # archived since it was committed
+        except NotFound:
+            return ()  # and removed for good
+        if len(found) != count:
+            raise CorruptHistory(
+                f"Run {span.run}: events {span.first} to {span.last} were committed, and are not there.", run=span.run
+            )
+        return found
