@@ -12,6 +12,7 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
 
 
@@ -37,6 +38,20 @@ async def asking(store: str | None) -> AsyncIterator[Engine]:
     _expect(where)
     async with Engine.open(where, execute=False, settings=known) as engine:
         yield engine
+
+
+@asynccontextmanager
+async def opened(store: str | None) -> AsyncIterator[StorePort]:
+    """The store itself, which has to be there, for what needs no engine. Raises NotFound, StoreError."""
+    from holdfast.compose import open_store
+
+    where, _ = located(store)
+    _expect(where)
+    found = await open_store(where)
+    try:
+        yield found
+    finally:
+        await found.aclose()
 
 
 def _expect(where: str) -> None:

@@ -6,7 +6,7 @@ Never here: printing.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import State
+
+_CLIP: Final = 100
+"""How much of a value a line shows; --json has all of it."""
 
 
 async def of_run(engine: Engine, state: State) -> dict[str, Any]:
@@ -95,6 +98,12 @@ def news(event: Event) -> dict[str, Any]:
     """The same without the fields that say no more than their default does."""
     usual = {field.name: field.default for field in msgspec.structs.fields(event)}
     return {name: value for name, value in facts(event).items() if value not in (usual[name], [], {})}
+
+
+def gist(event: Event) -> str:
+    """The same on one line for people, long values cut short."""
+    told = {name: json.dumps(value, ensure_ascii=False) for name, value in news(event).items()}
+    return "  ".join(f"{name}={text if len(text) <= _CLIP else f'{text[: _CLIP - 1]}…'}" for name, text in told.items())
 
 
 def _plain(value: Any) -> Any:

@@ -17,6 +17,7 @@ from holdfast.cli import terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Reason, RunArgument, Store, Target, Who
+from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from holdfast.core.state import State
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, extend or signal one.", no_args_is_help=True)
+app.command()(tail)
 
 _PAGE = 1000
 """Events in memory at once: a history may be long."""
-_CLIP = 100
-"""How much of a value the table of events shows; --json has all of it."""
 
 
 @app.command("list")
@@ -174,13 +174,8 @@ def _print_event(recorded: Recorded, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(report.of_event(recorded), ensure_ascii=False) + "\n")
         return
-    news = report.news(recorded.event)
-    told = "  ".join(f"{name}={_clipped(json.dumps(value, ensure_ascii=False))}" for name, value in news.items())
-    terminal.show(f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {type(recorded.event).__name__:<18}  {told}")
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _CLIP else f"{text[: _CLIP - 1]}…"
+    name = type(recorded.event).__name__
+    terminal.show(f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {name:<18}  {report.gist(recorded.event)}")
 
 
 # --- What a person may do to a run ------------------------------------------------------------------------------------

@@ -47,11 +47,14 @@ def prepare() -> None:
 class _Patient(io.FileIO):
     """A stream whose reader may have had enough: what nobody reads is no error, and goes nowhere."""
 
+    is_unread = False
+
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            self.is_unread = True
             return len(data)
 
 
@@ -67,6 +70,12 @@ def outlive_readers() -> None:
         raw = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
         patient = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
         setattr(sys, name, patient)
+
+
+def is_unread() -> bool:
+    """Whether whoever read the data has gone away, for what is done for him alone."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return isinstance(raw, _Patient) and raw.is_unread
 
 
 def plain(text: str) -> str:
