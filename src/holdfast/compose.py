@@ -41,7 +41,7 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Blobs, Clock, Ids, Lanes, Model, Queue, Store
+from holdfast.ports import Administration, Blobs, Clock, Ids, Lanes, Model, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
@@ -67,29 +67,49 @@ _MOST_SOON: Final = 100
 _IDLE_LOOK_S: Final = 0.02
 
 
-async def open_store(where: str | Path) -> Store:
-    """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used."""
+async def open_store(where: str | Path, elsewhere: Blobs | None = None) -> Store:
+    """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
+
+    `elsewhere` is where archives are besides the store's own table, as `open_blobs` says.
+    """
     text = str(where)
     if text.startswith(_POSTGRES):
-        return await _open_postgres(text)
+        opened: Store = await _postgres().PostgresStore.connect(text, elsewhere=elsewhere)
+        return opened
     from holdfast.stores.sqlite import SqliteStore
 
-    matched = _SQLITE.match(text)
-    if matched is None and "://" in text:
+    return await SqliteStore.connect(_path_of(text))
+
+
+async def open_administration(where: str | Path, elsewhere: Blobs | None = None) -> Administration:
+    """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
+    text = str(where)
+    if text.startswith(_POSTGRES):
+        opened: Administration = await _postgres().PostgresAdministration.connect(text, elsewhere)
+        return opened
+    from holdfast.stores.sqlite.administration import SqliteAdministration
+
+    return await SqliteAdministration.connect(_path_of(text))
+
+
+def _path_of(where: str) -> Path:
+    matched = _SQLITE.match(where)
+    if matched is None and "://" in where:
         raise UsageError(
-            f"{text!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
+            f"{where!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
         )
-    return await SqliteStore.connect(Path(matched["path"] if matched is not None else text))
+    return Path(matched["path"] if matched is not None else where)
 
 
-async def _open_postgres(url: str, **options: Any) -> Store:
+def _postgres() -> Any:
+    """What a PostgreSQL store needs, loaded when somebody names one."""
     try:
-        from holdfast.stores.postgres import PostgresStore
+        from holdfast.stores import postgres
     except ModuleNotFoundError as problem:
         raise UsageError(
             f"{problem.name} is not installed, which a PostgreSQL store needs: pip install 'holdfast[fleet]'."
         ) from None
-    return await PostgresStore.connect(url, **options)
+    return postgres
 
 
 def open_queue(url: str | None) -> Queue:
@@ -247,7 +267,7 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
         raise UsageError(
             "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them."
         )
-    opened: Any = await _open_postgres(store, lease_s=LEASE_S)
+    opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
     queue = open_queue(known.queue)
     secrets = Secrets(known.secrets_file)
     around = Surroundings.of_machine(1, {})
@@ -307,7 +327,7 @@ class Engine:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         secrets = Secrets(known.secrets_file)
         elsewhere = open_blobs(known.blobs, secrets)
-        opened = await open_store(store) if isinstance(store, str | Path) else store
+        opened = await open_store(store, elsewhere) if isinstance(store, str | Path) else store
         clean_log = RedactedLog(secrets)
         declared = known.models
         providers: Any = model or Providers(
@@ -470,7 +490,7 @@ class Engine:
         """Send a run a signal; it is kept until a step asks for it."""
         driver = self.driver
         run = await self.find(run_id)
-        payload = await driver.payloads.keep(data, run.tenant, driver.store.now_ms())
+        payload = await driver.payloads.keep(data, run.tenant, max(driver.store.now_ms(), run.started_at_ms))
         await driver.send(run.run, cmd.SendSignal(_word("name of the signal", name), payload, self._clean(by)))
 
     async def pause(self, run_id: str, *, by: str | None = None) -> None:

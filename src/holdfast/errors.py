@@ -14,6 +14,8 @@
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
     │   ├── KeyReused                  the same start key or effect key with another request
+    │   ├── MonthHeld                  a month cannot be archived or removed yet; names the runs that hold it back
+    │   ├── StillInUse                 processes of an older version still work on what is to go
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
     ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
@@ -118,6 +120,17 @@ class AlreadyClosed(Conflict):
 
 class KeyReused(Conflict):
     """The same key was used for another request."""
+
+
+class MonthHeld(Conflict):
+    """Runs hold this month back; it was left as it is. `runs` are the first of them, `count` is how many there are."""
+
+    runs: Sequence[Any] = ()
+    count: int = 0
+
+
+class StillInUse(Conflict):
+    """Processes of an older version still use this; nothing was done."""
 
 
 class RunEnded(Conflict):

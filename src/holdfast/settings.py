@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
     asked. A deployment that stops the old processes before the new ones are up should take less."""
+    retention_days: int | None = Field(default=None, ge=1)
+    """How old a run may be before `holdfast store archive` takes its month out of the tables, where no month is named."""
     models: dict[str, DeclaredModel] = {}
 
 
@@ -68,11 +70,11 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {"blobs", "models", "queue", "secrets_file", "workflow_grace_s"}
+        unknown = set(given) - {"blobs", "models", "queue", "retention_days", "secrets_file", "workflow_grace_s"}
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, queue,"
-                " secrets_file, workflow_grace_s and [models.NAME]."
+                " retention_days, secrets_file, workflow_grace_s and [models.NAME]."
             )
     try:
         return Settings(**given)

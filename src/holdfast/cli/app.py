@@ -22,6 +22,7 @@ from holdfast.cli.graph import graph, validate
 from holdfast.cli.run import run
 from holdfast.cli.runs import app as runs
 from holdfast.cli.serve import serve
+from holdfast.cli.store import app as store
 from holdfast.cli.up import up
 from holdfast.cli.worker import worker
 from holdfast.errors import UsageError
@@ -46,6 +47,7 @@ app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")
 app.add_typer(effects, name="effects")
+app.add_typer(store, name="store")
 app.command()(validate)
 app.command()(graph)
 

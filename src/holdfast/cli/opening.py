@@ -12,6 +12,7 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.ports import Administration
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
 
@@ -43,11 +44,27 @@ async def asking(store: str | None) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def opened(store: str | None) -> AsyncIterator[StorePort]:
     """The store itself, which has to be there, for what needs no engine. Raises NotFound, StoreError."""
-    from holdfast.compose import open_store
+    from holdfast.compose import open_blobs, open_store
+    from holdfast.settings import Secrets
 
-    where, _ = located(store)
+    where, known = located(store)
     _expect(where)
-    found = await open_store(where)
+    found = await open_store(where, open_blobs(known.blobs, Secrets(known.secrets_file)))
+    try:
+        yield found
+    finally:
+        await found.aclose()
+
+
+@asynccontextmanager
+async def administering(store: str | None) -> AsyncIterator[Administration]:
+    """The administration of a store. Raises NotFound for a file that is not there, StoreError."""
+    from holdfast.compose import open_administration, open_blobs
+    from holdfast.settings import Secrets
+
+    where, known = located(store)
+    _expect(where)
+    found = await open_administration(where, open_blobs(known.blobs, Secrets(known.secrets_file)))
     try:
         yield found
     finally:

@@ -65,6 +65,7 @@ class Attempt:
         number: int,
         definition: NodeDefinition | None,
         tenant: str,
+        started_at_ms: int,
     ) -> None:
         self.house = house
         self.mailbox = mailbox
@@ -74,6 +75,7 @@ class Attempt:
         self.number = number
         self.definition = definition
         self.tenant = tenant
+        self._started_at_ms = started_at_ms
         self.session = house.session
         self.state_model = house.workflows[graph.hash].state_model
         self.posts_outcomes = False
@@ -95,6 +97,12 @@ class Attempt:
     @property
     def tools(self) -> dict[str, Tool]:
         return self.definition.tools if self.definition is not None else {}
+
+    @property
+    def keeping_ms(self) -> int:
+        """The time for which large payloads are kept: never before the run's start, though the clocks of two processes may
+        differ by a little. Retention goes by months, and relies on it."""
+        return max(self.house.store.now_ms(), self._started_at_ms)
 
     async def send(self, command: cmd.Command) -> list[Event]:
         return await self.mailbox.send(command)
@@ -187,7 +195,7 @@ class Attempt:
                     result = await journal.heeding(nodes.run(self, context))
             if result is nodes.LEFT:
                 return None
-            keep, now_ms = self.house.payloads.keep, self.house.store.now_ms()
+            keep, now_ms = self.house.payloads.keep, self.keeping_ms
             output = await self.patiently(lambda: keep(result.output, self.tenant, now_ms))
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step

@@ -396,7 +396,7 @@ class StepContext:
 
     async def _keep(self, value: Any) -> Payload:
         house = self._attempt.house
-        now_ms = house.store.now_ms()
+        now_ms = self._attempt.keeping_ms
         return await self._attempt.patiently(lambda: house.payloads.keep(value, self.tenant, now_ms))
 
     async def value(self, payload: Payload) -> Any:

@@ -13,6 +13,7 @@
 Its SQL is in ../sql/postgres.
 """
 
+from holdfast.stores.postgres.administration import PostgresAdministration
 from holdfast.stores.postgres.store import PostgresStore
 
-__all__ = ["PostgresStore"]
+__all__ = ["PostgresAdministration", "PostgresStore"]

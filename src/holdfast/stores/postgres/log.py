@@ -18,9 +18,10 @@ from holdfast.errors import HoldfastError, NotFound, StoreError, UnknownCommit, 
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
+from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, explain
 from holdfast.stores.postgres.partition import Month, make
-from holdfast.stores.postgres.room import Ground, Room, is_run
+from holdfast.stores.postgres.room import Ground, is_run
 
 Fates = dict[RunId, HoldfastError | None]
 
@@ -38,7 +39,7 @@ class Held:
         self.is_open = True
 
 
-class Log(Room):
+class Log(Archives):
     """Keeps ports.Log."""
 
     def __init__(self, ground: Ground) -> None:
@@ -158,10 +159,18 @@ class Log(Room):
         while limit is None or len(found) < limit:
             most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
             rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
-            found += [recorded(run, after + len(found) + 1 + n, *row) for n, row in enumerate(rows)]
-            if len(rows) < most:
+            archived = await self._archived(run, after + len(found), most, rows)
+            found += [recorded(run, after + len(found) + 1 + n, *row) for n, row in enumerate(archived or rows)]
+            if len(rows) < most and not archived:
                 break
         return found
+
+    async def _archived(self, run: RunId, after: int, most: int, rows: Sequence[Any]) -> Sequence[Any]:
+        """What an archive holds of the events after `after`, where the table's `rows` do not begin with the next."""
+        if rows and rows[0]["seq"] == after + 1:
+            return ()
+        archive = await self._archive(run)
+        return archive.rows(after, most) if archive is not None else ()
 
     async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
         asked = [run for run in runs if is_run(run)]

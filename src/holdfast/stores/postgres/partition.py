@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from holdfast.core.ids import RunId
-from holdfast.errors import Unstorable
+from holdfast.errors import Unstorable, UsageError
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import Connection
 
@@ -38,6 +38,17 @@ class Month(NamedTuple):
             raise Unstorable(f"{at_ms} ms after 1970 is in no month that can be kept. Nothing was written.")
         moment = datetime.fromtimestamp(at_ms / 1000, UTC)
         return cls(moment.year, moment.month)
+
+    @classmethod
+    def parse(cls, text: str) -> Month:
+        """`2026-09`. Raises UsageError."""
+        try:
+            moment = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+            if len(text) != len("2026-09"):
+                raise ValueError(text)
+            return cls.at(int(moment.timestamp() * 1000))
+        except (ValueError, Unstorable):
+            raise UsageError(f"{text!r} is no month; write it like 2026-09. Nothing was done.") from None
 
     @property
     def next(self) -> Month:

@@ -7,20 +7,24 @@ Never here: what the tables mean.
 
 from __future__ import annotations
 
+import asyncio
+import random
 from typing import Final, NamedTuple
 
 from asyncpg import exceptions as pg
 
-from holdfast.errors import StoreError, StoreTooNew, StoreUnreadable
+from holdfast.errors import StillInUse, StoreBusy, StoreError, StoreTooNew, StoreUnreadable
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.connection import LOST, Connection, Connections, explain
+from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connections, explain
 from holdfast.stores.postgres.partition import LOCK
+from holdfast.stores.postgres.room import sql
 from holdfast.stores.statement import Migration, migrations
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
 PARTS: Final = (BEFORE, AFTER)
 _AFTER_NAME: Final = "_after"
+_MOST_NAMED: Final = 1000
 
 _IS_THERE: Final = """select exists (
     select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace
@@ -31,6 +35,12 @@ another process to make them."""
 
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
+
+_LOCK_MS: Final = 2_000
+"""How long everybody may have to wait behind a migration that waits for a table; then it steps back and tries again."""
+_MOST_TRIES: Final = 15
+_LONGEST_S: Final = 3600.0
+"""A migration may have to write every row of a large table."""
 
 
 class Standing(NamedTuple):
@@ -45,6 +55,16 @@ def part_of(migration: Migration) -> str:
     return AFTER if migration.name.endswith(_AFTER_NAME) else BEFORE
 
 
+NEEDED: Final = max(migration.version for migration in MIGRATIONS if part_of(migration) == BEFORE)
+"""What this version cannot do without."""
+
+
+def pending(now: Standing | None, part: str) -> list[Migration]:
+    """What a store that stands so has not had of `part`."""
+    had = getattr(now, part) if now is not None else 0
+    return [migration for migration in MIGRATIONS if part_of(migration) == part and migration.version > had]
+
+
 async def standing(db: Connection, address: Address) -> Standing | None:
     """Where the store is; None where there is none."""
     if not await db.fetchval(_IS_THERE, address.schema):
@@ -55,33 +75,61 @@ async def standing(db: Connection, address: Address) -> Standing | None:
 
 
 async def migrate(connections: Connections, part: str) -> list[str]:
-    """Apply the migrations of `part` that the store has not had; their names. Raises StoreError with nothing changed."""
+    """Apply the migrations of `part` that the store has not had, all or none; their names.
+
+    Raises StillInUse where processes live that know only older tables, StoreError with nothing changed.
+    """
     address = connections.address
-    try:
-        async with connections.taken() as db, db.transaction():
-            await db.execute("select pg_advisory_xact_lock($1)", LOCK)
-            return await _apply(db, address, part)
-    except (*LOST, pg.PostgresError) as problem:
-        raise explain(problem, address) from problem
+    problem: Exception | None = None
+    for _ in range(_MOST_TRIES):
+        try:
+            async with connections.taken() as db, db.transaction():
+                await db.execute("select set_config('lock_timeout', $1, true)", str(_LOCK_MS))
+                await db.execute("select pg_advisory_xact_lock($1)", LOCK)
+                return await _apply(db, address, part)
+        except AGAIN as in_the_way:
+            problem = in_the_way
+            await asyncio.sleep(random.uniform(0, 1))  # two that are in each other's way must not meet again
+        except (*LOST, pg.PostgresError) as other:
+            raise explain(other, address) from other
+    raise StoreBusy(
+        f"The tables of {address.shown} are in use without a pause ({problem}), so they could not be changed. Nothing was"
+        " done: try again when less is going on, or end what holds them (pg_stat_activity, pg_locks)."
+    )
 
 
 async def _apply(db: Connection, address: Address, part: str) -> list[str]:
     now = await standing(db, address)
     if now is not None:
         expect_known(now, address)
-    if part == AFTER and (now is None or now.before < LATEST):
+    if part == AFTER and (now is None or now.before < NEEDED):
         raise StoreError(
             f"The part of the migration before the deployment is still to be done: run `holdfast store migrate --{BEFORE}`."
         )
-    await db.execute(f"create schema if not exists {address.schema}")
-    done = [migration for migration in MIGRATIONS if part_of(migration) == part]
-    done = [migration for migration in done if now is None or migration.version > getattr(now, part)]
-    for migration in done:
-        await db.execute(address.localized(migration.sql))
+    todo = pending(now, part)
+    if todo and part == AFTER:
+        await _expect_nobody_older(db, address, todo[-1].version)
+    if now is None:
+        await db.execute(f"create schema if not exists {address.schema}")
+    for migration in todo:
+        await db.execute(address.localized(migration.sql), timeout=_LONGEST_S)
         await db.execute(
             f"insert into {address.schema}.migrations (version, part) values ($1, $2)", migration.version, part
         )
-    return [migration.name for migration in done]
+    return [f"{migration.version:04d}_{migration.name}" for migration in todo]
+
+
+async def _expect_nobody_older(db: Connection, address: Address, version: int) -> None:
+    """Raises StillInUse while a session lives whose code does not know the tables of `version`."""
+    rows = await db.fetch(sql(address)["living_sessions"], _MOST_NAMED)
+    older = [row["label"] for row in rows if row["version"] < version]
+    if older:
+        raise StillInUse(
+            f"Processes of an older Holdfast still work on {address.shown}: {', '.join(older)}. The part after the"
+            " deployment takes away what they need, so it was not done. Stop or upgrade them, then run it again. (One that"
+            " was killed counts until its lease is over, 10 s.)",
+            labels=tuple(older),
+        )
 
 
 def expect_known(now: Standing, address: Address) -> None:
@@ -105,8 +153,8 @@ async def expect_ready(connections: Connections) -> None:
             await migrate(connections, part)
         return
     expect_known(now, address)
-    if now.before < LATEST:
+    if now.before < NEEDED:
         raise StoreUnreadable(
             f"The store at {address.shown} has the tables of an older Holdfast (version {now.before}, this one needs"
-            f" {LATEST}). Nothing was touched: run `holdfast store migrate --{BEFORE}`, which old processes do not mind."
+            f" {NEEDED}). Nothing was touched: run `holdfast store migrate --{BEFORE}`, which old processes do not mind."
         )

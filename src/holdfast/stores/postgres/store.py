@@ -10,6 +10,7 @@ import logging
 from typing import Final, Self
 
 from holdfast.errors import StoreUnreadable
+from holdfast.ports import Blobs as BlobsPort
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
@@ -34,10 +35,18 @@ class PostgresStore(Tail, Graphs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod
-    async def connect(cls, url: str, *, lease_s: float = LEASE_S, connections: int = MOST_CONNECTIONS) -> Self:
+    async def connect(
+        cls,
+        url: str,
+        *,
+        lease_s: float = LEASE_S,
+        connections: int = MOST_CONNECTIONS,
+        elsewhere: BlobsPort | None = None,
+    ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
-        `lease_s` is how long this process's sessions live without renewal. Raises UsageError, StoreUnreadable,
+        `lease_s` is how long this process's sessions live without renewal, `elsewhere` a place of archives beside the
+        table. Raises UsageError, StoreUnreadable,
         StoreTooNew, StoreBusy.
         """
         address = Address.of(url)
@@ -55,7 +64,7 @@ class PostgresStore(Tail, Graphs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
             await expect_ready(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(now_ms, newest_ms or 0)
-            ground = Ground(opened, clock, process, snapshot, lease_s)
+            ground = Ground(opened, clock, process, snapshot, lease_s, elsewhere)
             undo.pop_all()
         return cls(ground)
 

@@ -12,13 +12,14 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.ports import DueRun
-from holdfast.stores.postgres.room import Room, is_run
+from holdfast.stores.postgres.archive import Archives
+from holdfast.stores.postgres.room import is_run
 from holdfast.stores.row import effect_of, gate_of
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
 
 
-class Views(Room):
+class Views(Archives):
     """Keeps ports.Views."""
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
@@ -63,6 +64,8 @@ class Views(Room):
         if run is not None and not is_run(run):
             return []
         rows = await self._list("effects", {"run": run, "state": state}, "order by place", limit)
+        if not rows and run is not None and (archive := await self._archive(run)) is not None:
+            rows = archive.ledger(state)[:limit]
         return [effect_of(row) for row in rows]
 
     async def _list(

@@ -64,6 +64,10 @@ class SqliteStore(Log, Graphs, Blobs, Sessions, Views, Watch, Tail):
             undo.pop_all()
         return cls(ground)
 
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        self.ground = ground
+
     def now_ms(self) -> int:
         return self._clock.now_ms()
 

@@ -176,6 +176,10 @@ insert into holdfast.graphs (graph_hash, definition) values ($1, $2) on conflict
 -- A workflow's graph by its hash.
 select definition from holdfast.graphs where graph_hash = $1
 
+-- name: archive
+-- Where a run's archive is, or that it was removed.
+select tenant, sha256, pruned_at_ms from holdfast.archives where run = $1
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
@@ -481,3 +485,124 @@ select
 -- name: newest_at_ms
 -- The time of the newest events, roughly: of the runs that went on last.
 select max(updated_at_ms) from (select updated_at_ms from holdfast.runs order by run desc limit 256) as newest
+
+-- --- Retention -------------------------------------------------------------------------------------------------------
+
+-- name: holders
+-- Runs of a month that may still go on, or about which something may still be said, oldest first; with how many there are.
+select
+    run::text, tenant, workflow, status, started_at_ms,
+    case
+        when ended_at_ms is null then 'unended'
+        when held_nanousd > 0 or in_doubt_nanousd > 0 then 'money'
+        when sessions <> '{}' then 'call'
+        else 'effect'
+    end as why,
+    count(*) over () as holders
+from holdfast.runs
+where run >= $1 and run < $2
+    and (
+        ended_at_ms is null or held_nanousd > 0 or in_doubt_nanousd > 0 or sessions <> '{}'
+        or run in (
+            select run from holdfast.effects where run >= $1 and run < $2 and state in ('intended', 'in_doubt')
+        )
+    )
+order by run limit $3
+
+-- name: unarchived
+-- Runs of a month that have more events than their archive, after one of them; with the archive that they have.
+select runs.run::text, runs.tenant, runs.seq, archives.sha256
+from holdfast.runs left join holdfast.archives using (run)
+where runs.run > $1 and runs.run < $2 and (archives.run is null or archives.seq < runs.seq)
+order by runs.run limit $3
+
+-- name: events_to_archive
+-- The histories of some runs, as far as the tables hold them.
+select run::text, seq, at_ms, append_id, type, payload from holdfast.events where run = any($1::uuid[]) order by run, seq
+
+-- name: effects_to_archive
+-- The ledger of some runs.
+select
+    run::text, call, step, tool, policy, effect_key, request, intended_at_ms, state, updated_at_ms, response, error,
+    resolved_by
+from holdfast.effects where run = any($1::uuid[]) order by run, place
+
+-- name: put_archives
+-- Archives that were read back and found whole.
+insert into holdfast.archives (run, tenant, seq, sha256, stored_bytes, archived_at_ms)
+select run, tenant, seq, sha256, stored_bytes, holdfast.now_ms()
+from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[])
+    as given (run, tenant, seq, sha256, stored_bytes)
+on conflict (run) do update set
+    seq = excluded.seq, sha256 = excluded.sha256, stored_bytes = excluded.stored_bytes,
+    archived_at_ms = excluded.archived_at_ms
+
+-- name: archived_of
+-- What is archived of a month.
+select count(*) as runs, coalesce(sum(seq), 0) as events, coalesce(sum(stored_bytes), 0) as stored_bytes
+from holdfast.archives where run >= $1 and run < $2
+
+-- name: first_unarchived
+-- The first run of a time that has no archive.
+select run::text, status from holdfast.runs
+where run < $1 and not exists (
+    select 1 from holdfast.archives where archives.run = runs.run and archives.seq >= runs.seq
+)
+order by run limit 1
+
+-- name: prune_archives
+-- Some archives of a time are gone for good from now on.
+update holdfast.archives set sha256 = null, pruned_at_ms = holdfast.now_ms()
+where run in (select run from holdfast.archives where run < $1 and sha256 is not null order by run limit $2)
+returning seq
+
+-- name: lock_blobs
+-- Nobody puts a blob until the end of the transaction: it could be one that is just found to be nobody's.
+lock table holdfast.blobs in share row exclusive mode
+
+-- name: delete_homes
+-- Some blobs are no longer kept for the months before one. (What is kept for no month, like graphs, stays.)
+delete from holdfast.blob_homes where (tenant, month, sha256) in (
+    select tenant, month, sha256 from holdfast.blob_homes where month <> '' and month < $1 limit $2
+)
+returning sha256
+
+-- name: delete_homeless
+-- Those of some blobs that are kept for nobody any more.
+delete from holdfast.blobs
+where sha256 = any($1::text[])
+    and not exists (select 1 from holdfast.blob_homes where blob_homes.sha256 = blobs.sha256)
+returning octet_length(content) as stored_bytes
+
+-- --- Standing --------------------------------------------------------------------------------------------------------
+
+-- name: months
+-- Runs by the months in which they were started.
+select
+    place::integer, count(runs.run) as runs, count(*) filter (where runs.run is not null and ended_at_ms is null) as unended,
+    coalesce(sum(runs.seq), 0)::bigint as events,
+    count(archives.run) filter (where archives.seq >= runs.seq) as archived,
+    count(archives.run) filter (where archives.run is not null and sha256 is null) as pruned,
+    coalesce(sum(archives.stored_bytes) filter (where sha256 is not null), 0)::bigint as archive_bytes
+from unnest($1::uuid[], $2::uuid[]) with ordinality as month (first, next, place)
+left join holdfast.runs on runs.run >= month.first and runs.run < month.next
+left join holdfast.archives on archives.run = runs.run
+group by place order by place
+
+-- name: partitions
+-- The partitions of a table, and what each takes on the disk.
+select relname as name, pg_total_relation_size(pg_class.oid) as stored_bytes
+from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = to_regclass($1)
+
+-- name: first_run_from
+-- The first run from an id on: months with runs are found by stepping from each to the next.
+select run::text from holdfast.runs where run >= $1 order by run limit 1
+
+-- name: living_sessions
+-- Sessions whose lease is not over, oldest first.
+select session, label, opened_at_ms, version from holdfast.sessions
+where dead_at_ms is null and expires_at_ms > holdfast.now_ms() order by opened_at_ms limit $1
+
+-- name: blobs_kept
+-- How many blobs there are, and their size.
+select count(*) as blobs, coalesce(sum(octet_length(content)), 0) as stored_bytes from holdfast.blobs

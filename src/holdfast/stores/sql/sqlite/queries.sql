@@ -258,3 +258,19 @@ select
     call, run, step, tool, policy, effect_key, request, intended_at_ms,
     call, state, updated_at_ms, response, error, resolved_by
 from effects
+
+-- --- Standing --------------------------------------------------------------------------------------------------------
+
+-- name: months
+-- Runs by the months in which they were started: how many, how many have not ended, and their events.
+select
+    strftime('%Y-%m', started_at_ms / 1000, 'unixepoch') as month, count(*), sum(ended_at_ms is null), sum(seq), null
+from runs group by month order by month
+
+-- name: living_sessions
+-- Sessions that nobody has found dead, oldest first.
+select session, label, opened_at_ms from sessions where dead_at_ms is null order by opened_at_ms
+
+-- name: blobs_kept
+-- How many blobs there are, and their size.
+select count(*), coalesce(sum(length(content)), 0) from blobs

@@ -189,6 +189,9 @@ create table holdfast.blob_homes (
     primary key (tenant, month, sha256)
 );
 
+create index blob_homes_by_content on holdfast.blob_homes (sha256);
+create index blob_homes_by_month on holdfast.blob_homes (month);
+
 -- The time as every statement of the store reads it: of the clock on the wall, not of the transaction's start.
 create function holdfast.now_ms() returns bigint
 language sql volatile parallel safe

@@ -1,0 +1,276 @@
+"""`holdfast store`: how the store stands, its migrations around a deployment, and the months that leave it.
+
+Never here: a run's affairs (runs), reading what was archived (that is as before).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.exit_code import CONFLICT, OK
+from holdfast.cli.opening import administering, located, typed
+from holdfast.cli.option import AsJson, Store
+from holdfast.errors import MonthHeld, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.ports import Administration, Freed, StoreStanding
+
+app = typer.Typer(
+    help="See how the store stands, migrate its tables, and archive or remove months.", no_args_is_help=True
+)
+
+_UNITS: Final = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
+_OPEN: Final = ("open", "partly archived")
+_DAY_MS: Final = 24 * 3600 * 1000
+
+
+# --- How it stands ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def status(as_json: AsJson = False, store: Store = None) -> None:
+    """Show the version of the tables, the months and where their histories are, who is connected, what is oldest."""
+    found = asyncio.run(_status(store))
+    if as_json:
+        terminal.emit(_plain(found))
+    else:
+        _show(found, store)
+
+
+async def _status(store: str | None) -> StoreStanding:
+    async with administering(store) as administration:
+        return await administration.standing()
+
+
+def _show(found: StoreStanding, store: str | None) -> None:
+    from holdfast.cli.moment import around
+
+    oldest = found.oldest_unended
+    terminal.sheet([
+        ("Store", found.store),
+        ("Tables", _tables(found, store)),
+        ("Blobs", f"{found.blobs} ({_size(found.blob_bytes)})"),
+        ("Oldest unended", "none: every run has ended" if oldest is None else
+            f"{oldest.run} of {oldest.workflow} {oldest.version}, {oldest.status},"
+            f" started {around(oldest.started_at_ms, found.now_ms)}"),
+    ])  # fmt: skip
+    if found.months:
+        terminal.show("\nMonths, by when their runs were started")
+        lines = [
+            (each.month, str(each.runs), str(each.unended), str(each.events), _size(each.stored_bytes), each.state)
+            for each in found.months
+        ]
+        terminal.table(("month", "runs", "unended", "events", "size", "histories"), lines)
+    terminal.show(
+        "\nProcesses with a lease" if found.sessions else "\nNo process has a lease: nothing is executed now."
+    )
+    if found.sessions:
+        lines2 = [
+            (each.label, around(each.opened_at_ms, found.now_ms), "-" if each.version is None else str(each.version))
+            for each in found.sessions
+        ]
+        terminal.table(("process", "since", "knows tables"), lines2)
+
+
+def _tables(found: StoreStanding, store: str | None) -> str:
+    if not found.version:
+        return f"none yet; make them with: {typed('store', 'migrate', store=store)}"
+    if found.pending:
+        todo = ", ".join(found.pending)
+        return f"version {found.version}, to be done: {todo}; run: {typed('store', 'migrate', store=store)}"
+    if found.version > found.known:
+        return f"version {found.version}, newer than this Holdfast knows ({found.known})"
+    return f"version {found.version}, up to date"
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "-"
+    for unit, name in _UNITS:
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
+
+
+def _plain(found: StoreStanding) -> dict[str, Any]:
+    from holdfast.cli import report
+    from holdfast.cli.moment import iso
+
+    return {
+        "store": found.store,
+        "version": found.version,
+        "known": found.known,
+        "pending": list(found.pending),
+        "months": [
+            {
+                "month": each.month, "state": each.state, "runs": each.runs, "unended": each.unended,
+                "events": each.events, "stored_bytes": each.stored_bytes,
+            }
+            for each in found.months
+        ],
+        "sessions": [
+            {"session": each.session, "label": each.label, "opened_at": iso(each.opened_at_ms), "version": each.version}
+            for each in found.sessions
+        ],
+        "blobs": found.blobs,
+        "blob_bytes": found.blob_bytes,
+        "oldest_unended": None if found.oldest_unended is None else report.of_row(found.oldest_unended),
+    }  # fmt: skip
+
+
+# --- Migrations -------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def migrate(
+    before: Annotated[
+        bool, typer.Option("--before", help="Only what comes before a deployment; old processes work on.")
+    ] = False,
+    after: Annotated[
+        bool, typer.Option("--after", help="Only what comes after it; refused while old processes live.")
+    ] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Bring the tables to this version: before a deployment, after it, or (with no option) both."""
+    part = None if before == after else "before" if before else "after"
+    done = asyncio.run(_migrate(part, store))
+    if as_json:
+        terminal.emit({"migrations": list(done)})
+        return
+    for name in done:
+        terminal.show(name)
+    terminal.say(
+        f"{len(done)} migrations were applied." if done else "There was nothing to do: the tables are up to date."
+    )
+
+
+async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
+    async with administering(store) as administration:
+        return await administration.migrate(part)
+
+
+# --- Months -----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def archive(
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before",
+            metavar="MONTH",
+            help="Months before this one (2026-09); by default as HOLDFAST_RETENTION_DAYS says.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Take the histories of old months out of the tables, compressed, where every run of the month has ended.
+
+    They are still read as before. A month that cannot go yet stays whole, and the runs that hold it back are named.
+    """
+    archived, held = asyncio.run(_archive(before, store))
+    if as_json:
+        terminal.emit({
+            "archived": [{"month": month, **_freed(freed)} for month, freed in archived],
+            "held": [{"month": month, "runs": _holders(problem)} for month, problem in held],
+        })  # fmt: skip
+    else:
+        for month, freed in archived:
+            terminal.show(f"{month}  {freed.runs} runs, {freed.events} events, {_size(freed.stored_bytes)} compressed")
+    for _, problem in held:
+        terminal.say(problem.message)
+    if not archived and not held:
+        terminal.say("There was nothing to archive: no month that is old enough is still in the tables.")
+    raise typer.Exit(CONFLICT if held else OK)
+
+
+async def _archive(
+    before: str | None, store: str | None
+) -> tuple[list[tuple[str, Freed]], list[tuple[str, MonthHeld]]]:
+    archived: list[tuple[str, Freed]] = []
+    held: list[tuple[str, MonthHeld]] = []
+    async with administering(store) as administration:
+        for month in await _old_months(administration, before, store):
+            try:
+                archived.append((month, await administration.archive(month)))
+            except MonthHeld as problem:
+                held.append((month, problem))
+    return archived, held
+
+
+async def _old_months(administration: Administration, before: str | None, store: str | None) -> list[str]:
+    """The months before that one which are still in the tables. Raises UsageError where nobody says how old is old."""
+    standing = await administration.standing()
+    if before is None:
+        days = located(store)[1].retention_days
+        if days is None:
+            raise UsageError(
+                "Say which months: --before 2026-09, or set HOLDFAST_RETENTION_DAYS (or retention_days in holdfast.toml)."
+                " Nothing was archived."
+            )
+        oldest = datetime.datetime.fromtimestamp((standing.now_ms - days * _DAY_MS) / 1000, datetime.UTC)
+        before = oldest.strftime("%Y-%m")
+    else:
+        _expect_month(before)
+    return [each.month for each in standing.months if each.month < before and each.state in _OPEN]
+
+
+def _expect_month(text: str) -> None:
+    if re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", text) is None:
+        raise UsageError(f"{text!r} is no month; write it like 2026-09. Nothing was done.")
+
+
+@app.command()
+def prune(
+    before: Annotated[str, typer.Option("--before", metavar="MONTH", help="All months before this one (2026-09).")],
+    yes: Annotated[bool, typer.Option("--yes", help="Yes, for good.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Remove the archives of old months and their large payloads for good. Only the runs' rows in lists stay."""
+    freed = asyncio.run(_prune(before, yes, store))
+    if as_json:
+        terminal.emit(_freed(freed))
+    else:
+        terminal.say(
+            f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free."
+        )
+
+
+async def _prune(before: str, yes: bool, store: str | None) -> Freed:
+    _expect_month(before)
+    async with administering(store) as administration:
+        if not yes:
+            months = [each for each in (await administration.standing()).months if each.month < before]
+            gone = [each for each in months if each.state == "archived"]
+            raise UsageError(
+                f"This removes {sum(each.runs for each in gone)} histories of {len(gone)} months"
+                f" ({', '.join(each.month for each in gone) or 'none'}) and their large payloads for good, and nothing"
+                " brings them back. Nothing was removed; say --yes if that is meant."
+            )
+        return await administration.prune(before)
+
+
+def _freed(freed: Freed) -> dict[str, Any]:
+    return {"runs": freed.runs, "events": freed.events, "stored_bytes": freed.stored_bytes}
+
+
+def _holders(problem: MonthHeld) -> list[dict[str, Any]]:
+    from holdfast.cli.moment import iso
+
+    return [
+        {
+            "run_id": each.run, "tenant": each.tenant, "workflow": each.workflow, "status": each.status,
+            "started_at": iso(each.started_at_ms), "why": each.why,
+        }
+        for each in problem.runs
+    ]  # fmt: skip

@@ -1,0 +1,151 @@
+"""What a person does to the store as a whole: how it stands, its migrations, its months.
+
+Unlike the store itself it opens on tables of any version, and on none. Never here: a run's affairs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final, Self
+
+from holdfast.core.projection import RunRow
+from holdfast.ports import Blobs, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.clock import StoreClock
+from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.postgres.partition import PARTITIONED, Month
+from holdfast.stores.postgres.retention import Retention
+from holdfast.stores.postgres.room import Ground, sql
+from holdfast.stores.postgres.schema import (
+    LATEST,
+    NEEDED,
+    PARTS,
+    Standing,
+    expect_ready,
+    migrate,
+    pending,
+    standing,
+)
+from holdfast.stores.postgres.session import LEASE_S
+from holdfast.stores.postgres.upkeep import forget_told, make_ahead
+
+OPEN: Final = "open"
+PARTLY: Final = "partly archived"
+ARCHIVED: Final = "archived"
+PRUNED: Final = "pruned"
+
+_CONNECTIONS: Final = 4
+_MOST_SESSIONS: Final = 1000
+_MOST_MONTHS: Final = 1200
+
+
+class PostgresAdministration:
+    """Keeps ports.Administration."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._db = ground.connections
+        self._sql = sql(ground.connections.address)
+
+    @classmethod
+    async def connect(cls, url: str, elsewhere: Blobs | None = None) -> Self:
+        """`elsewhere` is where archives go instead of the table. Raises UsageError, StoreUnreadable."""
+        address = Address.of(url)
+        async with contextlib.AsyncExitStack() as undo:
+            connections = await Connections.open(address, _CONNECTIONS)
+            undo.push_async_callback(connections.close)
+            ((process, now_ms, snapshot, *_),) = await connections.fetch(sql(address)["greet"])
+            undo.pop_all()
+        return cls(Ground(connections, StoreClock(now_ms, 0), process, snapshot, LEASE_S, elsewhere))
+
+    async def aclose(self) -> None:
+        await self._db.close()
+
+    # --- Migrations ---------------------------------------------------------------------------------------------------
+
+    async def migrate(self, part: str | None) -> Sequence[str]:
+        done: list[str] = []
+        for each in PARTS if part is None else (part,):
+            done += await migrate(self._db, each)
+        await make_ahead(self._db, Month.at(self._ground.clock.now_ms()))
+        await forget_told(self._db)
+        return done
+
+    # --- Retention ----------------------------------------------------------------------------------------------------
+
+    async def archive(self, month: str) -> Freed:
+        wanted = Month.parse(month)
+        await expect_ready(self._db)
+        return await Retention(self._ground).archive(wanted)
+
+    async def prune(self, before: str) -> Freed:
+        wanted = Month.parse(before)
+        await expect_ready(self._db)
+        return await Retention(self._ground).prune(wanted)
+
+    # --- Standing -----------------------------------------------------------------------------------------------------
+
+    async def standing(self) -> StoreStanding:
+        address, now_ms = self._db.address, self._ground.clock.now_ms()
+        async with self._db.reading() as db:
+            now = await standing(db, address)
+        todo = tuple(f"{each.version:04d}_{each.name}" for part in PARTS for each in pending(now, part))
+        shown = f"{address.shown} (schema {address.schema})"
+        found = StoreStanding(shown, now.before if now is not None else 0, LATEST, todo, now_ms)
+        return await self._filled(found) if _is_readable(now) else found
+
+    async def _filled(self, found: StoreStanding) -> StoreStanding:
+        sessions = await self._db.fetch(self._sql["living_sessions"], _MOST_SESSIONS)
+        ((blobs, blob_bytes),) = await self._db.fetch(self._sql["blobs_kept"])
+        oldest = await self._db.fetch(self._sql["runs"] + " where ended_at_ms is null order by runs.run limit 1")
+        return StoreStanding(
+            found.store, found.version, found.known, found.pending, found.now_ms,
+            tuple(await self._months()), tuple(SessionStanding(*row) for row in sessions), blobs, int(blob_bytes),
+            RunRow(*oldest[0]) if oldest else None,
+        )  # fmt: skip
+
+    async def _months(self) -> list[MonthStanding]:
+        months = await self._months_with_runs()
+        sizes = await self._partition_sizes()
+        rows = await self._db.fetch(
+            self._sql["months"], [month.first for month in months], [month.next.first for month in months]
+        )  # fmt: skip
+        return [_month(months[row["place"] - 1], row, self._db.address, sizes) for row in rows]
+
+    async def _months_with_runs(self) -> list[Month]:
+        found: list[Month] = []
+        after = Month.at(0)
+        while len(found) < _MOST_MONTHS:
+            row = await self._db.fetch(self._sql["first_run_from"], after.first)
+            if not row:
+                break
+            found.append(Month.of(row[0]["run"]))
+            after = found[-1].next
+        return found
+
+    async def _partition_sizes(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for table in PARTITIONED:
+            rows = await self._db.fetch(self._sql["partitions"], f"{self._db.address.schema}.{table}")
+            sizes |= {f"{self._db.address.schema}.{name}": size for name, size in rows}
+        return sizes
+
+
+def _is_readable(now: Standing | None) -> bool:
+    """Whether this version knows where to look."""
+    return now is not None and now.before >= NEEDED and now.after <= LATEST
+
+
+def _month(month: Month, row: Any, address: Address, sizes: dict[str, int]) -> MonthStanding:
+    parts = [month.partition(address, table) for table in PARTITIONED]
+    in_tables = sum(sizes.get(part, 0) for part in parts)
+    if not row["archived"]:
+        state = OPEN
+    elif row["archived"] < row["runs"] or parts[0] in sizes:
+        state = PARTLY
+    else:
+        state = PRUNED if row["pruned"] == row["runs"] else ARCHIVED
+    return MonthStanding(
+        str(month), state, row["runs"], row["unended"], row["events"], in_tables + row["archive_bytes"]
+    )

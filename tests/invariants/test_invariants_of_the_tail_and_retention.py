@@ -1,0 +1,94 @@
+"""The invariants about telling every event once, and about what retention may take away.
+
+Never here: a promise that has no number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from collections import Counter
+
+import asyncpg
+
+from holdfast.core import commands as cmd
+from holdfast.core.payload import inline
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.address import Address
+from holdfast.stores.postgres.append import entry, write
+from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.room import sql
+from tests.stores.story import BORN_MS, Story
+
+WRITERS = 12
+APPENDS = 60
+DELAYED = 6
+"""Commits that take long: their transactions have low numbers and become visible late."""
+
+
+async def writer(database: str, stories: list[Story]) -> None:
+    store = await PostgresStore.connect(database, connections=2)
+    for story in stories:
+        assert list(await store.append([story.start()])) == [None]
+    for _ in range(APPENDS):
+        assert set(await store.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {None}
+        await asyncio.sleep(0)
+    await store.aclose()
+
+
+async def late_committer(database: str, story: Story) -> None:
+    """Commit appends that have been written for long when they are committed."""
+    address = Address.of(database)
+    db = await asyncpg.connect(address.dsn)
+    process = await db.fetchval("select gen_random_uuid()")
+    for number in range(DELAYED):
+        append = story.does(cmd.SendSignal("late")) if number else story.start()
+        async with db.transaction():
+            _, written = await write(db, sql(address), process, [entry(append)])
+            assert written == {story.run}
+            await asyncio.sleep(0.3)
+    await db.close()
+
+
+async def told_by_processes_that_are_killed(database: str, wanted: int) -> list[tuple[str, int]]:
+    """What an exporter dealt with whose process is killed again and again, and goes on after the last line it has kept."""
+    found: list[tuple[str, int]] = []
+    cursor, lines = "start", 1
+    while len(found) < wanted:
+        tail = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "holdfast", "runs", "tail", "--follow", "--json", "--from", cursor, "--store", database,
+            stdout=PIPE, limit=2**20,
+        )  # fmt: skip
+        assert tail.stdout is not None
+        for _ in range(min(lines, wanted - len(found))):
+            line = json.loads(await asyncio.wait_for(tail.stdout.readline(), 60))
+            found.append((line["run_id"], line["seq"]))
+            cursor = line["cursor"]
+        lines = lines * 3 + 1
+        tail.kill()
+        await tail.communicate()
+    return found
+
+
+async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_within_a_run(database: str) -> None:
+    store = await PostgresStore.connect(database)
+    async with store._db.writing() as db:
+        await make(db, Address.of(database), {Month.at(BORN_MS)})
+    stories = [[Story(), Story()] for _ in range(WRITERS)]
+    late = [Story() for _ in range(4)]
+    wanted = WRITERS * 2 * (APPENDS + 2) + len(late) * (DELAYED + 1)
+    found, *_ = await asyncio.gather(
+        told_by_processes_that_are_killed(database, wanted),
+        *(writer(database, each) for each in stories),
+        *(late_committer(database, each) for each in late),
+    )
+    everything = [story for each in stories for story in each] + late
+    assert sum(len(story.history) for story in everything) == wanted
+    for story in everything:
+        assert [seq for run, seq in found if run == story.run] == [each.seq for each in story.history]
+    assert Counter(found).most_common(1)[0][1] == 1
+    told, _ = await store.tail(None, 10 * wanted)
+    assert {(each.run, each.recorded.seq) for each in told} == set(found)
+    await store.aclose()
