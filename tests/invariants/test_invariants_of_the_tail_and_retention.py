@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
 from asyncio.subprocess import PIPE
 from collections import Counter
 
 import asyncpg
+import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.payload import inline
-from holdfast.stores.postgres import PostgresStore
+from holdfast.errors import MonthHeld
+from holdfast.stores.postgres import PostgresAdministration, PostgresStore
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.append import entry, write
 from holdfast.stores.postgres.partition import Month, make
 from holdfast.stores.postgres.room import sql
+from tests.stores.conformance import put
 from tests.stores.story import BORN_MS, Story
 
 WRITERS = 12
 APPENDS = 60
+DAY_MS = 24 * 3600 * 1000
 DELAYED = 6
 """Commits that take long: their transactions have low numbers and become visible late."""
 
@@ -62,13 +67,15 @@ async def told_by_processes_that_are_killed(database: str, wanted: int) -> list[
             stdout=PIPE, limit=2**20,
         )  # fmt: skip
         assert tail.stdout is not None
-        for _ in range(min(lines, wanted - len(found))):
-            line = json.loads(await asyncio.wait_for(tail.stdout.readline(), 60))
-            found.append((line["run_id"], line["seq"]))
-            cursor = line["cursor"]
+        try:
+            for _ in range(min(lines, wanted - len(found))):
+                line = json.loads(await asyncio.wait_for(tail.stdout.readline(), 60))
+                found.append((line["run_id"], line["seq"]))
+                cursor = line["cursor"]
+        finally:
+            tail.kill()
+            await tail.communicate()
         lines = lines * 3 + 1
-        tail.kill()
-        await tail.communicate()
     return found
 
 
@@ -91,4 +98,71 @@ async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_wi
     assert Counter(found).most_common(1)[0][1] == 1
     told, _ = await store.tail(None, 10 * wanted)
     assert {(each.run, each.recorded.seq) for each in told} == set(found)
+    await store.aclose()
+
+
+class Kept:
+    """A run, what of it is still to come, and the large payloads that it refers to."""
+
+    def __init__(self, at_ms: int) -> None:
+        self.story = Story(at_ms=at_ms, tenant="acme")
+        self.month = Month.at(at_ms)
+        self.rest = self.story.whole()
+        self.blobs: set[str] = set()
+
+    async def check(self, store: PostgresStore) -> None:
+        """Raises where anything is gone that the run refers to."""
+        assert await store.events(self.story.run) == tuple(self.story.history)
+        assert len(await store.effects(run=self.story.run)) == ("EffectIntended" in self.kinds)
+        for sha256 in self.blobs:
+            await store.get(sha256)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {type(each.event).__name__ for each in self.story.history}
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.story.state.ended)
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_invariant_25_retention_never_removes_what_a_live_run_refers_to(database: str, seed: int) -> None:
+    """Runs of five months begin, refer to payloads that others refer to as well, and end; months are archived and removed
+    whenever anybody likes. Whatever has not been removed for good is whole, and so are all runs that live."""
+    chance = random.Random(seed)
+    store = await PostgresStore.connect(database)
+    administration = await PostgresAdministration.connect(database)
+    months = [Month.at(BORN_MS)]
+    for _ in range(4):
+        months.append(months[-1].next)
+    runs: list[Kept] = []
+    refused = archived = pruned = 0
+    for number in range(300):
+        deed = chance.choice(["begin", "refer", "refer", "go on", "go on", "go on", "end", "archive", "prune"])
+        living = [run for run in runs if not run.has_ended]
+        month = chance.choice(months)
+        if deed == "begin" and number < 200:
+            runs.append(Kept(BORN_MS + months.index(month) * 30 * DAY_MS + chance.randrange(DAY_MS)))
+            await put(store, next(runs[-1].rest))
+        elif deed == "refer" and living:
+            run = chance.choice(living)
+            content = b"large %d" % chance.randrange(6)
+            run.blobs.add(await store.put("acme", str(max(month, run.month)), content))
+        elif deed == "go on" and living:
+            await put(store, next(chance.choice(living).rest))
+        elif deed == "end" and living:
+            await put(store, *chance.choice(living).rest)
+        elif deed in ("archive", "prune"):
+            try:
+                if deed == "archive":
+                    archived += (await administration.archive(str(month))).runs
+                else:
+                    pruned += (await administration.prune(str(month))).runs
+                    runs = [run for run in runs if run.month >= month or not run.has_ended]
+            except MonthHeld:
+                refused += 1
+            await asyncio.gather(*(run.check(store) for run in runs))
+    assert min(refused, archived, pruned) > 2
+    await administration.aclose()
     await store.aclose()
