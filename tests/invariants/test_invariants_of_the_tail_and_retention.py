@@ -108,14 +108,14 @@ class Kept:
         self.story = Story(at_ms=at_ms, tenant="acme")
         self.month = Month.at(at_ms)
         self.rest = self.story.whole()
-        self.blobs: set[str] = set()
+        self.blobs: set[tuple[str, str]] = set()
 
     async def check(self, store: PostgresStore) -> None:
         """Raises where anything is gone that the run refers to."""
         assert await store.events(self.story.run) == tuple(self.story.history)
         assert len(await store.effects(run=self.story.run)) == ("EffectIntended" in self.kinds)
-        for sha256 in self.blobs:
-            await store.get(sha256)
+        for month, sha256 in self.blobs:
+            await store.get("acme", month, sha256)
 
     @property
     def kinds(self) -> set[str]:
@@ -148,7 +148,8 @@ async def test_invariant_25_retention_never_removes_what_a_live_run_refers_to(da
         elif deed == "refer" and living:
             run = chance.choice(living)
             content = b"large %d" % chance.randrange(6)
-            run.blobs.add(await store.put("acme", str(max(month, run.month)), content))
+            kept = str(max(month, run.month))
+            run.blobs.add((kept, await store.put("acme", kept, content)))
         elif deed == "go on" and living:
             await put(store, next(chance.choice(living).rest))
         elif deed == "end" and living:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
+import hashlib
 import json
 import os
 import signal
@@ -17,6 +19,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from holdfast import Engine
 from holdfast.core import commands as cmd
 from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.ids import RunId
@@ -28,6 +31,8 @@ from holdfast.stores.archive import EventLine, pack, unpack
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore, retention
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.upkeep import forget_told
+from holdfast.testing.postgres_server import PostgresServer
+from tests.conftest import say
 from tests.stores.conformance import put
 from tests.stores.story import BORN_MS, Story, fold
 
@@ -110,7 +115,7 @@ async def test_an_archive_is_the_events_byte_for_byte(place: Place) -> None:
     )
     await place.administration.archive(MONTH)
     sha256 = await place.ask(f"select sha256 from {place.schema}.archives")
-    lines = gzip.decompress(await place.store.get(sha256)).decode().splitlines()
+    lines = gzip.decompress(await place.store.get(story.tenant, MONTH, sha256)).decode().splitlines()
     assert json.loads(lines[0])["run"] == story.run
     for payload, line in zip(payloads, lines[1:], strict=False):
         assert line.endswith(f'"event":{payload}}}')
@@ -279,6 +284,31 @@ async def test_an_archiving_that_is_killed_anywhere_loses_nothing_and_is_done_ag
         assert await place.store.events(story.run) == tuple(story.history)
 
 
+class Forgetful:
+    """A place for blobs that acknowledges what it does not keep."""
+
+    async def put(self, tenant: str, month: str, content: bytes) -> str:
+        return hashlib.sha256(content).hexdigest()
+
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
+        raise NotFound
+
+
+async def test_no_month_goes_whose_archives_do_not_come_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    (story,) = await ended(place.store, 1)
+    keeping = retention.Retention.__init__
+
+    def elsewhere(self: retention.Retention, ground: Any) -> None:
+        keeping(self, ground)
+        self._places = (Forgetful(),)
+
+    monkeypatch.setattr(retention.Retention, "__init__", elsewhere)
+    with pytest.raises(CorruptHistory, match=story.run):
+        await place.administration.archive(MONTH)
+    assert await place.has_partition()
+    assert await place.store.events(story.run) == tuple(story.history)
+
+
 async def test_an_archive_that_is_damaged_is_told_and_hurts_no_other(place: Place) -> None:
     first, second = await ended(place.store, 2)
     await place.administration.archive(MONTH)
@@ -311,7 +341,7 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     (old,) = await ended(place.store, 1)
     (young,) = await ended(place.store, 1, NEXT_MS)
     blob = await place.store.put("tenant 0", MONTH, b"large" * 20_000)
-    graph = await place.store.put("", "", b"a graph")
+    await place.store.put_graph("hash", b"a graph")
     await place.administration.archive(MONTH)
     await place.administration.archive(NEXT)
     freed = await place.administration.prune(NEXT)
@@ -322,8 +352,8 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     with pytest.raises(NotFound, match="removed for good"):
         await place.store.load(old.run, FOLD_VERSION)
     with pytest.raises(NotFound):
-        await place.store.get(blob)
-    assert await place.store.get(graph) == b"a graph"
+        await place.store.get("tenant 0", MONTH, blob)
+    assert await place.store.graph("hash") == b"a graph"
     assert await place.store.run(old.run) is not None
     assert await place.store.events(young.run) == tuple(young.history)
     assert (await place.administration.prune(NEXT)).runs == 0
@@ -333,9 +363,10 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
 
 
 async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_time(place: Place) -> None:
-    await place.store.tend()
-    count = f"select count(*) from pg_inherits where inhparent = '{place.schema}.events'::regclass"
-    assert await place.ask(count) == 3
+    async with Engine.open(place.database):
+        count = f"select count(*) from pg_inherits where inhparent = '{place.schema}.events'::regclass"
+        while await place.ask(count) != 3:  # the sweep's first turn
+            await asyncio.sleep(0.02)
     story, later = Story(), Story()
     begin = await place.store.tail_end()
     await put(place.store, story.start())
@@ -364,3 +395,24 @@ async def test_a_database_out_of_another_server_s_dump_tells_what_comes_from_her
     await put(place.store, story.draft())
     assert [each.recorded for each in (await place.store.tail(None, 100))[0]] == story.history[seen:]
     assert await place.ask(f"select count(*) from {place.schema}.commits") == 1
+
+
+async def test_after_a_failover_a_tail_says_that_it_cannot_know() -> None:
+    story = Story()
+    with PostgresServer() as primary, contextlib.closing(PostgresServer()) as standby:
+        store = await PostgresStore.connect(primary.url)
+        standby.follow(primary, name="standby")
+        await put(store, story.start())
+        told, cursor = await store.tail(None, 1)
+        where = say(primary, "select pg_current_wal_lsn()")
+        while say(standby, f"select pg_last_wal_replay_lsn() >= '{where.strip()}'").strip() != "t":
+            await asyncio.sleep(0.05)
+        primary.stop(signal.SIGQUIT)
+        standby.promote()
+        after = await PostgresStore.connect(standby.url)
+        with pytest.raises(CursorLost, match="failover"):
+            await after.tail(cursor, 10)
+        assert [each.recorded for each in (await after.tail(None, 100))[0]] == story.history
+        assert told[0].recorded == story.history[0]
+        for opened in (store, after):
+            await opened.aclose()

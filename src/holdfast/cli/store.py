@@ -253,9 +253,9 @@ async def _prune(before: str, yes: bool, store: str | None) -> Freed:
             months = [each for each in (await administration.standing()).months if each.month < before]
             gone = [each for each in months if each.state == "archived"]
             raise UsageError(
-                f"This removes {sum(each.runs for each in gone)} histories of {len(gone)} months"
-                f" ({', '.join(each.month for each in gone) or 'none'}) and their large payloads for good, and nothing"
-                " brings them back. Nothing was removed; say --yes if that is meant."
+                f"This removes {sum(each.runs for each in gone)} histories ({', '.join(each.month for each in gone) or 'none'})"
+                " and their large payloads for good, and nothing brings them back. Nothing was removed; say --yes if that is"
+                " meant."
             )
         return await administration.prune(before)
 

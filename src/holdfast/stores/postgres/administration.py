@@ -111,7 +111,7 @@ class PostgresAdministration:
         rows = await self._db.fetch(
             self._sql["months"], [month.first for month in months], [month.next.first for month in months]
         )  # fmt: skip
-        return [_month(months[row["place"] - 1], row, self._db.address, sizes) for row in rows]
+        return [_month(months[row["place"] - 1], row, sizes) for row in rows]
 
     async def _months_with_runs(self) -> list[Month]:
         found: list[Month] = []
@@ -128,7 +128,7 @@ class PostgresAdministration:
         sizes: dict[str, int] = {}
         for table in PARTITIONED:
             rows = await self._db.fetch(self._sql["partitions"], f"{self._db.address.schema}.{table}")
-            sizes |= {f"{self._db.address.schema}.{name}": size for name, size in rows}
+            sizes |= dict(rows)
         return sizes
 
 
@@ -137,8 +137,8 @@ def _is_readable(now: Standing | None) -> bool:
     return now is not None and now.before >= NEEDED and now.after <= LATEST
 
 
-def _month(month: Month, row: Any, address: Address, sizes: dict[str, int]) -> MonthStanding:
-    parts = [month.partition(address, table) for table in PARTITIONED]
+def _month(month: Month, row: Any, sizes: dict[str, int]) -> MonthStanding:
+    parts = [month.partition(table) for table in PARTITIONED]
     in_tables = sum(sizes.get(part, 0) for part in parts)
     if not row["archived"]:
         state = OPEN

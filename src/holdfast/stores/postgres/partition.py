@@ -6,6 +6,7 @@ Never here: when a month may go.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -60,9 +61,9 @@ class Month(NamedTuple):
         begins_ms = int(datetime(self.year, self.month, 1, tzinfo=UTC).timestamp() * 1000)
         return uuid.UUID(int=begins_ms << 80)
 
-    def partition(self, address: Address, table: str) -> str:
-        """The part of `table` that holds this month."""
-        return f"{address.schema}.{table}_{self.year:04d}_{self.month:02d}"
+    def partition(self, table: str) -> str:
+        """The name of the part of `table` that holds this month."""
+        return f"{table}_{self.year:04d}_{self.month:02d}"
 
     def __str__(self) -> str:
         return f"{self.year:04d}-{self.month:02d}"
@@ -72,21 +73,31 @@ async def make(db: Connection, address: Address, months: set[Month]) -> None:
     """Have partitions for `months`, inside a transaction. A table is made first and attached then: to make it as a
     partition would lock out every reader and writer of all months."""
     await db.execute("select pg_advisory_xact_lock($1)", LOCK)
-    for month in sorted(await missing(db, address, months)):
-        for table in PARTITIONED:
-            whole, part = f"{address.schema}.{table}", month.partition(address, table)
-            if await db.fetchval("select to_regclass($1) is null", part):
-                await db.execute(f"create table {part} (like {whole} including all)")
-                await db.execute(
-                    f"alter table {whole} attach partition {part} for values from ('{month.first}') to ('{month.next.first}')"
-                )
+    parts = {month.partition(table): (table, month) for month in sorted(months) for table in PARTITIONED}
+    there = await tables(db, address, parts)
+    for part, (table, month) in parts.items():
+        if part not in there:
+            whole, new = f"{address.schema}.{table}", f"{address.schema}.{part}"
+            await db.execute(f"create table {new} (like {whole} including all)")
+            await db.execute(
+                f"alter table {whole} attach partition {new} for values from ('{month.first}') to ('{month.next.first}')"
+            )
 
 
 async def missing(db: Connection, address: Address, months: set[Month]) -> set[Month]:
     """Those of `months` that lack a partition of some table."""
-    parts = [(month, month.partition(address, table)) for month in months for table in PARTITIONED]
-    there = await db.fetch(
-        "select name from unnest($1::text[]) as name where to_regclass(name) is not null", [part for _, part in parts]
+    parts = {month.partition(table): month for month in months for table in PARTITIONED}
+    there = await tables(db, address, parts)
+    return {month for part, month in parts.items() if part not in there}
+
+
+async def tables(db: Connection, address: Address, names: Iterable[str]) -> set[str]:
+    """Those of `names` that are tables of the store, as the database's own tables tell it now. (A cast to regclass may
+    be answered from before the lock that one has just waited for.)"""
+    rows = await db.fetch(
+        "select relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace"
+        " where nspname = $1 and relname = any($2::text[])",
+        address.schema,
+        list(names),
     )
-    names = {row["name"] for row in there}
-    return {month for month, part in parts if part not in names}
+    return {row["relname"] for row in rows}

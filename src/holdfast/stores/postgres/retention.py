@@ -23,7 +23,7 @@ from holdfast.ports import Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine, pack
 from holdfast.stores.postgres.archive import Archives, read
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain
-from holdfast.stores.postgres.partition import LOCK, PARTITIONED, Month
+from holdfast.stores.postgres.partition import LOCK, PARTITIONED, Month, tables
 
 _MOST_RUNS: Final = 200
 _MOST_EVENTS: Final = 10_000
@@ -135,12 +135,12 @@ class Retention(Archives):
 
     async def _drop(self, db: Connection, month: Month) -> bool:
         address = self._db.address
-        parts = [month.partition(address, table) for table in PARTITIONED]
-        there = [part for part in parts if not await db.fetchval("select to_regclass($1) is null", part)]
-        if not there:
+        parts = [month.partition(table) for table in PARTITIONED]
+        if not await tables(db, address, parts):
             return True
+        history, *_ = places = [f"{address.schema}.{part}" for part in parts]
         # Whoever appends to a run writes an event of it: from here on nobody does in this month, and everybody reads.
-        await db.execute(f"lock table {there[0]} in share mode")
+        await db.execute(f"lock table {history} in share mode")
         if await db.fetch(self._sql["unarchived"], month.first, month.next.first, 1):
             return False
         if await db.fetch(self._sql["holders"], month.first, month.next.first, 1):
@@ -148,7 +148,7 @@ class Retention(Archives):
         # For the moment that it takes to drop them, nobody reads either: a partition cannot leave its table otherwise,
         # but in two transactions, between which a crash would leave it half gone.
         await db.execute(f"lock table {', '.join(f'{address.schema}.{table}' for table in PARTITIONED)}")
-        await db.execute(f"drop table {', '.join(there)}")
+        await db.execute(f"drop table {', '.join(places)}")
         return True
 
     # --- Removing for good --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from asyncpg import exceptions as pg
 from holdfast.errors import StillInUse, StoreBusy, StoreError, StoreTooNew, StoreUnreadable
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connections, explain
-from holdfast.stores.postgres.partition import LOCK
+from holdfast.stores.postgres.partition import LOCK, tables
 from holdfast.stores.postgres.room import sql
 from holdfast.stores.statement import Migration, migrations
 
@@ -25,13 +25,6 @@ AFTER: Final = "after"
 PARTS: Final = (BEFORE, AFTER)
 _AFTER_NAME: Final = "_after"
 _MOST_NAMED: Final = 1000
-
-_IS_THERE: Final = """select exists (
-    select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where nspname = $1 and relname = 'migrations'
-)"""
-"""Read from the catalogue's tables: to_regclass may answer from what the connection remembers of before it waited for
-another process to make them."""
 
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
@@ -67,7 +60,7 @@ def pending(now: Standing | None, part: str) -> list[Migration]:
 
 async def standing(db: Connection, address: Address) -> Standing | None:
     """Where the store is; None where there is none."""
-    if not await db.fetchval(_IS_THERE, address.schema):
+    if not await tables(db, address, ("migrations",)):
         return None
     rows = await db.fetch(f"select part, max(version) as version from {address.schema}.migrations group by part")
     found = {row["part"]: row["version"] for row in rows}

@@ -561,9 +561,9 @@ returning seq
 lock table holdfast.blobs in share row exclusive mode
 
 -- name: delete_homes
--- Some blobs are no longer kept for the months before one. (What is kept for no month, like graphs, stays.)
+-- Some blobs are no longer kept for the months before one.
 delete from holdfast.blob_homes where (tenant, month, sha256) in (
-    select tenant, month, sha256 from holdfast.blob_homes where month <> '' and month < $1 limit $2
+    select tenant, month, sha256 from holdfast.blob_homes where month < $1 limit $2
 )
 returning sha256
 

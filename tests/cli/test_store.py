@@ -1,0 +1,145 @@
+"""`holdfast store`: what an operator sees of the store, and what may be done to it as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from holdfast.core.ids import SessionId
+from holdfast.stores.postgres import PostgresStore
+from tests.cli.conftest import Shell
+from tests.stores.story import TINY, Story
+
+GREET = ("run", "flow:greet", "-i", '{"customer": "Ada"}')
+MONTH, NEXT = "2023-11", "2023-12"
+
+
+@pytest.fixture
+def stories(database: str, monkeypatch: pytest.MonkeyPatch) -> list[Story]:
+    """Two runs of November 2023 in the PostgreSQL store that the commands use: one has ended, one waits for a person."""
+    monkeypatch.setenv("HOLDFAST_STORE", database)
+    ended, waits = Story(), Story()
+
+    async def put() -> None:
+        store = await PostgresStore.connect(database)
+        for append in [*ended.whole(), waits.start(), waits.draft(), waits.ask()]:
+            assert list(await store.append([append])) == [None]
+        await store.aclose()
+
+    asyncio.run(put())
+    return [ended, waits]
+
+
+def say(database: str, *appends: object) -> None:
+    async def put() -> None:
+        store = await PostgresStore.connect(database)
+        assert set(await store.append(appends)) == {None}  # type: ignore[arg-type]
+        await store.aclose()
+
+    asyncio.run(put())
+
+
+def test_the_standing_of_a_file(shell: Shell) -> None:
+    assert shell("store", "status").code == 3
+    shell(*GREET)
+    shell("run", "flow:letter", "-i", '{"customer": "Ada"}')
+    found = shell("store", "status", "--json").data
+    ((month, unended),) = [(month["runs"], month["unended"]) for month in found["months"]]
+    assert (month, unended, found["pending"], found["oldest_unended"]["workflow"]) == (2, 1, [], "letter")
+    told = shell("store", "status").out
+    assert re.search(r"Oldest unended +\S+ of letter 1, waiting, started .* ago", told)
+    assert "No process has a lease" in told
+    assert shell("store", "migrate").err == "There was nothing to do: the tables are up to date.\n"
+
+
+def test_no_month_leaves_a_file_and_that_is_told(shell: Shell) -> None:
+    shell(*GREET)
+    for words in (("archive", "--before", "2999-01"), ("prune", "--before", "2999-01", "--yes")):
+        said = shell("store", *words)
+        assert (said.code, "SQLite file" in said.err) == (2, True), said
+
+
+def test_the_standing_of_a_database(shell: Shell, stories: list[Story], database: str) -> None:
+    async def lease() -> None:
+        store = await PostgresStore.connect(database)
+        await store.open_session(SessionId("s"), "a host:1", [TINY.hash])
+        found = await asyncio.to_thread(shell, "store", "status")
+        assert re.search(r"2023-11 +2 +1 +\d+ +\S+ kB +open", found.out), found
+        assert re.search(r"a host:1 .* ago\) +1", found.out), found
+        assert f"{stories[1].run} of tiny 1, waiting" in found.out
+        await store.aclose()
+
+    asyncio.run(lease())
+    found = shell("store", "status", "--json").data
+    assert [(month["month"], month["state"], month["runs"]) for month in found["months"]] == [(MONTH, "open", 2)]
+    assert found["months"][0]["events"] == sum(len(story.history) for story in stories)
+    assert (found["sessions"], found["oldest_unended"]["run_id"]) == ([], stories[1].run)
+
+
+def test_a_month_is_archived_when_nothing_holds_it_back_and_is_read_as_before(
+    shell: Shell, stories: list[Story], database: str
+) -> None:
+    ended, waits = stories
+    before = [shell("runs", "events", story.run, "--json").out for story in stories]
+    said = shell("store", "archive", "--before", NEXT)
+    assert (said.code, said.out) == (4, "")
+    assert f"{waits.run} (waiting; it has not ended)" in said.err
+    (held,) = shell("store", "archive", "--before", NEXT, "--json").data["held"]
+    assert (held["month"], [run["run_id"] for run in held["runs"]]) == (MONTH, [waits.run])
+    assert shell("store", "archive", "--before", MONTH).code == 0  # no month before it
+
+    say(database, waits.answer("reject"))
+    said = shell("store", "archive", "--before", NEXT)
+    assert re.search(r"2023-11  2 runs, \d+ events, .* compressed", said.out), said
+    assert "nothing to archive" in shell("store", "archive", "--before", NEXT).err
+    assert shell("runs", "events", ended.run, "--json").out == before[0]
+    assert shell("runs", "events", waits.run, "--json").out.startswith(before[1])
+    assert [run["run_id"] for run in shell("runs", "list", "--json").data] == [waits.run, ended.run]
+    assert shell("effects", "list", "--run", ended.run, "--json").data != []
+    assert shell("store", "status", "--json").data["months"][0]["state"] == "archived"
+
+
+def test_old_is_what_the_settings_say(shell: Shell, stories: list[Story], monkeypatch: pytest.MonkeyPatch) -> None:
+    said = shell("store", "archive")
+    assert (said.code, "HOLDFAST_RETENTION_DAYS" in said.err) == (2, True)
+    for days, code in (("100000", 0), ("30", 4)):
+        monkeypatch.setenv("HOLDFAST_RETENTION_DAYS", days)
+        assert shell("store", "archive").code == code
+    monkeypatch.setenv("HOLDFAST_RETENTION_DAYS", "0")
+    assert shell("store", "archive").code == 2
+
+
+def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], database: str) -> None:
+    ended, waits = stories
+    said = shell("store", "prune", "--before", NEXT, "--yes")
+    assert (said.code, f"{MONTH} is not archived yet" in said.err) == (4, True)
+    say(database, waits.answer("reject"))
+    shell("store", "archive", "--before", NEXT)
+    said = shell("store", "prune", "--before", NEXT)
+    assert (said.code, "2 histories (2023-11)" in said.err) == (2, True)
+    assert shell("runs", "events", ended.run).code == 0
+    said = shell("store", "prune", "--before", NEXT, "--yes")
+    assert (said.code, "Removed for good: 2 histories" in said.err) == (0, True)
+    said = shell("runs", "events", ended.run)
+    assert (said.code, "removed for good" in said.err) == (3, True)
+    assert shell("runs", "show", ended.run).code == 3
+    assert len(shell("runs", "list", "--json").data) == 2
+
+
+@pytest.mark.parametrize("words", [("archive", "--before"), ("prune", "--yes", "--before")])
+@pytest.mark.parametrize("month", ["", "2023", "2023-13", "yesterday"])
+def test_what_is_no_month_is_told(shell: Shell, stories: list[Story], words: tuple[str, ...], month: str) -> None:
+    said = shell("store", *words, month)
+    assert (said.code, "is no month" in said.err) == (2, True)
+
+
+def test_tables_are_made_by_migrate(shell: Shell, database: str) -> None:
+    told = shell("store", "status", "--store", database).out
+    assert "none yet" in told
+    assert "store migrate" in told
+    assert shell("store", "migrate", "--before", "--json", "--store", database).data == {"migrations": ["0001_first"]}
+    assert shell("store", "migrate", "--json", "--store", database).data == {"migrations": []}
+    assert json.loads(shell("store", "status", "--json", "--store", database).out)["version"] == 1
