@@ -23,8 +23,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.append import entry, write
 from holdfast.stores.postgres.partition import Month, make
 from holdfast.stores.postgres.room import sql
-from tests.stores.conformance import put
-from tests.stores.story import BORN_MS, Story
+from tests.stores.story import BORN_MS, Story, put
 
 WRITERS = 12
 APPENDS = 60

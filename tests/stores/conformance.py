@@ -20,7 +20,7 @@ from holdfast.core.projection import EffectChange, project
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError, Unstorable, UsageError
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store, Told
-from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, snapshot_of
+from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
 """Opens a store: the same one each time, as a process of its own would."""
@@ -28,12 +28,6 @@ Connect = Callable[[], Awaitable[Store]]
 FOR_EVER_MS = BORN_MS * 10
 APART_MS = 50
 """By how much the clocks of two processes on one store may differ."""
-
-
-async def put(store: Store, *appends: Append) -> None:
-    """Append one after the other; all must be taken."""
-    for append in appends:
-        assert list(await store.append([append])) == [None]
 
 
 async def told(store: Store, append: Append) -> HoldfastError | None:

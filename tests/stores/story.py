@@ -29,7 +29,7 @@ from holdfast.core.ids import (
 from holdfast.core.payload import digest, inline
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
-from holdfast.ports import Append, History, SnapshotRecord
+from holdfast.ports import Append, History, SnapshotRecord, Store
 
 DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)
 PATH = Path("0")
@@ -123,6 +123,12 @@ class Story:
     @property
     def call(self) -> CallId:
         return call_id(self.run, SEND, PATH, 1)
+
+
+async def put(store: Store, *appends: Append) -> None:
+    """Append one after the other; all must be taken."""
+    for append in appends:
+        assert list(await store.append([append])) == [None]
 
 
 def fold(history: History) -> State:

@@ -27,8 +27,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.partition import Month, make
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.stores.conformance import put
-from tests.stores.story import TINY, Story
+from tests.stores.story import TINY, Story, put
 
 BEFORE = """
 alter table holdfast.runs add column note text;

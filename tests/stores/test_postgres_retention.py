@@ -33,8 +33,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.upkeep import forget_told
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.stores.conformance import put
-from tests.stores.story import BORN_MS, Story, fold
+from tests.stores.story import BORN_MS, Story, fold, put
 
 MONTH, NEXT = "2023-11", "2023-12"  # that of BORN_MS, and the one after it
 NEXT_MS = BORN_MS + 20 * 24 * 3600 * 1000

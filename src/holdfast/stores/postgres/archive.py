@@ -24,6 +24,8 @@ class Archives(Room):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         own = Table(ground)
+        self._last: tuple[str, Archive] | None = None
+        """The archive that was read last, and its blob: a long history is read page by page."""
         self._places: Sequence[Blobs] = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
 
     async def _archive(self, run: RunId) -> Archive | None:
@@ -40,7 +42,9 @@ class Archives(Room):
                 " its row in lists is left.",
                 run=run,
             )
-        return await read(self._places, run, tenant, sha256)
+        if self._last is None or self._last[0] != sha256:
+            self._last = sha256, await read(self._places, run, tenant, sha256)
+        return self._last[1]
 
 
 async def read(places: Sequence[Blobs], run: RunId, tenant: str, sha256: str) -> Archive:
