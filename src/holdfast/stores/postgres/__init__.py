@@ -7,7 +7,10 @@
     partition   the months that histories are kept by
     clock       store time
     append      appends as columns; who was written and why others were not
-    log, blob, session, view, watch, lane    one promise of holdfast.ports each
+    log, graph, blob, session, view, watch, tail, lane, upkeep    one promise of holdfast.ports each
+    archive     histories that have left the tables, found
+    retention   months that leave them, and go for good
+    administration  what a person does to the store as a whole
     room        what these stand on
 
 Its SQL is in ../sql/postgres.

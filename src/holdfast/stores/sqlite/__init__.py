@@ -4,7 +4,8 @@
     log         histories                             append                 how a commit is written
     session     leases                                lock, turnstile        files that exist to be locked
     view, blob  lists; large payloads                 connection, database   SQLite's settings, errors and tables
-    watch       other processes' commits              clock                  the store's time
+    watch, tail other processes' commits              clock                  the store's time
+    administration  how the store stands as a whole
 
 Never here: another database's ways. What every store promises is in holdfast.ports.
 """
