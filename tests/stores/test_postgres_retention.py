@@ -13,6 +13,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 
 from holdfast import Engine
+from holdfast.blobs.folder import Folder
 from holdfast.core import commands as cmd
 from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.ids import RunId
@@ -306,6 +308,26 @@ async def test_no_month_goes_whose_archives_do_not_come_back(place: Place, monke
         await place.administration.archive(MONTH)
     assert await place.has_partition()
     assert await place.store.events(story.run) == tuple(story.history)
+
+
+async def test_archives_go_where_large_payloads_go_and_are_found_there(place: Place, tmp_path: Path) -> None:
+    """And those that were written before that was set are still found in the table."""
+    (first,) = await ended(place.store, 1)
+    (second,) = await ended(place.store, 1, NEXT_MS)
+    await place.administration.archive(MONTH)
+    folder = Folder.open(tmp_path)
+    administration = await PostgresAdministration.connect(place.database, folder)
+    await administration.archive(NEXT)
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert file.parent.name == NEXT
+    assert json.loads(gzip.decompress(file.read_bytes()).partition(b"\n")[0])["run"] == second.run
+    store = await PostgresStore.connect(place.database, elsewhere=folder)
+    for story in (first, second):
+        assert await store.events(story.run) == tuple(story.history)
+    with pytest.raises(CorruptHistory, match="missing"):
+        await place.store.events(second.run)
+    for opened in (administration, store):
+        await opened.aclose()
 
 
 async def test_an_archive_that_is_damaged_is_told_and_hurts_no_other(place: Place) -> None:

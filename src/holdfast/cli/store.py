@@ -244,6 +244,9 @@ def prune(
         terminal.say(
             f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free."
         )
+    place = located(store)[1].blobs
+    if place != "store":
+        terminal.say(f"What is in {place} was not touched: delete what is there of months before {before} by hand.")
 
 
 async def _prune(before: str, yes: bool, store: str | None) -> Freed:
