@@ -26,24 +26,48 @@ from holdfast.stores.postgres.room import sql
 from tests.stores.story import BORN_MS, Story, put
 
 WRITERS = 12
-APPENDS = 60
+APPENDS = 30
 DAY_MS = 24 * 3600 * 1000
 DELAYED = 6
 """Commits that take long: their transactions have low numbers and become visible late."""
+AHEAD = 100
+LATER = 30
+PATIENCE_S = 30
 
 
-async def writer(database: str, stories: list[Story]) -> None:
+class Export:
+    """What an exporter has dealt with, and how far those who append are ahead of it."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, int]] = []
+        self.appended = 0
+        self.writing = WRITERS
+
+    async def keep_up(self) -> None:
+        """Wait until the exporter has nearly caught up: what is to be missed must be under way while it looks."""
+        while self.appended - len(self.found) > AHEAD:
+            await asyncio.sleep(0.005)
+
+    async def go_on(self) -> None:
+        """Wait until the exporter has dealt with what was committed later."""
+        seen = len(self.found)
+        while self.writing and len(self.found) < seen + LATER:
+            await asyncio.sleep(0.005)
+
+
+async def writer(database: str, stories: list[Story], export: Export) -> None:
     store = await PostgresStore.connect(database, connections=2)
-    for story in stories:
-        assert list(await store.append([story.start()])) == [None]
+    await put(store, *(story.start() for story in stories))
     for _ in range(APPENDS):
         assert set(await store.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {None}
-        await asyncio.sleep(0)
+        export.appended += len(stories)
+        await export.keep_up()
+    export.writing -= 1
     await store.aclose()
 
 
-async def late_committer(database: str, story: Story) -> None:
-    """Commit appends that have been written for long when they are committed."""
+async def late_committer(database: str, story: Story, export: Export) -> None:
+    """Commit appends after others that were begun later have been committed and told."""
     address = Address.of(database)
     db = await asyncpg.connect(address.dsn)
     process = await db.fetchval("select gen_random_uuid()")
@@ -52,14 +76,13 @@ async def late_committer(database: str, story: Story) -> None:
         async with db.transaction():
             _, written = await write(db, sql(address), process, [entry(append)])
             assert written == {story.run}
-            await asyncio.sleep(0.3)
+            await export.go_on()
     await db.close()
 
 
-async def told_by_processes_that_are_killed(database: str, wanted: int) -> list[tuple[str, int]]:
-    """What an exporter dealt with whose process is killed again and again, and goes on after the last line it has kept."""
-    found: list[tuple[str, int]] = []
-    cursor, lines = "start", 1
+async def exporter(database: str, export: Export, wanted: int) -> None:
+    """Deal with every event, in processes that are killed again and again; the next goes on after the last line kept."""
+    cursor, lines, found = "start", 1, export.found
     while len(found) < wanted:
         tail = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "holdfast", "runs", "tail", "--follow", "--json", "--from", cursor, "--store", database,
@@ -68,14 +91,13 @@ async def told_by_processes_that_are_killed(database: str, wanted: int) -> list[
         assert tail.stdout is not None
         try:
             for _ in range(min(lines, wanted - len(found))):
-                line = json.loads(await asyncio.wait_for(tail.stdout.readline(), 60))
+                line = json.loads(await asyncio.wait_for(tail.stdout.readline(), PATIENCE_S))
                 found.append((line["run_id"], line["seq"]))
                 cursor = line["cursor"]
         finally:
             tail.kill()
             await tail.communicate()
         lines = lines * 3 + 1
-    return found
 
 
 async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_within_a_run(database: str) -> None:
@@ -85,11 +107,13 @@ async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_wi
     stories = [[Story(), Story()] for _ in range(WRITERS)]
     late = [Story() for _ in range(4)]
     wanted = WRITERS * 2 * (APPENDS + 2) + len(late) * (DELAYED + 1)
-    found, *_ = await asyncio.gather(
-        told_by_processes_that_are_killed(database, wanted),
-        *(writer(database, each) for each in stories),
-        *(late_committer(database, each) for each in late),
+    export = Export()
+    await asyncio.gather(
+        exporter(database, export, wanted),
+        *(writer(database, each, export) for each in stories),
+        *(late_committer(database, each, export) for each in late),
     )
+    found = export.found
     everything = [story for each in stories for story in each] + late
     assert sum(len(story.history) for story in everything) == wanted
     for story in everything:

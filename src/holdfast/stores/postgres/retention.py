@@ -30,6 +30,8 @@ _MOST_EVENTS: Final = 10_000
 """Of one batch, which is in memory: so many events, or one run."""
 _SHOWN: Final = 20
 _MOST_TRIES: Final = 20
+_PART_LOCK_MS: Final = 5_000
+"""How long to wait for the month's own tables, which holds up nobody else; long enough for an autovacuum to give way."""
 _LOCK_MS: Final = 300
 """How long everybody may have to wait behind this waiting for a lock; then it steps back and tries again."""
 _PAUSE_S: Final = 0.5
@@ -125,7 +127,7 @@ class Retention(Archives):
         """Drop the month's tables, if by now everything in them is archived; False if not, or somebody is in the way."""
         try:
             async with self._db.taken() as db, db.transaction():
-                await db.execute("select set_config('lock_timeout', $1, true)", str(_LOCK_MS))
+                await _wait_at_most(db, _PART_LOCK_MS)
                 await db.execute("select pg_advisory_xact_lock($1)", LOCK)
                 return await self._drop(db, month)
         except AGAIN:
@@ -138,15 +140,17 @@ class Retention(Archives):
         parts = [month.partition(table) for table in PARTITIONED]
         if not await tables(db, address, parts):
             return True
-        history, *_ = places = [f"{address.schema}.{part}" for part in parts]
+        history, *others = places = [f"{address.schema}.{part}" for part in parts]
         # Whoever appends to a run writes an event of it: from here on nobody does in this month, and everybody reads.
         await db.execute(f"lock table {history} in share mode")
+        await db.execute(f"lock table {', '.join(others)} in share update exclusive mode")
         if await db.fetch(self._sql["unarchived"], month.first, month.next.first, 1):
             return False
         if await db.fetch(self._sql["holders"], month.first, month.next.first, 1):
             return False
         # For the moment that it takes to drop them, nobody reads either: a partition cannot leave its table otherwise,
         # but in two transactions, between which a crash would leave it half gone.
+        await _wait_at_most(db, _LOCK_MS)
         await db.execute(f"lock table {', '.join(f'{address.schema}.{table}' for table in PARTITIONED)}")
         await db.execute(f"drop table {', '.join(places)}")
         return True
@@ -193,6 +197,11 @@ class Retention(Archives):
             if not homes:
                 return
             yield [row["stored_bytes"] for row in rows]
+
+
+async def _wait_at_most(db: Connection, lock_ms: int) -> None:
+    """For each lock, until the end of the transaction."""
+    await db.execute("select set_config('lock_timeout', $1, true)", str(lock_ms))
 
 
 _WHY: Final = {
