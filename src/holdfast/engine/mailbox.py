@@ -126,6 +126,8 @@ class Mailbox:
         self.run = run
         self.state: State | None = None
         self.graph = graph
+        self.due_at_ms: int | None = None
+        """When somebody must look at the run, as of the last append that was decided here."""
         self._house = house
         self._letters: deque[Letter] = deque()
         self._working: asyncio.Task[None] | None = None
@@ -247,6 +249,7 @@ class Mailbox:
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
+            self.due_at_ms = changes.run.due_at_ms
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
             await self._commit(append, events, state, slots=max(0, started - freed))

@@ -145,6 +145,9 @@ class Sweep:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
+                    await driver.clock.sleep(_LED_LOOK_S)
+                    pause_s = 0.0
                 if await driver.store.changed(pause_s) or missed:
                     await self._refresh()
                 told, missed = "", False
@@ -163,8 +166,6 @@ class Sweep:
         if due_ms is None:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000
-        if self._is_led:
-            until_s += _PATIENCE_S
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
     async def _refresh(self) -> None:
