@@ -27,6 +27,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
+from holdfast.core.scopes import PERIODS, Period, ScopeRow, Waiting, money_family, owner_scopes
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.dispatch import Dispatch
@@ -55,6 +56,7 @@ DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
+MOST_LISTED: Final = 100
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _LOOK_AGAIN_S: Final = 30.0
 _SOON_MS: Final = 30_000
@@ -329,11 +331,13 @@ class Engine:
         *,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
+        team: str | None = None,
         key: str | None = None,
         by: str | None = None,
     ) -> Run:
         """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
 
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput.
         """
         driver = self.driver
@@ -343,6 +347,7 @@ class Engine:
         except InvalidInput as problem:
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = _word("tenant", tenant), None if key is None else _word("key", key)
+        team = None if team is None else _word("team", team)
         try:
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
@@ -354,7 +359,8 @@ class Engine:
         mailbox = driver.new_run(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint
+            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
+            team,
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -463,6 +469,28 @@ class Engine:
         except ValueError as problem:
             raise InvalidInput(f"The limit cannot be used: {problem}.") from None
         await self.extend(run_id, "cost", value, by=by)
+
+    async def set_budget(
+        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None, *, team: str | None = None
+    ) -> None:
+        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC); None: no
+        limit. It holds at once and for every process; what is spent already is not taken back."""
+        try:
+            amount = None if limit_usd is None else nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+        family = money_family(_word("tenant", tenant), None if team is None else _word("team", team), period)
+        await self.driver.store.set_limit(family, amount)
+
+    async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
+        """The books of a tenant, or of one of its teams: of this day and of this month."""
+        store = self.driver.store
+        scopes = owner_scopes(_word("tenant", tenant), None if team is None else _word("team", team), store.now_ms())
+        return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+        """The runs that wait for room in these scopes, longest first."""
+        return await self.driver.store.waiting(scopes, MOST_LISTED)
 
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""

@@ -13,6 +13,7 @@
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
+    │   ├── OverLimit                  a scope above the run has no room for what this append would hold
     │   ├── KeyReused                  the same start key or effect key with another request
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
@@ -112,6 +113,19 @@ class AlreadyDecided(Conflict):
 
 class AlreadyClosed(Conflict):
     """The call already has its outcome."""
+
+
+class OverLimit(Conflict):
+    """A scope above the run has no room for what this append would hold. Nothing was written.
+
+    Attributes: `scope`, its `limit`, what is `used` of it and, of that, `held` by calls in flight; `wanted` by the append.
+    """
+
+    scope: str
+    limit: int
+    used: int
+    held: int
+    wanted: int
 
 
 class KeyReused(Conflict):

@@ -16,6 +16,7 @@ from holdfast.core.events import Recorded
 from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.scopes import ScopeRow, Waiting
 from holdfast.core.state import OpenCall
 from holdfast.errors import HoldfastError
 
@@ -171,9 +172,10 @@ class Log(Protocol):
         """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
 
         The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
-        `expected`, KeyReused where the start key belongs to another run (`run` names it), Unstorable where this append
-        cannot be stored. An append whose fate is an error has written nothing. Raises StoreError when nothing at all
-        was written, UnknownCommit when nobody can know: append again under the same ids.
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), OverLimit where a scope has
+        no room (see Scopes), Unstorable where this append cannot be stored. An append whose fate is an error has
+        written nothing. Raises StoreError when nothing at all was written, UnknownCommit when nobody can know: append
+        again under the same ids.
         """
         ...
 
@@ -200,6 +202,41 @@ class Log(Protocol):
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         """The run that was started under this key, and the digest of its input."""
+        ...
+
+
+class Scopes(Protocol):
+    """The books of scopes above runs (core.scopes): what appends move in them, up to which limit, and who waits.
+
+    Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
+    their keys, and charges are taken in the order of the appends, so that a flush writes each row once. An append that
+    has a bounded charge above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
+    whole with OverLimit; every other charge is taken. Books are kept whether there is a limit or not.
+
+    An append that is refused leaves a waiter in the same transaction, so that what makes room cannot miss it, unless
+    its run is not there yet. One that is taken leaves exactly the waiters of its changes: those of the run that are
+    among them keep their turn, others of the run go.
+    """
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        """Set, or with None remove, the limit of every scope of this family, those of days gone by included. What is
+        used already may be more: then nothing more is admitted."""
+        ...
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        """The limits that are set, of families that begin with `family`."""
+        ...
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
+        ...
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        """Who waits in these scopes, longest first."""
+        ...
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        """Who waits, longest first, in a scope that has room for it alone."""
         ...
 
 
@@ -303,7 +340,7 @@ class Watch(Protocol):
         ...
 
 
-class Store(Log, Blobs, Sessions, Views, Watch, Protocol):
+class Store(Log, Scopes, Blobs, Sessions, Views, Watch, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:

@@ -242,7 +242,9 @@ class Chaos:
                     self.game.resume()
                 if self.pick.random() < 0.01 and "late" not in self.game.graph.nodes:
                     self.game.migrate()
-                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]))
+                short = self.game.short(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
+                short = self.pick.choice([{}, {}, {}, short])
+                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short)
             except HoldfastError:
                 continue
             for event in events:
@@ -273,6 +275,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
+                cmd.Look(room=frozenset(self.game.short())),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -336,7 +339,7 @@ class Chaos:
         hold = getattr(self.game.state.calls.get(call), "hold_nanousd", 0)
         reopens = self.pick.random() < 0.3
         if self.game.state.calls.get(call) is not None and self.game.state.calls[call].doubted and reopens:
-            return cmd.ReconcileCall(call, self.pick.choice([-1, 0, hold]))
+            return cmd.ReconcileCall(call, self.pick.choice([-1, -1, 0, hold]))
         return self.pick.choice(
             [
                 cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
@@ -468,6 +471,8 @@ class Crew:
             self.game.migrate()
         elif 0.31 < chance < 0.34:
             self.reconcile()
+        elif 0.34 < chance < 0.50 and self.game.state.short:
+            self.game.do(cmd.Look(room=frozenset(self.game.short())))
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""
@@ -597,7 +602,9 @@ class Crew:
         fixed = random.Random(f"{step.id}{path}")
         try:
             if kind == "model":
-                game.hold(name, fixed.choice([10, 60, 150]), 40, path)
+                hold = fixed.choice([10, 60, 150])
+                short = game.short(left=self.pick.choice([0, 20]), held=self.pick.choice([0, 200]))
+                game.hold(name, hold, 40, path, short=self.pick.choice([{}, {}, {}, {}, short]))
             elif kind == "tool":
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])

@@ -257,6 +257,27 @@ def a_budget_block() -> Golden:
     return of(game)
 
 
+def a_scope() -> Golden:
+    """A tenant's day has no room: one call waits until others have settled, another for the next day; one is doubted."""
+    game = Game(graph("a > end", "b > end"), team="search")
+    game.hold("a", 60, short=game.short(left=10, held=90))
+    game.suspend("a")
+    game.hold("b", 30, short=game.short())
+    game.suspend("b")
+    game.do(cmd.Look(room=frozenset(game.short())))
+    call = game.held("a", 60)
+    game.hold("b", 30, short=game.short(number=2))
+    game.suspend("b")
+    game.now_ms += 2 * 3600 * 1000
+    game.look()
+    game.settle(call, 45)
+    game.doubt_money(game.held("b", 30))
+    game.complete("a")
+    game.complete("b")
+    game.complete("end", "done")
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -432,6 +453,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "dead-letter": a_dead_letter,
     "compensation": a_compensation,
     "budget-block": a_budget_block,
+    "scope": a_scope,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,
     "signal": a_signal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -27,6 +27,7 @@ from holdfast.core.ids import (
     step_id,
 )
 from holdfast.core.payload import digest, inline
+from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, History, SnapshotRecord
@@ -63,12 +64,14 @@ class Story:
         self.run = RunId(str(uuid.UUID(int=at_ms << 80 | 7 << 76 | 2 << 62 | number)))
         self.history: list[Recorded] = []
 
-    def does(self, command: cmd.Command, *, executes: bool = True) -> Append:
+    def does(
+        self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None
+    ) -> Append:
         """The append that `command` leads to, a millisecond after the last."""
         before = self.state.seq
         self.at_ms += 1
         worker = cmd.Worker(self.session, 10) if executes else None
-        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker))
+        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}))
 
     def happens(self, before: int, events: list[Event]) -> Append:
         """An append of `events`, which are folded already."""
@@ -76,6 +79,29 @@ class Story:
         self.history.extend(recorded)
         changes = project(self.state, events, executing=True)
         return Append(self.run, Seq(before), AppendId(uuid.uuid4().hex), recorded, changes)
+
+    def forget(self, append: Append) -> None:
+        """The store did not take `append`: go back to where it was."""
+        del self.history[append.expected :]
+        self.state = State()
+        for recorded in self.history:
+            evolve(self.state, recorded.event, recorded.at_ms)
+
+    # --- Money, while the draft is being written --------------------------------------------------------------------------
+
+    def hold(self, nanousd: int, path: str = "0", *, short: Mapping[str, cmd.Shortage] | None = None) -> Append:
+        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, 1),))
+        return self.does(command, short=short)
+
+    def settle(self, nanousd: int, path: str = "0") -> Append:
+        return self.does(cmd.SettleModelCall(self.money(path), nanousd, 1, 1, inline("text")))
+
+    def doubt(self, path: str = "0") -> Append:
+        error = ErrorRecord("draft", "timeout", "no answer", True, self.at_ms)
+        return self.does(cmd.DoubtModelCall(self.money(path), error))
+
+    def money(self, path: str = "0") -> CallId:
+        return call_id(self.run, DRAFT, Path(path), 1)
 
     # --- What may happen, in this order -------------------------------------------------------------------------------
 

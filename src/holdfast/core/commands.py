@@ -21,6 +21,14 @@ class Worker(msgspec.Struct, frozen=True):
     slots: int
 
 
+class Shortage(msgspec.Struct, frozen=True):
+    """What is known of a scope that had no room: it may still take `left`; calls in flight there hold `held`."""
+
+    limit: int
+    left: int
+    held: int
+
+
 class Command(msgspec.Struct, frozen=True):
     """A wish."""
 
@@ -34,6 +42,7 @@ class StartRun(Command, frozen=True):
     key: str | None = None
     by: str | None = None
     price_fingerprint: str | None = None
+    team: str | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -48,11 +57,12 @@ class Look(Command, frozen=True):
     """See whether anything is due, lost or startable. `dead` are sessions known to be dead.
 
     `loaded` comes with the finding that for a grace period no living session could run this run's workflow: it is what
-    the process that found it can run.
+    the process that found it can run. `room` are the scopes that it waits for and that have room for it now.
     """
 
     dead: frozenset[SessionId] = frozenset()
     loaded: tuple[Loaded, ...] | None = None
+    room: frozenset[str] = frozenset()
 
 
 class PauseRun(Command, frozen=True):

@@ -39,6 +39,7 @@ class RunStarted(Event, frozen=True):
     input_digest: str = ""
     by: str | None = None
     price_fingerprint: str | None = None
+    team: str | None = None
 
 
 class RunPaused(Event, frozen=True):
@@ -248,11 +249,23 @@ class ValueRecorded(Event, frozen=True):
     value: Any
 
 
+class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What had been set aside for a call that now closes, and when: its day is that of the hold, however late it closes.
+
+    `in_doubt`: nobody knew any more what it had cost.
+    """
+
+    nanousd: int
+    at_ms: int
+    in_doubt: bool = False
+
+
 class ModelCallHeld(Event, frozen=True):
     """Money set aside for one model call before it leaves the process: the worst case, never an estimate.
 
     `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
     `tokens` is the most that it may use; they count against the run's limit as the money does.
+    `scoped`: it counts in the scopes above the run too. Early versions had none.
     """
 
     call: CallId
@@ -265,6 +278,7 @@ class ModelCallHeld(Event, frozen=True):
     offer: int = 0
     sent_to: str = ""
     tokens: int = 0
+    scoped: bool = False
 
 
 class HoldDeferred(Event, frozen=True):
@@ -283,6 +297,32 @@ class HoldDeferred(Event, frozen=True):
     blocked: bool = False
 
 
+class ScopeExceeded(Event, frozen=True):
+    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month.
+
+    It waits for room there, at most until `due_at_ms`, when another day or month begins.
+    `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
+    """
+
+    step: StepId
+    attempt: int
+    path: Path
+    model: str
+    args_hash: str
+    scope: str
+    needed_nanousd: int
+    limit_nanousd: int
+    due_at_ms: int
+    blocked: bool = False
+
+
+class HoldReopened(Event, frozen=True):
+    """A model call that waited for a scope is to be tried again: there was room, or the scope's time was over."""
+
+    step: StepId
+    path: Path
+
+
 class ModelCallSettled(Event, frozen=True):
     """A model call has its reply and its price; the rest of its hold is free again."""
 
@@ -292,6 +332,7 @@ class ModelCallSettled(Event, frozen=True):
     output_tokens: int
     output: Payload
     over_bound: bool = False
+    hold: Hold | None = None
 
 
 class ModelCallFailed(Event, frozen=True):
@@ -303,6 +344,7 @@ class ModelCallFailed(Event, frozen=True):
     call: CallId
     error: ErrorRecord
     reopens: bool = False
+    hold: Hold | None = None
 
 
 class ModelCallInDoubt(Event, frozen=True):
@@ -312,6 +354,7 @@ class ModelCallInDoubt(Event, frozen=True):
     error: ErrorRecord
     reopens: bool = False
     output: Payload | None = None
+    hold: Hold | None = None
 
 
 class ModelCallReconciled(Event, frozen=True):
@@ -320,6 +363,7 @@ class ModelCallReconciled(Event, frozen=True):
     call: CallId
     cost_nanousd: int
     by: str | None = None
+    hold: Hold | None = None
 
 
 class EffectIntended(Event, frozen=True):
@@ -557,8 +601,8 @@ AnyEvent = (
     | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | ModelCallHeld | HoldDeferred | ModelCallSettled | ModelCallFailed | ModelCallInDoubt
-    | ModelCallReconciled
+    | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | HoldReopened | ModelCallSettled
+    | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut

@@ -34,6 +34,7 @@ def look(d: Decision, c: commands.Look) -> None:
     waits.fire_due(d)
     gates.attend_due(d)
     limits.attend_due(d)
+    limits.reopen(d, c.room)
     for name, due_at_ms in list(d.state.joins.items()):
         if due_at_ms is None or due_at_ms > d.now_ms or name in d.state.steps or d.state.phase:
             continue

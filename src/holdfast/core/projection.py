@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import Payload
+from holdfast.core.scopes import Charge, Waiter, charges, family_of
 from holdfast.core.state import State
 from holdfast.core.status import due_at_ms, status, waiting_for
 
@@ -102,7 +103,11 @@ class StartKey(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight."""
+    """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
+
+    `charges` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
+    there from now on.
+    """
 
     run: RunRow
     sessions: tuple[SessionId, ...]
@@ -111,6 +116,8 @@ class Changes(msgspec.Struct, frozen=True):
     gate_changes: tuple[GateChange, ...] = ()
     effects: tuple[EffectRow, ...] = ()
     effect_changes: tuple[EffectChange, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
@@ -143,7 +150,19 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
+        charges(after.tenant, after.team, after.at_ms, events), _waiters(after) if after.short else (),
     )  # fmt: skip
+
+
+def _waiters(s: State) -> tuple[Waiter, ...]:
+    """Where the run waits for room, and for how much at least. A paused one takes nobody's turn."""
+    least: dict[str, int] = {}
+    for _, _, op in s.short_operations():
+        if op.scope is not None:
+            least[op.scope] = min(op.needed_nanousd, least.get(op.scope, op.needed_nanousd))
+    if s.paused or s.ended:
+        return ()
+    return tuple(Waiter(scope, family_of(scope), wanted) for scope, wanted in least.items())
 
 
 def _run(s: State, due_ms: int | None) -> RunRow:

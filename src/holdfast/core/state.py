@@ -63,6 +63,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
     needed_nanousd: int = 0
     needed_tokens: int = 0
     blocked: bool = False
+    scope: str | None = None
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
@@ -111,6 +112,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     reopened: bool = False
     hold_nanousd: int = 0
     tokens: int = 0
+    scoped: bool = False
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -120,6 +122,11 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     compensates: CallId | None = None
     request: Payload = NULL
     error: ErrorRecord | None = None
+
+    @property
+    def hold(self) -> ev.Hold | None:
+        """What closing it gives back in the scopes above the run; None for what was held before there were any."""
+        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted) if self.scoped else None
 
     @property
     def repeatable(self) -> bool:
@@ -186,6 +193,7 @@ class State(msgspec.Struct, omit_defaults=True):
     at_ms: int = 0
     started_at_ms: int = 0
     tenant: str = ""
+    team: str | None = None
     workflow: str = ""
     version: int = 0
     graph_hash: str = ""
@@ -238,11 +246,23 @@ class State(msgspec.Struct, omit_defaults=True):
     signals: list[Signal] = []
     signals_received: int = 0
     deferred: dict[str, None] = {}
+    short: dict[str, None] = {}
+    """Operations for which a scope above the run has no room, by their place."""
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""
         current = self.steps.get(node_of(step))
         return current if current is not None and current.id == step else None
+
+    def short_operations(self) -> list[tuple[Step, Path, Operation]]:
+        """The model calls that wait for room in a scope above the run."""
+        found = []
+        for place in self.short:
+            step_, _, path = place.rpartition(":")
+            step = self.step(StepId(step_))
+            if step is not None and (op := step.journal.get(Path(path))) is not None:
+                found.append((step, Path(path), op))
+        return found
 
     def room(self, hold_nanousd: int, tokens: int) -> Room:
         """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
@@ -286,7 +306,7 @@ def evolve(state: State, event: ev.Event, at_ms: int) -> State:
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
     s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
-    s.price_fingerprint = e.price_fingerprint
+    s.price_fingerprint, s.team = e.price_fingerprint, e.team
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
     s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
@@ -621,11 +641,12 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     op.tries += 1
     op.call = e.call
     s.deferred.pop(f"{e.step}:{e.path}", None)
+    _leave_scope(s, e.step, e.path, op)
     s.budget.held_nanousd += e.hold_nanousd
     s.tokens_held += e.tokens
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
-        tokens=e.tokens,
+        tokens=e.tokens, scoped=e.scoped,
     )  # fmt: skip
 
 
@@ -637,7 +658,30 @@ def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
     op.status, op.needed_nanousd, op.needed_tokens = "deferred", e.needed_nanousd, e.needed_tokens
     op.blocked = e.blocked
+    _leave_scope(s, e.step, e.path, op)
     s.deferred[f"{e.step}:{e.path}"] = None
+
+
+def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
+    op.status, op.needed_nanousd, op.blocked = "deferred", e.needed_nanousd, e.blocked
+    op.scope, op.due_at_ms = e.scope, e.due_at_ms
+    s.deferred.pop(f"{e.step}:{e.path}", None)
+    s.short[f"{e.step}:{e.path}"] = None
+
+
+def _hold_reopened(s: State, e: ev.HoldReopened, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    op.status = "reopened"
+    _leave_scope(s, e.step, e.path, op)
+    _wake(s, step)
+
+
+def _leave_scope(s: State, step: StepId, path: Path, op: Operation) -> None:
+    if op.scope is not None:
+        op.scope, op.due_at_ms, op.blocked = None, None, False
+        s.short.pop(f"{step}:{path}", None)
 
 
 def _free(s: State, call: OpenCall) -> None:
@@ -841,9 +885,9 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
 
 
 def _forget_deferred(s: State, step: StepId) -> None:
-    if s.deferred:
-        for place in [place for place in s.deferred if place.rpartition(":")[0] == step]:
-            del s.deferred[place]
+    for waits in (s.deferred, s.short):
+        for place in [place for place in waits if place.rpartition(":")[0] == step]:
+            del waits[place]
 
 
 # --- People -----------------------------------------------------------------------------------------------------------
@@ -909,6 +953,8 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.ValueRecorded: _value_recorded,
     ev.ModelCallHeld: _model_call_held,
     ev.HoldDeferred: _hold_deferred,
+    ev.ScopeExceeded: _scope_exceeded,
+    ev.HoldReopened: _hold_reopened,
     ev.ModelCallSettled: _model_call_settled,
     ev.ModelCallFailed: _model_call_failed,
     ev.ModelCallInDoubt: _model_call_in_doubt,

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.core import gates, limits, questions
+from holdfast.core import gates, limits, questions, scopes
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.state import State
+from holdfast.core.state import Operation, State
 
 Status = Literal[
     "running", "waiting", "requires_attention", "budget_blocked", "paused", "completed", "failed", "cancelled"
@@ -54,9 +54,14 @@ def status(state: State) -> Status:
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
-    if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()):
+    if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()) or _blocked_above(state):
         return "budget_blocked"
     return "waiting"
+
+
+def _blocked_above(state: State) -> bool:
+    """Whether a scope above the run has less left than one of its calls needs, whatever calls in flight will leave."""
+    return bool(state.short) and any(op.blocked for _, _, op in state.short_operations())
 
 
 def may_start(state: State) -> bool:
@@ -83,9 +88,7 @@ def waiting_for(state: State) -> list[Wait]:
             elif op.status == "open" and op.kind == "signal":
                 found.append(Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms))
             elif op.status == "deferred" and op.kind == "model":
-                room = state.room(op.needed_nanousd, op.needed_tokens)
-                reason = "over_limit" if room == "never" else "holds_in_flight"
-                found.append(Wait("money", reason, place, op.since_ms, step.id, None, op.name))
+                found.append(_for_money(state, step.id, place, op))
             elif op.status == "deferred":
                 found.append(Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name))
             elif op.status == "unverified":
@@ -95,6 +98,17 @@ def waiting_for(state: State) -> list[Wait]:
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
     return found
+
+
+def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
+    """A wait in the run's own books, or in those of a scope above it."""
+    if op.scope is not None:
+        reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
+        return Wait("money", reason, place, op.since_ms, step, op.due_at_ms, op.scope)
+    room = state.room(op.needed_nanousd, op.needed_tokens)
+    return Wait(
+        "money", "over_limit" if room == "never" else "holds_in_flight", place, op.since_ms, step, None, op.name
+    )
 
 
 def due_at_ms(state: State, *, executing: bool) -> int | None:
@@ -116,7 +130,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         if step.status == "retrying":
             due.append(step.retry_at_ms)
         if step.journal:
-            due += [op.due_at_ms for op in step.journal.values() if op.status == "open"]
+            due += [op.due_at_ms for op in step.journal.values() if op.status == "open" or op.scope is not None]
     if state.gates:
         due += _due_of_gates(state)
     if not state.phase:

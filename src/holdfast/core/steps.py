@@ -63,6 +63,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             input_digest=c.input_digest,
             by=c.by,
             price_fingerprint=c.price_fingerprint,
+            team=c.team,
         )
     )
     for name in d.graph.entries:

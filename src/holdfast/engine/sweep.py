@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
+from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
 from holdfast.ports import DueRun
@@ -79,7 +80,9 @@ class Sweep:
         due = [each for each in due if each.run not in self._damaged and (each.dead or not driver.wants(each.run))]
         if patience_ms:
             due = self._overdue(due)
-        looks = [self._look(each.run, Look(each.dead)) for each in due]
+        room = with_room(await store.room(MOST_RUNS))
+        looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in due]
+        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()

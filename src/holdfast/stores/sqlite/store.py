@@ -16,6 +16,7 @@ from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.room import Ground, value
+from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.watch import Watch, data_version
@@ -25,7 +26,7 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Blobs, Sessions, Views, Watch):
+class SqliteStore(Log, Scopes, Blobs, Sessions, Views, Watch):
     """Keeps ports.Store in one file of this machine, for all processes that open it."""
 
     @classmethod

@@ -19,10 +19,12 @@ from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
+from holdfast.core.scopes import ScopeRow, Waiting, family_of
 from holdfast.errors import (
     HoldfastError,
     KeyReused,
     NotFound,
+    OverLimit,
     SeqConflict,
     StoreBusy,
     StoreError,
@@ -143,6 +145,11 @@ class Disk:
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
+        self.scopes: dict[str, ScopeRow] = {}
+        """Books, without their limits."""
+        self.limits: dict[str, int] = {}
+        self.waiters: dict[tuple[str, RunId], int] = {}
+        """What is wanted, by scope and run, longest waiting first."""
         self.blobs: dict[str, bytes] = {}
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
@@ -186,7 +193,33 @@ class Disk:
         key = append.changes.start_key
         if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
             return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
+        return None if self._is_there(append) else self._over_limit(append)
+
+    def _over_limit(self, append: Append) -> OverLimit | None:
+        """Which scope has no room for what is to be charged; its run then waits there."""
+        for charge in append.changes.charges:
+            row = self.books(charge.scope)
+            if not charge.bounded or charge.total <= 0 or row.left is None or charge.total <= row.left:
+                continue
+            if append.expected:
+                self.waiters[charge.scope, append.run] = charge.total
+            return OverLimit(
+                f"{charge.scope} has {row.left} left of {row.limit}.", run=append.run, scope=charge.scope,
+                limit=row.limit, used=row.used, held=row.held, wanted=charge.total,
+            )  # fmt: skip
         return None
+
+    def books(self, scope: str) -> ScopeRow:
+        known = self.scopes.get(scope, ScopeRow(scope, None))
+        return msgspec.structs.replace(known, limit=self.limits.get(family_of(scope)))
+
+    def waiting(self) -> list[Waiting]:
+        """Who waits in scopes, longest first."""
+        return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
+
+    def with_room(self) -> list[Waiting]:
+        """Those of them whose scope has room for them alone."""
+        return [each for each in self.waiting() if each.left is None or each.wanted <= each.left]
 
     def _write(self, append: Append, events: list[bytes]) -> None:
         changes = append.changes
@@ -198,6 +231,18 @@ class Disk:
         kept.row, kept.sessions = changes.run, changes.sessions
         self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
         self._write_beside(changes)
+        self._write_scopes(append.run, changes)
+
+    def _write_scopes(self, run: RunId, changes: Changes) -> None:
+        for charge in changes.charges:
+            row = self.scopes.get(charge.scope, ScopeRow(charge.scope, None))
+            self.scopes[charge.scope] = ScopeRow(
+                charge.scope, None, row.settled + charge.settled, row.held + charge.held, row.in_doubt + charge.in_doubt
+            )
+        kept = {(waiter.scope, run): waiter.wanted for waiter in changes.waiters}
+        for place in [place for place in self.waiters if place[1] == run and place not in kept]:
+            del self.waiters[place]
+        self.waiters |= kept
 
     def _write_beside(self, changes: Changes) -> None:
         if (key := changes.start_key) is not None:
@@ -375,6 +420,32 @@ class SimulatedStore:
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         await self._read()
         return self.disk.keys.get((tenant, key))
+
+    # --- Scopes -------------------------------------------------------------------------------------------------------
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        await self._write("limit")
+        if amount is None:
+            self.disk.limits.pop(family, None)
+        else:
+            self.disk.limits[family] = amount
+        self.disk.touched(self)
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        await self._read()
+        return {name: amount for name, amount in sorted(self.disk.limits.items()) if name.startswith(family)}
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        await self._read()
+        return [self.disk.books(scope) for scope in names]
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        await self._read()
+        return [each for each in self.disk.waiting() if each.scope in scopes][:limit]
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        await self._read()
+        return self.disk.with_room()[:limit]
 
     # --- Blobs --------------------------------------------------------------------------------------------------------
 
@@ -558,6 +629,8 @@ class SimulatedStore:
         """How long to listen; None for as long as nobody says anything."""
         left_s = max(0.0, until_s - self.disk.clock_s())
         if not self._patient:
+            return left_s
+        if self.leases and self.disk.with_room():
             return left_s
         due_ms = self._next_due_ms(None)
         if due_ms is None or not self.leases:  # who has no session takes nothing up

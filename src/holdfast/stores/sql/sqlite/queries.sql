@@ -88,6 +88,64 @@ select seq, fold_version, state from snapshots where run = ? and fold_version = 
 -- The time of the newest events; those of one commit may differ a little.
 select max(at_ms) from (select at_ms from events order by id desc limit 256)
 
+-- --- Scopes -----------------------------------------------------------------------------------------------------------
+
+-- name: books
+-- The books of the scopes of a list [[scope, family], ...], with their limits: [[scope, limit, settled, held, in_doubt],
+-- ...], in the order of the list; zeros where nothing was ever charged.
+select json_group_array(
+    json_array(
+        asked.value ->> 0, limits.amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0)
+    ) order by asked.key
+)
+from json_each(?) as asked
+left join scopes on scopes.scope = asked.value ->> 0
+left join limits on limits.family = asked.value ->> 1
+
+-- name: put_scope
+-- The books of a scope after a commit.
+insert into scopes (scope, family, settled, held, in_doubt) values (?, ?, ?, ?, ?)
+on conflict (scope) do update set settled = excluded.settled, held = excluded.held, in_doubt = excluded.in_doubt
+
+-- name: put_waiter
+-- A run waits for room in a scope; if it does already, it keeps its turn.
+insert into waiters (scope, run, wanted) values (?, ?, ?)
+on conflict (scope, run) do update set wanted = excluded.wanted
+
+-- name: delete_waiters
+-- The runs of a list {run: [scope, ...]} wait for nothing else than that.
+delete from waiters
+where run in (select key from json_each(:runs))
+    and scope not in (
+        select scope.value from json_each(:runs) as run, json_each(run.value) as scope where run.key = waiters.run
+    )
+
+-- name: set_limit
+-- A limit of a family of scopes.
+insert into limits (family, amount) values (?, ?) on conflict (family) do update set amount = excluded.amount
+
+-- name: delete_limit
+-- A family of scopes has no limit any more.
+delete from limits where family = ?
+
+-- name: limits
+-- The limits of the families that begin with a text.
+select family, amount from limits where substr(family, 1, length(:family)) = :family order by family
+
+-- name: waiting
+-- Who waits in the scopes of a list, longest first, and what is left there.
+select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt
+from waiters join scopes using (scope) left join limits using (family)
+where waiters.scope in (select value from json_each(:scopes))
+order by waiters.id limit :most
+
+-- name: room
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there.
+select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
+from waiters join scopes using (scope) left join limits using (family)
+where room is null or wanted <= room
+order by waiters.id limit :most
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
