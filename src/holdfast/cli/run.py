@@ -30,6 +30,9 @@ def run(
         typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
     ] = None,
     tenant: Annotated[str, typer.Option("--tenant", help="Whose run it is.")] = "default",
+    team: Annotated[
+        str | None, typer.Option("--team", help="Whose of the tenant: what its limits count it in.")
+    ] = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,
@@ -49,7 +52,8 @@ def run(
     with Interruption(following.words) as interruption:
         try:
             return _follow(following, interruption, given, as_json, How(detach, here),
-                           {"tenant": tenant, "cost_limit_usd": cost_limit, "key": key, "by": who(by)})  # fmt: skip
+                           {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
+                            "by": who(by)})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED

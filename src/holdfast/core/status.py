@@ -106,9 +106,8 @@ def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
         reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
         return Wait("money", reason, place, op.since_ms, step, op.due_at_ms, op.scope)
     room = state.room(op.needed_nanousd, op.needed_tokens)
-    return Wait(
-        "money", "over_limit" if room == "never" else "holds_in_flight", place, op.since_ms, step, None, op.name
-    )
+    reason = "over_limit" if room == "never" else "holds_in_flight"
+    return Wait("money", reason, place, op.since_ms, step, None, op.name)
 
 
 def due_at_ms(state: State, *, executing: bool) -> int | None:
