@@ -27,7 +27,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
-from holdfast.core.scopes import PERIODS, Period, ScopeRow, Waiting, money_family, owner_scopes
+from holdfast.core.scopes import PERIODS, Period, ScopeRow, Waiting, money_family, owner_scopes, with_room
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.dispatch import Dispatch
@@ -549,7 +549,8 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
-        return False
+        rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
+        return any(row is not None and row.graph_hash in hashes for row in rows)
 
 
 def _word(what: str, text: str) -> str:

@@ -38,11 +38,11 @@ def show(
     store: Store = None,
 ) -> None:
     """Show limits, what is settled, held and in doubt: of a run, or of a tenant's or team's day and month (UTC)."""
+    _expect_tenant(tenant, team)
     if (run is None) == (tenant is None):
         raise UsageError(
             "Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME)."
         )
-    _expect_tenant(tenant, team)
     if run is not None:
         asyncio.run(_show(run, as_json, store))
     elif tenant is not None:

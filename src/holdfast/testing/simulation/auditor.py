@@ -6,9 +6,11 @@ judge. Where it does use the core's fold, it is to compare: replayed with live, 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -27,8 +29,8 @@ from holdfast.testing.simulation.world import SETTLES_S, Sending, World
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _FROM_ATTEMPTS: Final = (
-    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.EffectIntended,
-    ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
+    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
+    ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
 )  # fmt: skip
 """What only the current attempt may say."""
 _AFTER_THE_END: Final = (
@@ -77,6 +79,7 @@ class Call(msgspec.Struct):
     path: str
     hold: int = 0
     tokens: int = 0
+    held_ms: int = 0
     policy: str = ""
     named: bool = False
     request: Any = None
@@ -95,6 +98,8 @@ class Books:
         self.state = State()
         self.seq = 0
         self.at_ms = 0
+        self.tenant = ""
+        self.team: str | None = None
         self.limit: int | None = None
         self.most_steps = 0
         self.most_tokens: int | None = None
@@ -138,6 +143,8 @@ class Auditor:
         self.disk = disk
         self.world: World
         self.books: dict[str, Books] = {}
+        self.scopes: dict[str, list[int]] = {}
+        """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
         self.clock_jumped = False
         self.events: Counter[str] = Counter()
@@ -171,6 +178,7 @@ class Auditor:
             self._event(books, run, recorded)
         self._compare_rows(books, append)
         self._check_money(books, append)
+        self._check_scopes(books, append)
         for recorded in append.events:
             self.on_event(run, recorded.event)
         if books.ended and all(each.ended for each in self.books.values()):
@@ -240,12 +248,41 @@ class Auditor:
         if books.started > books.most_steps and books.kinds["LimitRaised"] == 0:
             self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
 
+    def _scopes(self, books: Books, at_ms: int) -> list[str]:
+        """Where a run's money of that moment counts."""
+        day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+        tenant = quote(books.tenant, safe="")
+        owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
+        return [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
+
+    def _move(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0) -> None:
+        for scope in self._scopes(books, call.held_ms):
+            moved = self.scopes.setdefault(scope, [0, 0, 0])
+            for part, amount in enumerate((settled, held, doubt)):
+                moved[part] += amount
+
+    def _check_scopes(self, books: Books, append: Append) -> None:
+        """The store's books of scopes are mine, and whatever holds more stays below the limits."""
+        for scope, mine in self.scopes.items():
+            row = self.disk.books(scope)
+            if [row.settled, row.held, row.in_doubt] != mine:
+                self.fault("a scope's books are the sum of its runs'", append.run, f"{row} against {mine}")
+            if min(mine) < 0:
+                self.fault("no part of a scope's books is negative", append.run, f"{scope}: {mine}")
+        if not any(isinstance(recorded.event, ev.ModelCallHeld) for recorded in append.events):
+            return
+        for scope in self._scopes(books, books.at_ms):
+            row = self.disk.books(scope)
+            if row.limit is not None and sum(self.scopes[scope]) > row.limit:
+                self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
+
     # --- The run ------------------------------------------------------------------------------------------------------
 
     def _run_started(self, books: Books, run: RunId, e: ev.RunStarted) -> None:
         if books.seq != 1:
             self.fault("a run starts once", run, "RunStarted again")
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
+        books.tenant, books.team = e.tenant, e.team
 
     def _run_paused(self, books: Books, run: RunId, e: ev.RunPaused) -> None:
         books.paused = True
@@ -468,7 +505,9 @@ class Auditor:
         self._check_may_begin(books, run, e.step, "a model call")
         if e.call in books.calls:
             self.fault("a call is held once", run, e.call)
-        books.calls[e.call] = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens)
+        call = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens, books.at_ms)
+        books.calls[e.call] = call
+        self._move(books, call, held=call.hold)
         books.held += e.hold_nanousd
         books.tokens_held += e.tokens
         books.holds += 1
@@ -481,13 +520,16 @@ class Auditor:
         if call.doubted:
             books.doubt -= call.hold
             books.tokens_doubt -= call.tokens
+            self._move(books, call, doubt=-call.hold)
         else:
             books.held -= call.hold
             books.tokens_held -= call.tokens
+            self._move(books, call, held=-call.hold)
         return call
 
     def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
-        self._release(books, run, e.call, e)
+        call = self._release(books, run, e.call, e)
+        self._move(books, call, settled=e.cost_nanousd)
         books.settled += e.cost_nanousd
         books.tokens += e.input_tokens + e.output_tokens
 
@@ -503,11 +545,13 @@ class Auditor:
         books.doubt += call.hold
         books.tokens_held -= call.tokens
         books.tokens_doubt += call.tokens
+        self._move(books, call, held=-call.hold, doubt=call.hold)
 
     def _model_call_reconciled(self, books: Books, run: RunId, e: ev.ModelCallReconciled) -> None:
         call = self._release(books, run, e.call, e)
         if not call.doubted:
             self.fault("only what is in doubt is reconciled", run, e.call)
+        self._move(books, call, settled=e.cost_nanousd)
         books.settled += e.cost_nanousd
         books.tokens += call.tokens
 
