@@ -57,7 +57,7 @@ def test_a_run_that_its_tenant_cannot_pay_says_so_and_goes_on_when_more_is_allow
     server.script.add(Rule(usage=Usage(input_tokens=1, output_tokens=1), text="this much"))
     shell("budget", "set", "--tenant", "acme", "--team", "search", "--month-usd", "0.000001")
     blocked = shell("run", "flow:affordable", "--tenant", "acme", "--team", "search")
-    assert blocked.code == 8
+    assert blocked.code == 7
     assert "team search of acme, month" in blocked.err
     command = "holdfast budget set --tenant acme --team search --month-usd USD"
     assert command in blocked.err
