@@ -27,7 +27,17 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
-from holdfast.core.scopes import PERIODS, Period, ScopeRow, Waiting, money_family, owner_scopes, with_room
+from holdfast.core.scopes import (
+    FLEET_RUNS,
+    PERIODS,
+    Period,
+    ScopeRow,
+    Waiting,
+    money_family,
+    owner_scopes,
+    tenant_runs,
+    with_room,
+)
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.dispatch import Dispatch
@@ -187,6 +197,7 @@ def needs_somebody(state: State) -> bool:
             for name in state.unfinished
             for op in state.steps[name].journal.values()
         )
+        timed = timed or state.awaits is not None
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
     return True
 
@@ -334,11 +345,14 @@ class Engine:
         team: str | None = None,
         key: str | None = None,
         by: str | None = None,
+        queue: bool = False,
     ) -> Run:
         """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
 
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
-        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput.
+        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
+        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
+        and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         driver = self.driver
         valid = workflow.validated_input(input)
@@ -360,7 +374,7 @@ class Engine:
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
             mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
-            team,
+            team, queue,
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -487,6 +501,20 @@ class Engine:
         store = self.driver.store
         scopes = owner_scopes(_word("tenant", tenant), None if team is None else _word("team", team), store.now_ms())
         return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
+        """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
+        its admission to its end, also while it waits for people. What is active already stays so."""
+        if runs is not None and runs < 0:
+            raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        await self.driver.store.set_limit(scope, runs)
+
+    async def admission(self, tenant: str | None = None) -> ScopeRow:
+        """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        (row,) = await self.driver.store.scopes([scope])
+        return row
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
         """The runs that wait for room in these scopes, longest first."""

@@ -14,6 +14,7 @@
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
     │   ├── OverLimit                  a scope above the run has no room for what this append would hold
+    │   ├── TooManyRuns                as many runs are active as may be; says when to try again
     │   ├── KeyReused                  the same start key or effect key with another request
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
@@ -126,6 +127,14 @@ class OverLimit(Conflict):
     used: int
     held: int
     wanted: int
+
+
+class TooManyRuns(Conflict):
+    """As many runs are active as may be. Nothing was started: try again after `retry_after_s`, or have it queued."""
+
+    scope: str
+    limit: int
+    retry_after_s: int
 
 
 class KeyReused(Conflict):

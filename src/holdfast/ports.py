@@ -211,7 +211,9 @@ class Scopes(Protocol):
     Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
     their keys, and charges are taken in the order of the appends, so that a flush writes each row once. An append that
     has a bounded charge above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
-    whole with OverLimit; every other charge is taken. Books are kept whether there is a limit or not.
+    whole with OverLimit; every other charge is taken. For a charge `in_turn` it counts as used what those want who wait
+    in the scope before its run, or all who wait there if its run does not. Books are kept whether there is a limit or
+    not.
 
     An append that is refused leaves a waiter in the same transaction, so that what makes room cannot miss it, unless
     its run is not there yet. One that is taken leaves exactly the waiters of its changes: those of the run that are

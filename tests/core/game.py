@@ -177,10 +177,13 @@ class Game:
                 assert books[part] >= 0, f"{charge.scope}: {books}"
         budget = self.state.budget
         mine = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
+        place = [0, int(self.state.counted and not self.state.ended), 0]
         for family in {charge.family for charge in rows.charges}:
             of_family = [books for scope, books in self.scopes.items() if family_of(scope) == family]
-            assert [sum(parts) for parts in zip(*of_family, strict=True)] == mine
-        waits = {op.scope for _, _, op in self.state.short_operations()}
+            assert [sum(parts) for parts in zip(*of_family, strict=True)] == (
+                place if family.endswith("runs") else mine
+            )
+        waits = {op.scope for _, _, op in self.state.short_operations()} | {self.state.awaits} - {None}
         assert {waiter.scope for waiter in rows.waiters} == (set() if self.state.paused or self.state.ended else waits)
 
     def check_steps(self) -> None:
@@ -254,10 +257,11 @@ class Game:
 
     def start(
         self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
-        session: SessionId | None = HERE, team: str | None = None,
+        session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
+        short: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
-        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by, team=team)
-        return self.do(command, session=session)
+        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by, team=team, queue=queue)
+        return self.do(command, session=session, short=short)
 
     def short(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:
         """What is known when the tenant's day has only so much left; or its month, with another `number`."""

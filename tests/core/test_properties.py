@@ -21,6 +21,7 @@ from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import run_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
 from tests.core.game import (
@@ -219,6 +220,14 @@ class Record(Game):
         return any(step is not None and step.status in ("completed", "failed") for step in sources)
 
 
+FULL = cmd.Shortage(1, 0, 1)
+
+
+def in_line(pick: random.Random) -> dict[str, Any]:
+    """How some runs begin: with too many others before them."""
+    return {"queue": True, "short": {run_scopes("acme")[0]: FULL}} if pick.random() < 0.1 else {}
+
+
 # --- Chaos ------------------------------------------------------------------------------------------------------------
 
 
@@ -226,7 +235,7 @@ class Chaos:
     """Sends whatever can be said, to whatever there ever was."""
 
     def __init__(self, graph: Graph, pick: random.Random) -> None:
-        self.game = Record(graph)
+        self.game = Record(graph, **in_line(pick))
         self.pick = pick
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
@@ -243,7 +252,7 @@ class Chaos:
                 if self.pick.random() < 0.01 and "late" not in self.game.graph.nodes:
                     self.game.migrate()
                 short = self.game.short(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
-                short = self.pick.choice([{}, {}, {}, short])
+                short = self.pick.choice([{}, {}, {}, short, dict.fromkeys(run_scopes("acme")[1:], FULL)])
                 events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short)
             except HoldfastError:
                 continue
@@ -275,7 +284,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
-                cmd.Look(room=frozenset(self.game.short())),
+                cmd.Look(room=frozenset([*self.game.short(), *run_scopes("acme")])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -400,7 +409,7 @@ class Crew:
     def __init__(self, graph: Graph, seed: int) -> None:
         self.seed = seed
         self.pick = random.Random(seed)
-        self.game = Record(graph)
+        self.game = Record(graph, **in_line(random.Random(f"{seed}/line")))
         self.moves = 0
         self.refused: set[tuple[StepId, int, Path]] = set()
         """What an attempt has asked for in vain: it does not ask twice."""
@@ -446,6 +455,9 @@ class Crew:
             self.bring(next(iter(self.flying)))
         elif game.state.gates and (game.due_ms is None or self.pick.random() < 0.5):
             self.answer()
+        elif game.state.awaits is not None:
+            full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
+            game.do(cmd.Look(room=frozenset([game.state.awaits])), short=full)
         elif game.due_ms is not None:
             self.wait()
         else:

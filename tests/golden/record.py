@@ -32,6 +32,7 @@ from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import run_scopes
 from holdfast.core.state import State, evolve
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
@@ -278,6 +279,19 @@ def a_scope() -> Golden:
     return of(game)
 
 
+def an_admission() -> Golden:
+    """Too many runs are active: this one waits for its tenant, then for the fleet, and begins."""
+    game = Game(graph("a"), start=False)
+    tenant, fleet = run_scopes("acme")
+    game.start(queue=True, short={tenant: cmd.Shortage(2, 0, 2)})
+    game.now_ms += 1_000
+    game.do(cmd.Look(room=frozenset([tenant])), short={fleet: cmd.Shortage(5, 0, 5)})
+    game.now_ms += 1_000
+    game.do(cmd.Look(room=frozenset([fleet])))
+    game.complete("a", "done")
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -454,6 +468,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "compensation": a_compensation,
     "budget-block": a_budget_block,
     "scope": a_scope,
+    "admission": an_admission,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,
     "signal": a_signal,

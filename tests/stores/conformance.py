@@ -17,7 +17,7 @@ from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.ids import AppendId, RunId, Seq, SessionId
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
-from holdfast.core.scopes import ScopeRow, Waiting
+from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import HoldfastError, KeyReused, NotFound, OverLimit, SeqConflict, StoreError, Unstorable
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store
@@ -28,6 +28,8 @@ Connect = Callable[[], Awaitable[Store]]
 
 DAY, MONTH, DAYS = "tenant/acme/day/2023-11-14", "tenant/acme/month/2023-11", "tenant/acme/day"
 """The scopes of the stories' money, and what the limit of such a day is set for."""
+ACME_RUNS = "tenant/acme/runs"
+FULL = cmd.Shortage(limit=1, left=0, held=1)
 FOR_EVER_MS = BORN_MS * 10
 APART_MS = 50
 """By how much the clocks of two processes on one store may differ."""
@@ -346,6 +348,53 @@ class StoreConformance:
         assert await store.waiting([DAY], 10) == []
         await put(store, story.does(cmd.ResumeRun()))
         assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+
+    async def test_active_runs_are_counted_from_their_start_to_their_end(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        stories = [Story(), Story(), Story(tenant="umbrella")]
+        await put(mine, *(story.start() for story in stories))
+        assert [row.used for row in await theirs.scopes([ACME_RUNS, FLEET_RUNS])] == [2, 3]
+        await put(theirs, stories[0].does(cmd.CancelRun()), stories[1].draft(), stories[1].ask())
+        assert [row.used for row in await mine.scopes([ACME_RUNS, FLEET_RUNS])] == [1, 2]
+
+    async def test_a_start_beyond_the_cap_is_refused_and_leaves_nothing(self, connect: Connect) -> None:
+        store, first, second = await connect(), Story(), Story()
+        await store.set_limit(ACME_RUNS, 1)
+        fates = await store.append([first.start(key="a"), second.start(key="b")])
+        assert fates[0] is None
+        assert isinstance(fates[1], OverLimit)
+        assert (fates[1].scope, fates[1].limit, fates[1].used) == (ACME_RUNS, 1, 1)  # type: ignore[attr-defined]
+        assert await store.waiting([ACME_RUNS], 10) == []
+        assert await store.run_of_key("acme", "b") is None
+        assert await store.run(second.run) is None
+        assert isinstance(await told(store, Story().start(key="a")), KeyReused), "who has a run already gets that one"
+        await put(store, first.does(cmd.CancelRun()))
+        second = Story()
+        await put(store, second.start(key="b"))
+
+    async def test_places_go_to_those_who_wait_in_the_order_of_their_arrival(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_limit(ACME_RUNS, 1)
+        active, queue = Story(), [Story() for _ in range(3)]
+        await put(mine, active.start(), *(story.start(short={ACME_RUNS: FULL}) for story in queue))
+        assert await theirs.room(10) == []
+        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        await put(theirs, active.does(cmd.CancelRun()))
+        assert [each.run for each in await mine.room(10)] == [story.run for story in queue]
+        fate = await told(mine, Story().start())
+        assert isinstance(fate, OverLimit), "there is a place, but others came before"
+        assert fate.used == 3  # type: ignore[attr-defined]
+        look = cmd.Look(room=frozenset([ACME_RUNS]))
+        late = queue[1].does(look)
+        assert isinstance(await told(theirs, late), OverLimit), "not its turn"
+        queue[1].forget(late)
+        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        await mine.set_limit(ACME_RUNS, 2)
+        admissions = [story.does(look) for story in queue]
+        fates = await mine.append(admissions)
+        assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
+        assert (await mine.scopes([ACME_RUNS]))[0].used == 2
+        assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 

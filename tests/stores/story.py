@@ -105,9 +105,14 @@ class Story:
 
     # --- What may happen, in this order -------------------------------------------------------------------------------
 
-    def start(self, *, key: str | None = None, text: str = "hello", executes: bool = True) -> Append:
-        command = cmd.StartRun(self.run, self.tenant, inline({"text": text}), digest(text), key=key)
-        return self.does(command, executes=executes)
+    def start(
+        self, *, key: str | None = None, text: str = "hello", executes: bool = True,
+        short: Mapping[str, cmd.Shortage] | None = None,
+    ) -> Append:  # fmt: skip
+        """With `short`, to be queued where that says that there is no place."""
+        given = inline({"text": text})
+        command = cmd.StartRun(self.run, self.tenant, given, digest(text), key=key, queue=short is not None)
+        return self.does(command, executes=executes, short=short)
 
     def start_again(self) -> Append:
         """The start of this run once more, by somebody who does not know that it has begun."""

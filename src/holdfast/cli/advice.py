@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.scopes import in_words
+from holdfast.core.scopes import FLEET_RUNS, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
@@ -64,6 +64,12 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"It sleeps{due} in {wait.step}."]
         case "retry":
             return [f"It tries {wait.step} again ({wait.reason}){due.replace(' until', ' at')}."]
+        case "place":
+            whose = (
+                ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
+            )
+            show = typed("admission", "show", *whose, store=store)
+            return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
         case "money":
             return _for_money(wait, store)
         case _:

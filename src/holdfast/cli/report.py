@@ -168,6 +168,18 @@ async def of_owner(engine: Engine, tenant: str, team: str | None) -> dict[str, A
     }
 
 
+async def of_admission(engine: Engine, tenant: str | None) -> dict[str, Any]:
+    """The active runs of a tenant, or of all together, and who waits for a place among them."""
+    row = await engine.admission(tenant)
+    waiting = await engine.waiting([row.scope])
+    return {
+        "scope": in_words(row.scope),
+        "active": row.used,
+        "cap": row.limit,
+        "waiting": [each.run for each in waiting],
+    }
+
+
 def of_budget(state: State) -> dict[str, Any]:
     """The books of a run, with the calls whose cost nobody knows yet."""
     budget = state.budget

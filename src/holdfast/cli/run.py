@@ -39,6 +39,9 @@ def run(
     key: Annotated[
         str | None, typer.Option("--key", help="Makes the start idempotent: the same key is the same run.")
     ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
@@ -53,7 +56,7 @@ def run(
         try:
             return _follow(following, interruption, given, as_json, How(detach, here),
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
-                            "by": who(by)})  # fmt: skip
+                            "by": who(by), "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED

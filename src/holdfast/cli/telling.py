@@ -59,6 +59,7 @@ def _by(who: str | None) -> str:
 
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
+    ev.RunAdmitted: lambda e, at_ms: "the run has a place and begins",
     ev.RunPaused: lambda e, at_ms: f"the run was paused{_by(e.by)}",
     ev.RunResumed: lambda e, at_ms: f"the run was resumed{_by(e.by)}",
     ev.RunFailing: lambda e, at_ms: "the run is failing",

@@ -34,6 +34,8 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class StartRun(Command, frozen=True):
+    """`queue`: where too many runs are active, wait for a place instead of being refused."""
+
     run: RunId
     tenant: str
     input: Payload
@@ -43,6 +45,7 @@ class StartRun(Command, frozen=True):
     by: str | None = None
     price_fingerprint: str | None = None
     team: str | None = None
+    queue: bool = False
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -22,7 +22,11 @@ class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run began, with everything about it that never changes afterwards; limits may be raised by later events."""
+    """A run began, with everything about it that never changes afterwards; limits may be raised by later events.
+
+    `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
+    `awaits`: it waits for a place, in this scope first; nothing of it begins before.
+    """
 
     run: RunId
     tenant: str
@@ -40,6 +44,18 @@ class RunStarted(Event, frozen=True):
     by: str | None = None
     price_fingerprint: str | None = None
     team: str | None = None
+    counted: bool = False
+    awaits: str | None = None
+
+
+class RunAdmitted(Event, frozen=True):
+    """A run that waited for a place among the active ones has it, and begins."""
+
+
+class AdmissionDeferred(Event, frozen=True):
+    """A run that waits for its place found another scope full, and waits there."""
+
+    scope: str
 
 
 class RunPaused(Event, frozen=True):
@@ -597,8 +613,8 @@ class LifespanPassed(Event, frozen=True):
 
 
 AnyEvent = (
-    RunStarted | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted | RunFailed | RunCancelled
-    | RunMigrated | LimitRaised
+    RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
+    | RunFailed | RunCancelled | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | HoldReopened | ModelCallSettled

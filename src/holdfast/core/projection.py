@@ -150,7 +150,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
-        charges(after.tenant, after.team, after.at_ms, events), _waiters(after) if after.short else (),
+        charges(after, events), _waiters(after) if after.short or after.awaits is not None else (),
     )  # fmt: skip
 
 
@@ -162,6 +162,8 @@ def _waiters(s: State) -> tuple[Waiter, ...]:
             least[op.scope] = min(op.needed_nanousd, least.get(op.scope, op.needed_nanousd))
     if s.paused or s.ended:
         return ()
+    if s.awaits is not None:
+        least[s.awaits] = 1
     return tuple(Waiter(scope, family_of(scope), wanted) for scope, wanted in least.items())
 
 

@@ -2,6 +2,7 @@
 
 A scope is a row of the store with books as a run has them: settled, held, in doubt. A call's money counts in the scopes
 of the time of its hold, however late it is settled: a settlement on the third of the month goes to the day of the hold.
+The active runs of a tenant, and those of all together, are scopes too, in which each run holds one place until its end.
 
 Never here: what a limit is, or what happens where it is reached (limits).
 """
@@ -18,6 +19,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId
+from holdfast.core.state import State
 
 Period = Literal["day", "month"]
 PERIODS: Final[tuple[Period, ...]] = ("day", "month")
@@ -29,10 +31,11 @@ _MOST_REMEMBERED: Final = 4096
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """What one append moves in the books of one scope: nano-dollars. Each part may be negative.
+    """What one append moves in the books of one scope: nano-dollars, or places. Each part may be negative.
 
     `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` charge is refused where
-    the limit leaves no room for it; any other is the truth and is taken.
+    the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
+    would be no room if all who wait in the scope before its run had got theirs.
     """
 
     scope: str
@@ -41,6 +44,7 @@ class Charge(msgspec.Struct, frozen=True):
     held: int = 0
     in_doubt: int = 0
     bounded: bool = False
+    in_turn: bool = False
 
     @property
     def total(self) -> int:
@@ -111,6 +115,20 @@ def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
     return tuple(scope for scope, _ in _money_scopes(tenant, team, at_ms // _DAY_MS))
 
 
+FLEET_RUNS: Final = "fleet/runs"
+"""The active runs of everybody."""
+
+
+def tenant_runs(tenant: str) -> str:
+    """The active runs of one tenant."""
+    return f"tenant/{quote(tenant, safe='')}/runs"
+
+
+def run_scopes(tenant: str) -> tuple[str, ...]:
+    """Where a run of `tenant` needs a place. Each is a family of its own: these have no days."""
+    return (tenant_runs(tenant), FLEET_RUNS)
+
+
 def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
     """The scopes of one owner, a tenant or a team, at that moment: its day and its month."""
     return money_scopes(tenant, team, at_ms)[-len(PERIODS) :]
@@ -123,13 +141,16 @@ def family_of(scope: str) -> str:
 
 
 def level(scope: str) -> str:
-    """Whose scope it is: a `tenant`'s or a `team`'s."""
+    """Whose scope it is: a `tenant`'s, a `team`'s or the `fleet`'s."""
     return scope.partition("/")[0]
 
 
 def in_words(scope: str) -> str:
-    """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`."""
+    """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`,
+    `active runs of tenant acme`."""
     kind, *names = [unquote(part) for part in scope.split("/")]
+    if names[-1] == "runs":
+        return "active runs" if kind == "fleet" else f"active runs of tenant {names[0]}"
     if kind == "team":
         owner, names = f"team {names[1]} of {names[0]}", names[2:]
     else:
@@ -151,41 +172,64 @@ def over_at_ms(scope: str) -> int:
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """What an event does to the books of its call's scopes."""
+    """What an event does to the books of scopes: of a call's day and month, or, without `at_ms`, of the active runs."""
 
-    at_ms: int
+    at_ms: int | None = None
     settled: int = 0
     held: int = 0
     in_doubt: int = 0
     bounded: bool = False
+    in_turn: bool = False
 
 
-def charges(tenant: str, team: str | None, at_ms: int, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
-    """What an append of `events`, at `at_ms`, moves in the scopes above its run; one charge a scope."""
+def charges(after: State, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
+    """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one charge a
+    scope."""
     found: dict[str, Charge] = {}
     for event in events:
         moved = _MOVES.get(type(event))  # most events cost nothing
-        move = moved(event, at_ms) if moved is not None else None
+        move = moved(event, after) if moved is not None else None
         if move is None:
             continue
-        for scope, family in _money_scopes(tenant, team, move.at_ms // _DAY_MS):
+        for scope, family in _scopes_of(after, move):
             before = found.get(scope) or Charge(scope, family)
             found[scope] = Charge(
                 scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
-                before.bounded or move.bounded,
+                before.bounded or move.bounded, before.in_turn or move.in_turn,
             )  # fmt: skip
     return tuple(found.values())
 
 
-def _held(e: ev.ModelCallHeld, at_ms: int) -> _Move | None:
-    return _Move(at_ms, held=e.hold_nanousd, bounded=True) if e.scoped else None
+def _scopes_of(after: State, move: _Move) -> tuple[tuple[str, str], ...]:
+    if move.at_ms is None:
+        return tuple((scope, scope) for scope in run_scopes(after.tenant))
+    return _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
 
 
-def _settled(e: ev.ModelCallSettled | ev.ModelCallReconciled, at_ms: int) -> _Move | None:
+def _started(e: ev.RunStarted, after: State) -> _Move | None:
+    return _TAKES_PLACE if e.counted else None
+
+
+def _admitted(e: ev.RunAdmitted, after: State) -> _Move:
+    return _TAKES_PLACE
+
+
+def _ended(e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled, after: State) -> _Move | None:
+    return _Move(held=-1) if after.counted else None
+
+
+_TAKES_PLACE: Final = _Move(held=1, bounded=True, in_turn=True)
+
+
+def _held(e: ev.ModelCallHeld, after: State) -> _Move | None:
+    return _Move(after.at_ms, held=e.hold_nanousd, bounded=True) if e.scoped else None
+
+
+def _settled(e: ev.ModelCallSettled | ev.ModelCallReconciled, after: State) -> _Move | None:
     return None if e.hold is None else _closed(e.hold, e.cost_nanousd)
 
 
-def _failed(e: ev.ModelCallFailed, at_ms: int) -> _Move | None:
+def _failed(e: ev.ModelCallFailed, after: State) -> _Move | None:
     return None if e.hold is None else _closed(e.hold, 0)
 
 
@@ -195,11 +239,16 @@ def _closed(hold: ev.Hold, cost_nanousd: int) -> _Move:
     return _Move(hold.at_ms, settled=cost_nanousd, held=-hold.nanousd)
 
 
-def _doubted(e: ev.ModelCallInDoubt, at_ms: int) -> _Move | None:
+def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Move | None:
     return None if e.hold is None else _Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd)
 
 
-_MOVES: Final[dict[type[ev.Event], Callable[[Any, int], _Move | None]]] = {
+_MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
+    ev.RunStarted: _started,
+    ev.RunAdmitted: _admitted,
+    ev.RunCompleted: _ended,
+    ev.RunFailed: _ended,
+    ev.RunCancelled: _ended,
     ev.ModelCallHeld: _held,
     ev.ModelCallSettled: _settled,
     ev.ModelCallFailed: _failed,

@@ -202,6 +202,9 @@ class State(msgspec.Struct, omit_defaults=True):
     input: Payload = NULL
     input_digest: str = ""
     price_fingerprint: str | None = None
+    counted: bool = False
+    awaits: str | None = None
+    """The scope in which the run waits for its place among the active ones."""
 
     budget: Budget = msgspec.field(default_factory=Budget)
     max_steps: int = 0
@@ -307,6 +310,7 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
     s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
     s.price_fingerprint, s.team = e.price_fingerprint, e.team
+    s.counted, s.awaits = e.counted, e.awaits
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
     s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
@@ -315,6 +319,14 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
         e.max_active_s,
         e.max_lifespan_s,
     )
+
+
+def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:
+    s.counted, s.awaits = True, None
+
+
+def _admission_deferred(s: State, e: ev.AdmissionDeferred, at_ms: int) -> None:
+    s.awaits = e.scope
 
 
 def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
@@ -925,6 +937,8 @@ def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
 
 _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.RunStarted: _run_started,
+    ev.RunAdmitted: _run_admitted,
+    ev.AdmissionDeferred: _admission_deferred,
     ev.RunPaused: _run_paused,
     ev.RunResumed: _run_resumed,
     ev.RunFailing: _run_failing,

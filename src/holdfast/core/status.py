@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import gates, limits, questions, scopes
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.state import Operation, State
+from holdfast.core.state import Operation, State, Step
 
 Status = Literal[
     "running", "waiting", "requires_attention", "budget_blocked", "paused", "completed", "failed", "cancelled"
@@ -30,8 +30,8 @@ _PICKUP_MS: Final = 1000
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a run waits for. `kind`: gate, signal, timer, retry, money, effect or model; `reason` is a stable
-    code."""
+    """One thing that a run waits for. `kind`: place, gate, signal, timer, retry, money, effect or model; `reason` is a
+    stable code."""
 
     kind: str
     reason: str
@@ -50,7 +50,7 @@ def status(state: State) -> Status:
         return "paused"
     stranded = limits.is_stopped(state) or questions.is_open(state, WORKFLOW_MISSING)
     goes_on = (state.startable or state.asked) and not stranded
-    if state.active or goes_on or (not state.unfinished and not state.gates):
+    if state.active or goes_on or (not state.unfinished and not state.gates and state.awaits is None):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
@@ -77,27 +77,32 @@ def waiting_for(state: State) -> list[Wait]:
         Wait("gate", gate.opened.reason, id_, gate.at_ms, gate.opened.step, gate.opened.due_at_ms, gate.opened.subject)
         for id_, gate in state.gates.items()
     ]
+    if state.awaits is not None:
+        found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
     for name in state.unfinished:
-        step = state.steps[name]
-        if step.status == "retrying" and step.error is not None:
-            found.append(Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms))
-        for path, op in step.journal.items():
-            place = f"{step.id}:{path}"
-            if op.status == "open" and op.kind == "sleep":
-                found.append(Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms))
-            elif op.status == "open" and op.kind == "signal":
-                found.append(Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms))
-            elif op.status == "deferred" and op.kind == "model":
-                found.append(_for_money(state, step.id, place, op))
-            elif op.status == "deferred":
-                found.append(Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name))
-            elif op.status == "unverified":
-                found.append(Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name))
+        found += _of_step(state, state.steps[name])
     for id_, call in state.calls.items():
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
     return found
+
+
+def _of_step(state: State, step: Step) -> Iterator[Wait]:
+    if step.status == "retrying" and step.error is not None:
+        yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
+    for path, op in step.journal.items():
+        place = f"{step.id}:{path}"
+        if op.status == "open" and op.kind == "sleep":
+            yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "open" and op.kind == "signal":
+            yield Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "deferred" and op.kind == "model":
+            yield _for_money(state, step.id, place, op)
+        elif op.status == "deferred":
+            yield Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name)
+        elif op.status == "unverified":
+            yield Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name)
 
 
 def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:

@@ -69,7 +69,7 @@ _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep)
 
 def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> None:
     """What these events take of the little that is left in scopes, the next letter cannot have."""
-    for charge in charges(state.tenant, state.team, state.at_ms, events):
+    for charge in charges(state, events):
         if (known := short.get(charge.scope)) is not None:
             short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
+from holdfast.core.ids import RunId
 from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
@@ -30,19 +31,29 @@ class Books:
         asked = {charge.scope: charge.family for new in entries for charge in new.changes.charges}
         self._families = asked
         self._rows = {row.scope: row for row in read(db, list(asked.items()))} if asked else {}
+        self._admitted: list[RunId] = []
         self._refused: list[tuple[str, str, int]] = []
 
     def admit(self, new: Entry) -> OverLimit | None:
         """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
         for charge in new.changes.charges:
             row = self._rows[charge.scope]
-            if charge.bounded and charge.total > 0 and row.left is not None and charge.total > row.left:
+            if not charge.bounded or charge.total <= 0 or row.left is None:
+                continue
+            ahead = self._ahead(charge.scope, new.run) if charge.in_turn else 0
+            if charge.total > row.left - ahead:
                 if new.expected:
                     self._refused.append((charge.scope, new.run, charge.total))
-                return _over(new, row, charge)
+                return _over(new, row, ahead, charge)
         for charge in new.changes.charges:
             self._rows[charge.scope] = _moved(self._rows[charge.scope], charge)
+        self._admitted.append(new.run)
         return None
+
+    def _ahead(self, scope: str, run: RunId) -> int:
+        """What they want who wait in a scope before `run`, or at all where it does not wait."""
+        asked = {"scope": scope, "run": run, "admitted": _encode(self._admitted).decode()}
+        return int(value(self._db, "wanted_ahead", asked))
 
     def write(self, accepted: Sequence[Entry]) -> None:
         """Write the books down, and who waits now: what was taken waits where it says, what was refused where it was."""
@@ -70,10 +81,10 @@ def _moved(row: ScopeRow, charge: Charge) -> ScopeRow:
     )
 
 
-def _over(new: Entry, row: ScopeRow, charge: Charge) -> OverLimit:
+def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
     return OverLimit(
         f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {charge.total}. Nothing was written.",
-        run=new.run, scope=row.scope, limit=row.limit, used=row.used, held=row.held, wanted=charge.total,
+        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
     )  # fmt: skip
 
 

@@ -100,6 +100,10 @@ class Books:
         self.at_ms = 0
         self.tenant = ""
         self.team: str | None = None
+        self.placed = False
+        self.awaits: str | None = None
+        self.number = 0
+        """Who came when: those who wait for a place get it in this order."""
         self.limit: int | None = None
         self.most_steps = 0
         self.most_tokens: int | None = None
@@ -174,6 +178,7 @@ class Auditor:
                 self.fault("a history begins with its start", run, type(first).__name__)
                 return
             books = self.books[run] = Books(self._graph(first.graph_hash))
+            books.number = max(each.number for each in self.books.values()) + 1
         for recorded in append.events:
             self._event(books, run, recorded)
         self._compare_rows(books, append)
@@ -263,18 +268,40 @@ class Auditor:
 
     def _check_scopes(self, books: Books, append: Append) -> None:
         """The store's books of scopes are mine, and whatever holds more stays below the limits."""
+        for kept in (row.scope for row in self.disk.scopes.values() if row.scope.endswith("/runs")):
+            active = sum(
+                each.placed and not each.ended and kept in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")
+                for each in self.books.values()
+            )
+            if self.disk.books(kept).used != active:
+                self.fault("every active run has one place", append.run, f"{self.disk.books(kept)}, {active} are")
         for scope, mine in self.scopes.items():
             row = self.disk.books(scope)
             if [row.settled, row.held, row.in_doubt] != mine:
                 self.fault("a scope's books are the sum of its runs'", append.run, f"{row} against {mine}")
             if min(mine) < 0:
                 self.fault("no part of a scope's books is negative", append.run, f"{scope}: {mine}")
+        if any(isinstance(each.event, ev.RunAdmitted | ev.RunStarted) for each in append.events) and books.placed:
+            self._check_place(books, append)
         if not any(isinstance(recorded.event, ev.ModelCallHeld) for recorded in append.events):
             return
         for scope in self._scopes(books, books.at_ms):
             row = self.disk.books(scope)
             if row.limit is not None and sum(self.scopes[scope]) > row.limit:
                 self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
+
+    def _check_place(self, books: Books, append: Append) -> None:
+        """Whoever gets a place finds room for itself and for all who wait there and came before it."""
+        for scope in (f"tenant/{quote(books.tenant, safe='')}/runs", "fleet/runs"):
+            cap = self.disk.limits.get(scope)
+            others = [each for run, each in self.books.items() if run != append.run and not each.ended]
+            ahead = [each for each in others if each.awaits == scope and each.number < books.number and not each.paused]
+            taken = [
+                each for each in others if each.placed and scope in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")
+            ]
+            if cap is not None and len(taken) + len(ahead) + 1 > cap:
+                told = f"{len(taken)} active, {len(ahead)} before it, {cap} may be"
+                self.fault("no more runs are active than may be, first come, first served", append.run, told)
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
@@ -283,6 +310,18 @@ class Auditor:
             self.fault("a run starts once", run, "RunStarted again")
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
         books.tenant, books.team = e.tenant, e.team
+        books.placed, books.awaits = e.counted, e.awaits
+        if e.counted == (e.awaits is not None):
+            self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
+
+    def _run_admitted(self, books: Books, run: RunId, e: ev.RunAdmitted) -> None:
+        if books.placed:
+            self.fault("a run is admitted once", run, "it has its place")
+        books.placed, books.awaits = True, None
+
+    def _admission_deferred(self, books: Books, run: RunId, e: ev.AdmissionDeferred) -> None:
+        # There it comes last: what the line is like, its own commit decides.
+        books.awaits, books.number = e.scope, max(each.number for each in self.books.values()) + 1
 
     def _run_paused(self, books: Books, run: RunId, e: ev.RunPaused) -> None:
         books.paused = True
@@ -818,6 +857,8 @@ def _difference(one: State, other: State) -> str:
 
 _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {
     ev.RunStarted: Auditor._run_started,
+    ev.RunAdmitted: Auditor._run_admitted,
+    ev.AdmissionDeferred: Auditor._admission_deferred,
     ev.RunPaused: Auditor._run_paused,
     ev.RunResumed: Auditor._run_resumed,
     ev.RunFailing: Auditor._run_failing,

@@ -34,7 +34,7 @@ from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.loop import SimulatedLoop
 from holdfast.testing.simulation.process import Process
-from holdfast.testing.simulation.program import DAY_S, Program
+from holdfast.testing.simulation.program import DAY_S, TENANT, Program
 from holdfast.testing.simulation.world import World
 
 T = TypeVar("T")
@@ -43,9 +43,6 @@ _PATIENCE_S: Final = 40.0
 """How long somebody waits for an answer before he asks again."""
 _MOST_REPLAYS: Final = 3
 _LOOK_AGAIN_S: Final = 20.0
-
-
-TENANT: Final = "a tenant"
 
 
 class Gone(Exception):
@@ -138,13 +135,15 @@ class People:
         program = self._program
         for period, team, limit_usd in program.budgets:
             await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=limit_usd, team=team))
+        for whose, runs in program.caps:
+            await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
         for number in range(program.neighbours):
-            self._do(self._start_neighbour(f"neighbour-{number}"))
+            self._do(self._start_neighbour(f"neighbour-{number}", (TENANT, "another tenant")[number % 2]))
 
         async def start(engine: Engine) -> str:
             run = await engine.start(
                 program.workflow, program.input, tenant=TENANT, team=program.team,
-                cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada",
+                cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada", queue=program.key is not None,
             )  # fmt: skip
             return run.id
 
@@ -166,12 +165,14 @@ class People:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
 
-    async def _start_neighbour(self, key: str) -> None:
-        """Another run of the same tenant, which wants its share of the same money."""
+    async def _start_neighbour(self, key: str, tenant: str) -> None:
+        """Another run, which wants its share of the same money, or a place beside it."""
         program = self._program
         await asyncio.sleep(spread_s(self._stream, 0.01, 20.0))
         await self._ask(
-            lambda engine: engine.start(program.workflow, program.input, tenant=TENANT, team=program.team, key=key)
+            lambda engine: engine.start(
+                program.workflow, program.input, tenant=tenant, team=program.team, key=key, queue=True
+            )
         )
 
     async def _allow_more(self, event: ev.ScopeExceeded) -> None:

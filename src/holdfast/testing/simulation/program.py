@@ -46,6 +46,9 @@ class Form(BaseModel):
     amount: int = 3
 
 
+TENANT: Final = "a tenant"
+
+
 class Op(msgspec.Struct, frozen=True):
     """One thing that a handler does. `caught`: it lives with its failure."""
 
@@ -66,8 +69,10 @@ class Program(msgspec.Struct):
     team: str | None = None
     budgets: tuple[tuple[Period, str | None, float], ...] = ()
     """What a day or a month of the tenant, or of its team, may cost: (period, team, dollars)."""
+    caps: tuple[tuple[str | None, int], ...] = ()
+    """How many runs of the tenant, or, for None, of all together, may be active."""
     neighbours: int = 0
-    """How many runs of the same tenant there are beside it."""
+    """How many runs there are beside it; the second is another tenant's."""
 
 
 def draw(stream: Random, name: str) -> Program:
@@ -97,6 +102,7 @@ def _in_company(stream: Random, program: Program) -> Program:
     chosen = stream.sample(ways, stream.randint(1, len(ways)))
     program.budgets = tuple((period, owner, stream.choice((0.01, 0.03, 0.1))) for period, owner in chosen)
     program.neighbours = stream.choice((0, 1, 2))
+    program.caps = tuple((whose, stream.choice((1, 1, 2))) for whose in (TENANT, None) if stream.random() < 0.5)
     return program
 
 

@@ -199,15 +199,27 @@ class Disk:
         """Which scope has no room for what is to be charged; its run then waits there."""
         for charge in append.changes.charges:
             row = self.books(charge.scope)
-            if not charge.bounded or charge.total <= 0 or row.left is None or charge.total <= row.left:
+            if not charge.bounded or charge.total <= 0 or row.left is None:
+                continue
+            ahead = self._ahead(charge.scope, append.run) if charge.in_turn else 0
+            if charge.total <= row.left - ahead:
                 continue
             if append.expected:
                 self.waiters[charge.scope, append.run] = charge.total
             return OverLimit(
                 f"{charge.scope} has {row.left} left of {row.limit}.", run=append.run, scope=charge.scope,
-                limit=row.limit, used=row.used, held=row.held, wanted=charge.total,
+                limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
             )  # fmt: skip
         return None
+
+    def _ahead(self, scope: str, run: RunId) -> int:
+        """What they want who wait in a scope before `run`, or at all where it does not wait."""
+        wanted = 0
+        for (where, who), amount in self.waiters.items():
+            if (where, who) == (scope, run):
+                break
+            wanted += amount if where == scope else 0
+        return wanted
 
     def books(self, scope: str) -> ScopeRow:
         known = self.scopes.get(scope, ScopeRow(scope, None))

@@ -120,6 +120,12 @@ where run in (select key from json_each(:runs))
         select scope.value from json_each(:runs) as run, json_each(run.value) as scope where run.key = waiters.run
     )
 
+-- name: wanted_ahead
+-- What runs want that wait in a scope before one of them, or at all if that one does not; without those of a list.
+select coalesce(sum(wanted), 0) from waiters
+where scope = :scope and run <> :run and run not in (select value from json_each(:admitted))
+    and id < coalesce((select id from waiters where scope = :scope and run = :run), 9223372036854775807)
+
 -- name: set_limit
 -- A limit of a family of scopes.
 insert into limits (family, amount) values (?, ?) on conflict (family) do update set amount = excluded.amount
