@@ -6,9 +6,9 @@ judge. Where it does use the core's fold, it is to compare: replayed with live, 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -255,7 +255,7 @@ class Auditor:
 
     def _scopes(self, books: Books, at_ms: int) -> list[str]:
         """Where a run's money of that moment counts."""
-        day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
+        day = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d")
         tenant = quote(books.tenant, safe="")
         owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
         return [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
