@@ -13,6 +13,7 @@
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
+    │   ├── EffectKeyTaken             a tenant-wide effect is another run's
     │   ├── OverLimit                  a scope above the run has no room for what this append would hold
     │   ├── TooManyRuns                as many runs are active as may be; says when to try again
     │   ├── KeyReused                  the same start key or effect key with another request
@@ -114,6 +115,18 @@ class AlreadyDecided(Conflict):
 
 class AlreadyClosed(Conflict):
     """The call already has its outcome."""
+
+
+class EffectKeyTaken(Conflict):
+    """A tenant-wide effect that this append would intend is another run's. Nothing was written.
+
+    Attributes: its `key`, the `call` that has it, the `args_hash` of its request and, if it came, its `response`.
+    """
+
+    key: str
+    call: str
+    args_hash: str
+    response: Any
 
 
 class OverLimit(Conflict):

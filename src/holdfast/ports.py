@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.commands import Offer
 from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, Unique
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.scopes import ScopeRow, Waiting
@@ -172,8 +172,9 @@ class Log(Protocol):
         """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
 
         The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
-        `expected`, KeyReused where the start key belongs to another run (`run` names it), OverLimit where a scope has
-        no room (see Scopes), Unstorable where this append cannot be stored. An append whose fate is an error has
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), EffectKeyTaken where a
+        tenant-wide effect key does (with what is known of its effect), OverLimit where a scope has no room (see Scopes;
+        asked last, for it leaves a waiter), Unstorable where this append cannot be stored. An append whose fate is an error has
         written nothing. Raises StoreError when nothing at all was written, UnknownCommit when nobody can know: append
         again under the same ids.
         """
@@ -238,7 +239,11 @@ class Scopes(Protocol):
         ...
 
     async def room(self, limit: int) -> Sequence[Waiting]:
-        """Who waits, longest first, in a scope that has room for it alone."""
+        """Who waits, longest first, in a scope that has room for it alone.
+
+        The scope `effect/<key>` has no books: there is room as soon as no other run has this tenant-wide effect key with
+        its outcome outstanding. Keys are kept for good, whatever becomes of the runs that took them.
+        """
         ...
 
 
@@ -555,10 +560,11 @@ class Journal(Protocol):
         ...
 
     async def intend(
-        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
         settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
     ) -> CallId | Recall:  # fmt: skip
-        """The call that may now be made; a Recall where a named effect already has its outcome."""
+        """The call that may now be made; a Recall where a named effect already has its outcome. `unique` says how far
+        the name reaches."""
         ...
 
     def key_of(self, call: CallId) -> EffectKey: ...

@@ -132,12 +132,13 @@ class Game:
     def do(
         self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
         graph: Graph | None = None, short: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         session = self.session if session == HERE else session
         worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots)
         before = snapshot(self.state)
         try:
-            events = decide(graph or self.graph, self.state, command, self.now_ms, worker, short or {})
+            events = decide(graph or self.graph, self.state, command, self.now_ms, worker, short or {}, taken or {})
         except HoldfastError:
             assert same(self.state, before), "a refusal must leave the state as it was"
             raise
@@ -352,14 +353,15 @@ class Game:
     def intend(
         self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
         tool: str = "send", compensation: str | None = None, settles_within_s: float | None = None,
-        compensates: CallId | None = None,
+        compensates: CallId | None = None, tenant_wide: bool = False,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         named = None if key is None else EffectKey(key)
         command = cmd.IntendEffect(
             *self.at(name), Path(path), tool, policy, args, inline({"to": "bob"}), named, settles_within_s,
-            compensation, compensates,
+            compensation, compensates, tenant_wide=tenant_wide,
         )  # fmt: skip
-        return self.do(command)
+        return self.do(command, taken=taken)
 
     def intended(self, name: str, policy: str = "once", path: str = "0", **more: Any) -> CallId:
         """A tool's call that may now be made."""

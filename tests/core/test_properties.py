@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.core import policies
 from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
@@ -220,6 +220,12 @@ class Record(Game):
         return any(step is not None and step.status in ("completed", "failed") for step in sources)
 
 
+def elsewhere(pick: random.Random) -> dict[EffectKey, cmd.Taken]:
+    """Another run has the tenant-wide effect that these runs mean."""
+    other = CallId("other-run:send#1:0:1")
+    return {EffectKey("wide"): cmd.Taken(other, pick.choice(["h", "h", "other"]), pick.choice([None, inline("sent")]))}
+
+
 FULL = cmd.Shortage(1, 0, 1)
 
 
@@ -253,7 +259,8 @@ class Chaos:
                     self.game.migrate()
                 short = self.game.short(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
                 short = self.pick.choice([{}, {}, {}, short, dict.fromkeys(run_scopes("acme")[1:], FULL)])
-                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short)
+                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short,
+                                      taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
             except HoldfastError:
                 continue
             for event in events:
@@ -284,7 +291,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
-                cmd.Look(room=frozenset([*self.game.short(), *run_scopes("acme")])),
+                cmd.Look(room=frozenset([*self.game.short(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -334,11 +341,15 @@ class Chaos:
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, pick.choice([None, "undo"])),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None),
+                cmd.IntendEffect(
+                    *at, path, "send", policy, said, NULL, EffectKey("wide"), None, pick.choice([None, "undo"]),
+                    tenant_wide=True,
+                ),
                 cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
                 cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
-                             remind_every_ms=pick.choice([None, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
+                             remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
             ]
         )  # fmt: skip

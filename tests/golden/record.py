@@ -28,7 +28,7 @@ from holdfast import Engine
 from holdfast.core import policies
 from holdfast.core.events import Recorded, decode
 from holdfast.core.graph import COMPENSATE, Definition, Join
-from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, SessionId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
@@ -292,6 +292,25 @@ def an_admission() -> Golden:
     return of(game)
 
 
+def a_tenant_wide_effect() -> Golden:
+    """The first effect is another run's, and waited for; the second its own, and undone after a failure."""
+    game = Game(graph(node("work"), node("fail"), "work > fail"))
+    other = cmd.Taken(CallId("other-run:send#1:0:1"), "args")
+    first = {EffectKey("first"): other}
+    game.intend("work", key="first", tenant_wide=True, taken=first)
+    game.suspend("work")
+    game.do(cmd.Look(room=frozenset(["effect/first"])))
+    done = {EffectKey("first"): cmd.Taken(other.call, "args", inline("sent by another"))}
+    game.intend("work", key="first", tenant_wide=True, taken=done)
+    book = game.intended("work", path="1", key="second", tenant_wide=True, compensation="undo")
+    game.did(book)
+    game.complete("work")
+    game.fail("fail", error())
+    game.did(game.intended(COMPENSATE, "idempotent", "0", tool="undo", compensates=book))
+    game.complete(COMPENSATE)
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -469,6 +488,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "budget-block": a_budget_block,
     "scope": a_scope,
     "admission": an_admission,
+    "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,
     "signal": a_signal,

@@ -14,14 +14,23 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.events import Recorded, ValueRecorded
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, RunId, Seq, SessionId, call_id
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
-from holdfast.errors import HoldfastError, KeyReused, NotFound, OverLimit, SeqConflict, StoreError, Unstorable
+from holdfast.errors import (
+    EffectKeyTaken,
+    HoldfastError,
+    KeyReused,
+    NotFound,
+    OverLimit,
+    SeqConflict,
+    StoreError,
+    Unstorable,
+)
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store
-from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, snapshot_of
+from tests.stores.story import BORN_MS, DRAFT, PATH, SEND, TINY, Story, fold, graph, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
 """Opens a store: the same one each time, as a process of its own would."""
@@ -45,6 +54,12 @@ async def told(store: Store, append: Append) -> HoldfastError | None:
     """The fate of one append."""
     (fate,) = await store.append([append])
     return fate
+
+
+async def prepared(store: Store, story: Story, key: str) -> Append:
+    """The append in which `story` means the effect `key`, after everything that comes before it."""
+    await put(store, story.start(), story.draft(), story.ask(), story.answer())
+    return story.mean(key)
 
 
 def with_row(append: Append, **values: Any) -> Append:
@@ -395,6 +410,62 @@ class StoreConformance:
         assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
         assert (await mine.scopes([ACME_RUNS]))[0].used == 2
         assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
+
+    # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
+
+    async def test_a_tenant_wide_effect_belongs_to_the_run_that_means_it_first(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second = Story(), Story()
+        for story in (first, second):
+            await put(mine, story.start(), story.draft(), story.ask(), story.answer())
+        await put(mine, first.mean("k"))
+        refused = second.mean("k")
+        fate = await told(theirs, refused)
+        assert isinstance(fate, EffectKeyTaken)
+        assert (fate.key, fate.call, fate.args_hash, fate.response) == ("k", first.call, "hash", None)
+        second.forget(refused)
+        await put(theirs, second.mean("k", taken=cmd.Taken(first.call, "hash")))
+        await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
+        assert await theirs.room(10) == []
+        await put(mine, first.send())
+        assert await theirs.room(10) == [Waiting(second.run, "effect/k", 1, None)]
+        await put(theirs, second.does(cmd.Look(room=frozenset(["effect/k"]))))
+        refused = second.mean("k", attempt=2)
+        fate = await told(theirs, refused)
+        assert isinstance(fate, EffectKeyTaken)
+        assert fate.response == inline("sent")
+
+    async def test_an_effect_that_did_not_happen_leaves_its_key_to_whoever_means_it_next(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        stories = [Story(), Story(), Story()]
+        for story in stories:
+            await put(mine, story.start(), story.draft(), story.ask(), story.answer())
+        await put(mine, stories[0].mean("k"))
+        await put(mine, stories[0].does(cmd.ReleaseEffect(stories[0].call)))
+        fates = await theirs.append([stories[1].mean("k"), stories[2].mean("k")])
+        assert fates[0] is None
+        assert isinstance(fates[1], EffectKeyTaken)
+        assert fates[1].call == stories[1].call
+        await put(mine, stories[0].mean("other", path="1"))
+
+    async def test_a_key_that_is_its_runs_own_is_no_obstacle(self, connect: Connect) -> None:
+        store, story = await connect(), Story(session="never opened")
+        await put(store, story.start(), story.draft(), story.ask(), story.answer(), story.mean("k", "idempotent"))
+        await put(store, story.does(cmd.Look(frozenset([story.session]))))
+        again = story.mean("k", "idempotent", attempt=2)
+        await put(store, again)
+        fate = await told(store, await prepared(store, Story(), "k"))
+        assert isinstance(fate, EffectKeyTaken)
+        assert fate.call == call_id(story.run, SEND, PATH, 2)
+
+    async def test_a_key_outlives_its_run(self, connect: Connect) -> None:
+        store, first, second = await connect(), Story(), Story()
+        await put(store, await prepared(store, first, "k"), first.send(), first.finish())
+        refused = await prepared(store, second, "k")
+        assert isinstance(await told(store, refused), EffectKeyTaken)
+        assert second.run not in [each.run for each in await store.waiting(["effect/k"], 10)]
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from holdfast.core.graph import Definition, Edge, Graph, Node
 from holdfast.core.ids import (
     AppendId,
     CallId,
+    EffectKey,
     GateId,
     NodeName,
     Path,
@@ -65,13 +66,16 @@ class Story:
         self.history: list[Recorded] = []
 
     def does(
-        self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None
-    ) -> Append:
+        self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+    ) -> Append:  # fmt: skip
         """The append that `command` leads to, a millisecond after the last."""
         before = self.state.seq
         self.at_ms += 1
         worker = cmd.Worker(self.session, 10) if executes else None
-        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}))
+        return self.happens(
+            before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}, taken or {})
+        )
 
     def happens(self, before: int, events: list[Event]) -> Append:
         """An append of `events`, which are folded already."""
@@ -102,6 +106,16 @@ class Story:
 
     def money(self, path: str = "0") -> CallId:
         return call_id(self.run, DRAFT, Path(path), 1)
+
+    # --- An effect that other runs may mean too ----------------------------------------------------------------------------
+
+    def mean(
+        self, key: str, policy: str = "once", path: str = "0", *, attempt: int = 1, taken: cmd.Taken | None = None
+    ) -> Append:
+        command = cmd.IntendEffect(
+            SEND, attempt, Path(path), "mail", policy, "hash", inline({"to": "bob"}), EffectKey(key), tenant_wide=True
+        )
+        return self.does(command, taken={EffectKey(key): taken} if taken is not None else {})
 
     # --- What may happen, in this order -------------------------------------------------------------------------------
 

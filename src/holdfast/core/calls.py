@@ -11,7 +11,7 @@ from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import CallId, SessionId, call_id, effect_key, node_of
+from holdfast.core.ids import CallId, EffectKey, SessionId, call_id, effect_key, node_of, run_of
 from holdfast.core.policies import CANCELLED, LOST
 from holdfast.core.state import OPEN_STEPS, REPEATABLE, OpenCall, State
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
@@ -98,7 +98,13 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     for id_, call in doubted:
         if call.args_hash != c.args_hash:
             raise _reused(c, id_)
+    elsewhere = d.taken.get(key) if c.tenant_wide and known is None else None
+    if elsewhere is not None and elsewhere.args_hash != c.args_hash:
+        raise _reused(c, elsewhere.call)
     d.record(c.step, c.values)
+    if elsewhere is not None:
+        _meet_elsewhere(d, c, key, elsewhere)
+        return
     if known is not None:
         arrived = known.response is not None
         event = ev.EffectReused if arrived else ev.EffectDeferred
@@ -122,15 +128,27 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             settles_within_s=c.settles_within_s,
             compensation=c.compensation,
             compensates=c.compensates,
+            tenant_wide=c.tenant_wide,
         )
     )
 
 
+def _meet_elsewhere(d: Decision, c: commands.IntendEffect, key: EffectKey, other: commands.Taken) -> None:
+    """The effect is another run's: take its outcome, or wait for it. Whatever becomes of it, this run sends nothing."""
+    if other.response is not None:
+        d.emit(
+            ev.EffectReused(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call, other.response)
+        )  # fmt: skip
+    else:
+        d.emit(ev.EffectDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call))
+
+
 def _reused(c: commands.IntendEffect, other: CallId) -> KeyReused:
     return KeyReused(
-        f"The effect key of this call to {c.tool!r} was used for another request in call {other}."
+        f"The effect key of this call to {c.tool!r} was used for another request in call {other} of run {run_of(other)}."
         " Nothing was called: the same key must mean the same thing.",
         call=other,
+        run=run_of(other),
     )
 
 

@@ -29,6 +29,14 @@ class Shortage(msgspec.Struct, frozen=True):
     held: int
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """What is known of a tenant-wide effect that is another run's: its call, its request and, if it came, its outcome."""
+
+    call: CallId
+    args_hash: str
+    response: Payload | None = None
+
+
 class Command(msgspec.Struct, frozen=True):
     """A wish."""
 
@@ -199,7 +207,10 @@ class HoldModelCall(AttemptCommand, frozen=True):
 
 
 class IntendEffect(AttemptCommand, frozen=True):
-    """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`."""
+    """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`.
+
+    `tenant_wide`: the name is unique in the tenant, not only in the run.
+    """
 
     path: Path
     tool: str
@@ -211,6 +222,7 @@ class IntendEffect(AttemptCommand, frozen=True):
     compensation: str | None = None
     compensates: CallId | None = None
     values: tuple[Value, ...] = ()
+    tenant_wide: bool = False
 
 
 class DenyToolCall(AttemptCommand, frozen=True):

@@ -332,8 +332,9 @@ class ScopeExceeded(Event, frozen=True):
     blocked: bool = False
 
 
-class HoldReopened(Event, frozen=True):
-    """A model call that waited for a scope is to be tried again: there was room, or the scope's time was over."""
+class OperationReopened(Event, frozen=True):
+    """What waited outside its run is to be tried again: a scope had room, or its time was over, or another run's effect
+    has its outcome."""
 
     step: StepId
     path: Path
@@ -398,10 +399,14 @@ class EffectIntended(Event, frozen=True):
     settles_within_s: float | None = None
     compensation: str | None = None
     compensates: CallId | None = None
+    tenant_wide: bool = False
 
 
 class EffectReused(Event, frozen=True):
-    """A step meant an effect that the run already has under the same name; it got the recorded outcome."""
+    """A step meant an effect that the run already has under the same name; it got the recorded outcome.
+
+    `call` and `response` where another run of the tenant has it.
+    """
 
     step: StepId
     attempt: int
@@ -409,10 +414,15 @@ class EffectReused(Event, frozen=True):
     tool: str
     args_hash: str
     key: EffectKey
+    call: CallId | None = None
+    response: Payload | None = None
 
 
 class EffectDeferred(Event, frozen=True):
-    """A step means an effect of a name that another call has in flight; it waits for that outcome."""
+    """A step means an effect of a name that another call has in flight; it waits for that outcome.
+
+    `call` where that is another run's.
+    """
 
     step: StepId
     attempt: int
@@ -420,6 +430,7 @@ class EffectDeferred(Event, frozen=True):
     tool: str
     args_hash: str
     key: EffectKey
+    call: CallId | None = None
 
 
 class EffectCompleted(Event, frozen=True):
@@ -617,7 +628,7 @@ AnyEvent = (
     | RunFailed | RunCancelled | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | HoldReopened | ModelCallSettled
+    | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
     | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied

@@ -137,7 +137,7 @@ def reopen(d: Decision, room: frozenset[str]) -> None:
     """Let calls be tried again whose scope has room now, or is over: the money of the new day is another's."""
     for step, path, op in d.state.short_operations():
         if op.scope in room or (op.due_at_ms is not None and op.due_at_ms <= d.now_ms):
-            d.emit(ev.HoldReopened(step.id, path))
+            d.emit(ev.OperationReopened(step.id, path))
 
 
 def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> None:

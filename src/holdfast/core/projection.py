@@ -6,7 +6,7 @@ Never here: SQL, a table's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -102,11 +102,29 @@ class StartKey(msgspec.Struct, frozen=True):
     input_digest: str
 
 
+class KeyClaim(msgspec.Struct, frozen=True):
+    """A call takes a tenant-wide effect key: a free one, or one that its run has already."""
+
+    key: EffectKey
+    tenant: str
+    run: RunId
+    call: CallId
+    args_hash: str
+
+
+class KeyOutcome(msgspec.Struct, frozen=True):
+    """The call that took a tenant-wide effect key has its outcome: `response`, or, without one, the key is free again."""
+
+    key: EffectKey
+    call: CallId
+    response: Payload | None = None
+
+
 class Changes(msgspec.Struct, frozen=True):
     """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
 
     `charges` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
-    there from now on.
+    there from now on. `effect_keys` are taken and closed in this order.
     """
 
     run: RunRow
@@ -118,6 +136,7 @@ class Changes(msgspec.Struct, frozen=True):
     effect_changes: tuple[EffectChange, ...] = ()
     charges: tuple[Charge, ...] = ()
     waiters: tuple[Waiter, ...] = ()
+    effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
@@ -151,7 +170,26 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
         charges(after, events), _waiters(after) if after.short or after.awaits is not None else (),
+        tuple(_keys(after, events)) if after.claims else (),
     )  # fmt: skip
+
+
+def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcome]:
+    """What becomes of tenant-wide effect keys. One whose effect is in doubt stays taken until it has its outcome; one
+    whose effect was undone is free again."""
+    for event in events:
+        match event:
+            case ev.EffectIntended(tenant_wide=True):
+                yield KeyClaim(event.key, s.tenant, s.run, event.call, event.args_hash)
+            case ev.EffectCompleted() if event.call in s.claims:
+                yield KeyOutcome(s.claims[event.call], event.call, event.response)
+            case ev.EffectCompleted() if event.call in s.undoing:
+                undone = s.undoing[event.call]
+                yield KeyOutcome(s.claims[undone], undone)
+            case ev.EffectFailed() | ev.EffectReleased() if event.call in s.claims:
+                yield KeyOutcome(s.claims[event.call], event.call)
+            case _:
+                pass
 
 
 def _waiters(s: State) -> tuple[Waiter, ...]:
@@ -159,7 +197,8 @@ def _waiters(s: State) -> tuple[Waiter, ...]:
     least: dict[str, int] = {}
     for _, _, op in s.short_operations():
         if op.scope is not None:
-            least[op.scope] = min(op.needed_nanousd, least.get(op.scope, op.needed_nanousd))
+            wanted = op.needed_nanousd if op.other is None else 1
+            least[op.scope] = min(wanted, least.get(op.scope, wanted))
     if s.paused or s.ended:
         return ()
     if s.awaits is not None:

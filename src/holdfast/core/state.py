@@ -34,6 +34,9 @@ from holdfast.errors import CorruptHistory
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
+EFFECT: Final = "effect"
+"""What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
+
 FOLD_VERSION: Final = 1
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
@@ -64,6 +67,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
     needed_tokens: int = 0
     blocked: bool = False
     scope: str | None = None
+    other: CallId | None = None
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
@@ -242,6 +246,10 @@ class State(msgspec.Struct, omit_defaults=True):
     calls: dict[CallId, OpenCall] = {}
     abandoned: dict[CallId, None] = {}
     named: dict[EffectKey, NamedEffect] = {}
+    claims: dict[CallId, EffectKey] = {}
+    """The calls of this run that have taken a tenant-wide effect key."""
+    undoing: dict[CallId, CallId] = {}
+    """Calls that undo such an effect, and which: then the key is free again."""
     compensable: list[Compensable] = []
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
@@ -250,7 +258,7 @@ class State(msgspec.Struct, omit_defaults=True):
     signals_received: int = 0
     deferred: dict[str, None] = {}
     short: dict[str, None] = {}
-    """Operations for which a scope above the run has no room, by their place."""
+    """Operations that wait outside the run, by their place: for room in a scope, or for another run's effect."""
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""
@@ -258,7 +266,7 @@ class State(msgspec.Struct, omit_defaults=True):
         return current if current is not None and current.id == step else None
 
     def short_operations(self) -> list[tuple[Step, Path, Operation]]:
-        """The model calls that wait for room in a scope above the run."""
+        """What waits for something outside the run: room in a scope, or another run's effect."""
         found = []
         for place in self.short:
             step_, _, path = place.rpartition(":")
@@ -682,7 +690,7 @@ def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
     s.short[f"{e.step}:{e.path}"] = None
 
 
-def _hold_reopened(s: State, e: ev.HoldReopened, at_ms: int) -> None:
+def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path]
     op.status = "reopened"
@@ -692,7 +700,7 @@ def _hold_reopened(s: State, e: ev.HoldReopened, at_ms: int) -> None:
 
 def _leave_scope(s: State, step: StepId, path: Path, op: Operation) -> None:
     if op.scope is not None:
-        op.scope, op.due_at_ms, op.blocked = None, None, False
+        op.scope, op.other, op.due_at_ms, op.blocked = None, None, None, False
         s.short.pop(f"{step}:{path}", None)
 
 
@@ -762,19 +770,33 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
         policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
         compensates=e.compensates, request=e.request,
     )  # fmt: skip
+    _leave_scope(s, e.step, e.path, op)
     if e.named:
         s.named[e.key] = NamedEffect(e.args_hash, e.call)
+    if e.tenant_wide:
+        s.claims[e.call] = e.key
+    if e.compensates is not None and e.compensates in s.claims:
+        s.undoing[e.call] = e.compensates
 
 
 def _effect_reused(s: State, e: ev.EffectReused, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    _leave_scope(s, e.step, e.path, op)
+    if e.call is not None:
+        s.named[e.key] = NamedEffect(e.args_hash, e.call, e.response)
     op.status, op.key, op.outcome = "done", e.key, s.named[e.key].response
 
 
 def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
     op.status, op.key = "deferred", e.key
-    s.deferred[f"{e.step}:{e.path}"] = None
+    if e.call is None:
+        _leave_scope(s, e.step, e.path, op)
+        s.deferred[f"{e.step}:{e.path}"] = None
+    else:
+        op.scope, op.other = f"{EFFECT}/{e.key}", e.call
+        s.deferred.pop(f"{e.step}:{e.path}", None)
+        s.short[f"{e.step}:{e.path}"] = None
 
 
 def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
@@ -968,7 +990,7 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.ModelCallHeld: _model_call_held,
     ev.HoldDeferred: _hold_deferred,
     ev.ScopeExceeded: _scope_exceeded,
-    ev.HoldReopened: _hold_reopened,
+    ev.OperationReopened: _operation_reopened,
     ev.ModelCallSettled: _model_call_settled,
     ev.ModelCallFailed: _model_call_failed,
     ev.ModelCallInDoubt: _model_call_in_doubt,

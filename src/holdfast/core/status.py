@@ -99,6 +99,8 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
             yield Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms)
         elif op.status == "deferred" and op.kind == "model":
             yield _for_money(state, step.id, place, op)
+        elif op.status == "deferred" and op.other is not None:
+            yield Wait("effect", "same_effect_in_another_run", place, op.since_ms, step.id, None, op.other)
         elif op.status == "deferred":
             yield Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name)
         elif op.status == "unverified":

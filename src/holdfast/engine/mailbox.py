@@ -24,18 +24,20 @@ from holdfast.core.commands import (
     Shortage,
     StartRun,
     SuspendStep,
+    Taken,
     Worker,
 )
 from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepStarted
 from holdfast.core.graph import Graph
-from holdfast.core.ids import AppendId, RunId, Seq
+from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq
 from holdfast.core.projection import project
 from holdfast.core.scopes import charges
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.engine.flush import Flush
 from holdfast.errors import (
     CorruptHistory,
+    EffectKeyTaken,
     HoldfastError,
     NotFound,
     OverLimit,
@@ -211,13 +213,14 @@ class Mailbox:
         """Decide `letters` together until they are committed, refused, or known to be impossible."""
         conflicts = 0
         short: dict[str, Shortage] = {}
+        taken: dict[EffectKey, Taken] = {}
         while conflicts <= _MOST_CONFLICTS:
             try:
                 if conflicts < _MOST_CONFLICTS:
-                    letters = await self._try(letters, short)
+                    letters = await self._try(letters, short, taken)
                 else:
                     async with self._house.store.exclusive(self.run):
-                        letters = await self._try(letters, short)
+                        letters = await self._try(letters, short, taken)
             except SeqConflict:
                 conflicts += 1
                 continue
@@ -226,6 +229,10 @@ class Mailbox:
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most.
                 left = 0 if refused.scope in short else refused.limit - refused.used
                 short[refused.scope] = Shortage(refused.limit, left, refused.held)
+                continue
+            except EffectKeyTaken as other:
+                # Decided again knowing whose it is: one refusal an effect at most.
+                taken[EffectKey(other.key)] = Taken(CallId(other.call), other.args_hash, other.response)
                 continue
             except asyncio.CancelledError:
                 self.state = None
@@ -252,9 +259,11 @@ class Mailbox:
             if not letter.told.done():
                 letter.told.set_exception(problem)
 
-    async def _try(self, letters: list[Letter], short: Mapping[str, Shortage]) -> list[Letter]:
-        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, and OverLimit when a
-        scope has no room for it; `short` is what earlier tries have found about that."""
+    async def _try(
+        self, letters: list[Letter], short: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
+    ) -> list[Letter]:
+        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, OverLimit when a scope has
+        no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
         state = await self._fresh(letters)
         before = state.seq
         now_ms = max(self._house.store.now_ms(), state.at_ms)
@@ -262,7 +271,7 @@ class Mailbox:
         for letter in letters:
             freed += letter.frees
         worker = self._house.worker(state, freed=freed)
-        answers, events, started = self._decide(letters, state, now_ms, worker, dict(short))
+        answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
@@ -282,7 +291,13 @@ class Mailbox:
         return letters
 
     def _decide(
-        self, letters: list[Letter], state: State, now_ms: int, worker: Worker | None, short: dict[str, Shortage]
+        self,
+        letters: list[Letter],
+        state: State,
+        now_ms: int,
+        worker: Worker | None,
+        short: dict[str, Shortage],
+        taken: Mapping[EffectKey, Taken],
     ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
         """What each letter is answered, once all of it is durable; the events of all, and how many steps they start."""
         graph = self.graph
@@ -295,7 +310,7 @@ class Mailbox:
                 continue
             here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
             try:
-                caused = decide(letter.graph or graph, state, letter.command, now_ms, here, short)
+                caused = decide(letter.graph or graph, state, letter.command, now_ms, here, short, taken)
             except HoldfastError as refusal:
                 answers.append((letter, refusal))
                 continue

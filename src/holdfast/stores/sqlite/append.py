@@ -22,6 +22,7 @@ from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.room import SQL, rows, value
 from holdfast.stores.sqlite.scope import Books
 from holdfast.stores.statement import widened
@@ -73,7 +74,7 @@ def entry(append: Append) -> Entry:
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:
     """Write `entries`, inside a transaction, and say what became of each."""
     standings = _standings(db, entries)
-    books = Books(db, entries)
+    books, keys = Books(db, entries), Keys(db, entries)
     fates: list[HoldfastError | None] = []
     accepted: list[Entry] = []
     before: list[str] = []
@@ -82,7 +83,8 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         fate: HoldfastError | None
         if seq != new.expected:
             fate = _late(db, new, seq)
-        elif (fate := _reused(db, new.changes.start_key) or books.admit(new)) is None:
+        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or books.admit(new)) is None:
+            keys.write(new)
             if new.changes.start_key is not None:
                 rows(db, "insert_start_key", astuple(new.changes.start_key))
             accepted.append(new)

@@ -16,11 +16,13 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.events import Recorded, decode, encode
-from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
-from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
+from holdfast.core.payload import Payload
+from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, KeyClaim, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import ScopeRow, Waiting, family_of
 from holdfast.errors import (
+    EffectKeyTaken,
     HoldfastError,
     KeyReused,
     NotFound,
@@ -147,6 +149,8 @@ class Disk:
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
         self.scopes: dict[str, ScopeRow] = {}
         """Books, without their limits."""
+        self.effect_keys: dict[EffectKey, tuple[KeyClaim, Payload | None]] = {}
+        """Tenant-wide effect keys: who has each, and what came of it."""
         self.limits: dict[str, int] = {}
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
@@ -193,7 +197,27 @@ class Disk:
         key = append.changes.start_key
         if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
             return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
-        return None if self._is_there(append) else self._over_limit(append)
+        return None if self._is_there(append) else self._key_taken(append) or self._over_limit(append)
+
+    def _key_taken(self, append: Append) -> EffectKeyTaken | None:
+        for change in append.changes.effect_keys:
+            owner, response = self.effect_keys.get(change.key, (None, None))
+            if isinstance(change, KeyClaim) and owner is not None and owner.run != append.run:
+                return EffectKeyTaken(
+                    f"It is call {owner.call}.", key=owner.key, call=owner.call, args_hash=owner.args_hash,
+                    response=response,
+                )  # fmt: skip
+        return None
+
+    def _write_keys(self, changes: Changes) -> None:
+        for change in changes.effect_keys:
+            if isinstance(change, KeyClaim):
+                self.effect_keys[change.key] = (change, None)
+            elif (known := self.effect_keys.get(change.key)) is not None and known[0].call == change.call:
+                if change.response is None:
+                    del self.effect_keys[change.key]
+                else:
+                    self.effect_keys[change.key] = (known[0], change.response)
 
     def _over_limit(self, append: Append) -> OverLimit | None:
         """Which scope has no room for what is to be charged; its run then waits there."""
@@ -231,7 +255,15 @@ class Disk:
 
     def with_room(self) -> list[Waiting]:
         """Those of them whose scope has room for them alone."""
-        return [each for each in self.waiting() if each.left is None or each.wanted <= each.left]
+        return [
+            each for each in self.waiting()
+            if (each.left is None or each.wanted <= each.left) and not self._in_flight_elsewhere(each)
+        ]  # fmt: skip
+
+    def _in_flight_elsewhere(self, waiting: Waiting) -> bool:
+        """Whether it waits for a tenant-wide effect that another run still has in flight."""
+        owner, response = self.effect_keys.get(EffectKey(waiting.scope.removeprefix("effect/")), (None, None))
+        return owner is not None and owner.run != waiting.run and response is None
 
     def _write(self, append: Append, events: list[bytes]) -> None:
         changes = append.changes
@@ -244,6 +276,7 @@ class Disk:
         self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
         self._write_beside(changes)
         self._write_scopes(append.run, changes)
+        self._write_keys(changes)
 
     def _write_scopes(self, run: RunId, changes: Changes) -> None:
         for charge in changes.charges:

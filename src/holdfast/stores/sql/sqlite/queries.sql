@@ -126,6 +126,24 @@ select coalesce(sum(wanted), 0) from waiters
 where scope = :scope and run <> :run and run not in (select value from json_each(:admitted))
     and id < coalesce((select id from waiters where scope = :scope and run = :run), 9223372036854775807)
 
+-- name: effect_keys
+-- Who has the keys of a list.
+select effect_key, run, call, args_hash, response from effect_keys
+where effect_key in (select value from json_each(?))
+
+-- name: claim_effect_key
+-- A call takes a key: a free one, or the one that another call of its run had.
+insert into effect_keys (effect_key, tenant, run, call, args_hash) values (?, ?, ?, ?, ?)
+on conflict (effect_key) do update set call = excluded.call, args_hash = excluded.args_hash, response = null
+
+-- name: close_effect_key
+-- The effect of a key has happened.
+update effect_keys set response = ? where effect_key = ?
+
+-- name: free_effect_key
+-- The effect of a key has not happened, or was undone.
+delete from effect_keys where effect_key = ?
+
 -- name: set_limit
 -- A limit of a family of scopes.
 insert into limits (family, amount) values (?, ?) on conflict (family) do update set amount = excluded.amount
@@ -141,15 +159,20 @@ select family, amount from limits where substr(family, 1, length(:family)) = :fa
 -- name: waiting
 -- Who waits in the scopes of a list, longest first, and what is left there.
 select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt
-from waiters join scopes using (scope) left join limits using (family)
+from waiters left join scopes using (scope) left join limits using (family)
 where waiters.scope in (select value from json_each(:scopes))
 order by waiters.id limit :most
 
 -- name: room
--- Who waits, longest first, in a scope that has room for it alone, and what is left there.
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
+-- that no other run has in flight any more.
 select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
-from waiters join scopes using (scope) left join limits using (family)
-where room is null or wanted <= room
+from waiters left join scopes using (scope) left join limits using (family)
+where (room is null or wanted <= room)
+    and not exists (
+        select 1 from effect_keys
+        where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
+    )
 order by waiters.id limit :most
 
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
