@@ -21,6 +21,7 @@ import msgspec
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
+from holdfast.core.costs import Cost
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
@@ -44,6 +45,7 @@ from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
+from holdfast.engine.rollup import count_some
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -515,6 +517,17 @@ class Engine:
         scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
         (row,) = await self.driver.store.scopes([scope])
         return row
+
+    async def roll_up_costs(self) -> None:
+        """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
+        store = self.driver.store
+        after = await count_some(store, store.now_ms() + 1, None)
+        while after is not None:
+            after = await count_some(store, store.now_ms() + 1, after)
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
+        return await self.driver.store.costs(first_day, last_day, tenant=tenant)
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
         """The runs that wait for room in these scopes, longest first."""

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from holdfast.core.commands import Offer
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded
 from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, Unique
 from holdfast.core.policies import ErrorRecord
@@ -247,6 +248,23 @@ class Scopes(Protocol):
         ...
 
 
+class Costs(Protocol):
+    """The roll-up of what model calls cost (core.costs), and up to which event each run is in it."""
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
+        ...
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. False, with
+        nothing added, if the run is not counted up to `counted`: somebody else was first."""
+        ...
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order."""
+        ...
+
+
 class Blobs(Protocol):
     """Large payloads by the sha256 of their content."""
 
@@ -347,7 +365,7 @@ class Watch(Protocol):
         ...
 
 
-class Store(Log, Scopes, Blobs, Sessions, Views, Watch, Protocol):
+class Store(Log, Scopes, Costs, Blobs, Sessions, Views, Watch, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.ids import AppendId, RunId, Seq, SessionId, call_id
 from holdfast.core.payload import inline
@@ -410,6 +411,36 @@ class StoreConformance:
         assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
         assert (await mine.scopes([ACME_RUNS]))[0].used == 2
         assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
+
+    # --- The roll-up of costs -----------------------------------------------------------------------------------------
+
+    async def test_a_run_is_counted_once_from_where_it_was_counted_last(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        story, other = Story(), Story(tenant="umbrella")
+        await put(mine, story.start(), story.hold(60), story.hold(50, "1"), story.settle(45), other.start())
+        assert await theirs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
+        first = Uncounted(story.run, Seq(5), Seq(0))
+        assert await theirs.uncounted(FOR_EVER_MS, None, 10) == [first, Uncounted(other.run, Seq(2), Seq(0))]
+        assert await theirs.uncounted(FOR_EVER_MS, None, 1) == [first]
+        assert [each.run for each in await theirs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
+        cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
+        assert await mine.count(first, [cost])
+        assert not await theirs.count(first, [cost]), "somebody else was first"
+        await put(mine, story.settle(30, "1"))
+        (second,) = await theirs.uncounted(FOR_EVER_MS, None, 1)
+        assert second == Uncounted(story.run, Seq(6), Seq(5))
+        assert await theirs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
+        assert await theirs.count(
+            Uncounted(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
+        )
+        assert await mine.uncounted(FOR_EVER_MS, None, 10) == []
+        sums = [
+            Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4),
+            Cost("2023-11-14", "acme", "tiny", "draft", "m", 2, 2, 2, 75),
+        ]
+        assert await mine.costs("2023-11-13", "2023-11-14") == sums
+        assert await mine.costs("2023-11-13", "2023-11-13") == sums[:1]
+        assert await mine.costs("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
 
     # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ import typer
 from holdfast.cli import failure, terminal
 from holdfast.cli.admission import app as admission
 from holdfast.cli.budget import app as budget
+from holdfast.cli.costs import app as costs
 from holdfast.cli.effects import app as effects
 from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
@@ -47,6 +48,7 @@ app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")
 app.add_typer(admission, name="admission")
+app.add_typer(costs, name="costs")
 app.add_typer(effects, name="effects")
 app.command()(validate)
 app.command()(graph)

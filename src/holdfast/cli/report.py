@@ -18,6 +18,7 @@ from holdfast.core.scopes import in_words
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.core.costs import Cost
     from holdfast.core.events import Event, Recorded
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -177,6 +178,20 @@ async def of_admission(engine: Engine, tenant: str | None) -> dict[str, Any]:
         "active": row.used,
         "cap": row.limit,
         "waiting": [each.run for each in waiting],
+    }
+
+
+def of_cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "day": cost.day,
+        "tenant": cost.tenant,
+        "workflow": cost.workflow,
+        "node": cost.node,
+        "model": cost.model,
+        "calls": cost.calls,
+        "input_tokens": cost.input_tokens,
+        "output_tokens": cost.output_tokens,
+        "cost_usd": usd(cost.cost_nanousd),
     }
 
 

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
@@ -26,7 +27,7 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Scopes, Blobs, Sessions, Views, Watch):
+class SqliteStore(Log, Scopes, Costs, Blobs, Sessions, Views, Watch):
     """Keeps ports.Store in one file of this machine, for all processes that open it."""
 
     @classmethod

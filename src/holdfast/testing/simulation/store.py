@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
 from holdfast.core.payload import Payload
@@ -151,6 +152,8 @@ class Disk:
         """Books, without their limits."""
         self.effect_keys: dict[EffectKey, tuple[KeyClaim, Payload | None]] = {}
         """Tenant-wide effect keys: who has each, and what came of it."""
+        self.costs: dict[tuple[str, ...], Cost] = {}
+        self.counted: dict[RunId, Seq] = {}
         self.limits: dict[str, int] = {}
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
@@ -491,6 +494,40 @@ class SimulatedStore:
     async def room(self, limit: int) -> Sequence[Waiting]:
         await self._read()
         return self.disk.with_room()[:limit]
+
+    # --- Costs --------------------------------------------------------------------------------------------------------
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        await self._read()
+        found = [
+            Uncounted(run, kept.row.seq, self.disk.counted.get(run, Seq(0)))
+            for run, kept in sorted(self.disk.runs.items())
+            if run > (after or "") and kept.row.started_at_ms < started_before_ms
+        ]  # fmt: skip
+        return [each for each in found if each.seq > each.counted][:limit]
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        await self._write("count")
+        if self.disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
+            return False
+        for cost in costs:
+            kind = (cost.day, cost.tenant, cost.workflow, cost.node, cost.model)
+            known = self.disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
+            self.disk.costs[kind] = msgspec.structs.replace(
+                known, calls=known.calls + cost.calls, input_tokens=known.input_tokens + cost.input_tokens,
+                output_tokens=known.output_tokens + cost.output_tokens,
+                cost_nanousd=known.cost_nanousd + cost.cost_nanousd,
+            )  # fmt: skip
+        self.disk.counted[uncounted.run] = uncounted.seq
+        self.disk.touched(self)
+        return True
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        await self._read()
+        return [
+            cost for _, cost in sorted(self.disk.costs.items())
+            if first_day <= cost.day <= last_day and tenant in (None, cost.tenant)
+        ]  # fmt: skip
 
     # --- Blobs --------------------------------------------------------------------------------------------------------
 

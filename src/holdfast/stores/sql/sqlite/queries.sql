@@ -175,6 +175,37 @@ where (room is null or wanted <= room)
     )
 order by waiters.id limit :most
 
+-- --- Costs ------------------------------------------------------------------------------------------------------------
+
+-- name: uncounted
+-- Runs with events that are not in the roll-up of costs, in the order of their names, and up to where they are.
+select run, runs.seq, coalesce(counted.seq, 0)
+from runs left join counted using (run)
+where run > :after and runs.seq > coalesce(counted.seq, 0) and started_at_ms < :before_ms
+order by run limit :most
+
+-- name: counted
+-- Up to which event a run is in the roll-up.
+select seq from counted where run = ?
+
+-- name: put_counted
+-- A run is in the roll-up up to an event.
+insert into counted (run, seq) values (?, ?) on conflict (run) do update set seq = excluded.seq
+
+-- name: add_cost
+-- More calls of a kind, and what they cost.
+insert into costs (day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (day, tenant, workflow, node, model) do update set
+    calls = calls + excluded.calls, input_tokens = input_tokens + excluded.input_tokens,
+    output_tokens = output_tokens + excluded.output_tokens, cost_nanousd = cost_nanousd + excluded.cost_nanousd
+
+-- name: costs
+-- The roll-up of some days, of one tenant or of all.
+select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from costs
+where day between :first and :last and (:tenant is null or tenant = :tenant)
+order by day, tenant, workflow, node, model
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
