@@ -258,13 +258,13 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
     path: Path, opened: Opened
 ) -> None:
     """Every earlier version: the tables of today less those that came after it."""
-    for version in range(1, LATEST):
+    for version in [migration.version for migration in MIGRATIONS[:-1]]:
         old = path.with_name(f"{version}.db")
         store, story = await SqliteStore.connect(old), Story()
         await store.append([story.start(), Story().start()])
         await store.append([story.draft()])
         await store.aclose()
-        for later in MIGRATIONS[version:]:
+        for later in [migration for migration in MIGRATIONS if migration.version > version]:
             for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
                 sql(old, f"drop table {table}")
         sql(old, f"pragma user_version = {version}")
