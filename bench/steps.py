@@ -2,7 +2,7 @@
 
     python bench/steps.py STORE RUNS STEPS CONCURRENCY [--profile FILE]
 
-STORE is what `Engine.open` takes (a path, or sqlite:///PATH), and must not exist yet. Each step returns
+STORE is what `Engine.open` takes (a path, sqlite:///PATH, or postgresql://…); a path must not exist yet. Each step returns
 `{"text": 900 characters}` and is on the disk before the next one begins. Prints one JSON line; `commit_p50_ms` and
 `commit_p95_ms` are from the decision of an append to its acknowledgement. Compare figures of one machine, taken one
 after the other.
@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from holdfast import Engine, Workflow, task
+from holdfast.machine import collect_rarely
 from holdfast.ports import Append
 
 TEXT = {"text": "x" * 900}
@@ -43,6 +44,7 @@ def percentile_ms(latencies_s: list[float], share: float) -> float:
 
 
 async def measure(store: str, runs: int, steps: int, concurrency: int) -> dict[str, object]:
+    collect_rarely()  # as `holdfast worker` does
     workflow = chain(steps)
     places = asyncio.Semaphore(concurrency)
     commits_s: list[float] = []

@@ -14,7 +14,7 @@ FLOORS = (
     {"errors", "settings", "machine", "threads"},
     {"core"},
     {"ports", "authoring"},
-    {"tools", "models", "scheduling", "stores", "queues"},
+    {"tools", "models", "scheduling", "stores", "blobs", "queues"},
     {"engine", "observe"},
     {"compose", "testing"},
     {"cli"},
@@ -94,7 +94,7 @@ def test_the_core_is_pure() -> None:
 
 def test_only_the_composition_root_names_adapters() -> None:
     """The engine, the core and the ports know no adapter; adapters do not know one another."""
-    adapters = {"stores", "models", "tools", "queues", "machine"}
+    adapters = {"stores", "blobs", "models", "tools", "queues", "machine"}
     wrong = [
         f"{file} imports {other}"
         for room, other, file in imports()
@@ -139,6 +139,7 @@ PORTS = {
     "machine": "is the port of time and chance",
     "threads": "is the port of threads",
     "settings": "locks what other threads read",
+    "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
     "cli": "talks to people",
     "testing": "servers and sinks are outside; the simulation is looked at apart",

@@ -15,11 +15,13 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
+from holdfast.blobs.moved import Moved
 from holdfast.core import commands as cmd
 from holdfast.core.costs import Cost
 from holdfast.core.events import Recorded
@@ -52,7 +54,7 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Clock, Ids, Lanes, Model, Queue, Store
+from holdfast.ports import Blobs, Clock, Ids, Lanes, Model, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
@@ -70,6 +72,8 @@ _POSTGRES: Final = ("postgresql://", "postgres://")
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
 MOST_LISTED: Final = 100
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
+_FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
+_BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
 _LOOK_AGAIN_S: Final = 30.0
 _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
@@ -130,6 +134,30 @@ class _Led:
         return await self._lanes.is_led(LANE)
 
 
+def open_blobs(where: str, secrets: Secrets) -> Blobs | None:
+    """Where payloads over 64 KiB go, as settings name it; None for the store's own table.
+
+    Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.
+    """
+    if where == "store":
+        return None
+    if (folder := _FOLDER.match(where)) is not None:
+        from holdfast.blobs.folder import Folder
+
+        return Folder.open(Path(unquote(folder["path"])))
+    bucket = _BUCKET.match(where)
+    parts = [part for part in (bucket["prefix"] or "").split("/") if part] if bucket is not None else []
+    if bucket is None or not {".", ".."}.isdisjoint(parts):
+        raise UsageError(
+            f"{where!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
+            " Nothing was started."
+        )
+    from holdfast.blobs.bucket import CREDENTIALS, Bucket
+
+    credentials = {name: secrets.get(name) for name in CREDENTIALS if secrets.has(name)}
+    return Bucket.open(bucket["bucket"], "/".join(parts), credentials)
+
+
 class Run:
     """A handle on a run: it can be asked and waited for, from any process."""
 
@@ -186,8 +214,9 @@ class Run:
         """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""
         return await self.until(needs_somebody)
 
-    async def events(self, after: int = 0) -> Sequence[Recorded]:
-        return await self._engine.driver.store.events(self._run, after)
+    async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        """The history after the event `after`, at most `limit` of it."""
+        return await self._engine.driver.store.events(self._run, after, limit)
 
 
 def needs_somebody(state: State) -> bool:
@@ -197,7 +226,7 @@ def needs_somebody(state: State) -> bool:
         timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(
             (op.status == "open" and op.kind == "sleep") or op.status == "deferred"
             for name in state.unfinished
-            for op in state.steps[name].journal.values()
+            for _, op in state.steps[name].unsettled()
         )
         timed = timed or state.awaits is not None
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
@@ -239,7 +268,7 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
     driver = Driver(
-        opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
+        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
     )  # fmt: skip
     leader = Leader(driver, opened, queue)
@@ -291,8 +320,9 @@ class Engine:
         known = settings if settings is not None else settings_.load()
         for workflow in workflows:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
-        opened = await open_store(store) if isinstance(store, str | Path) else store
         secrets = Secrets(known.secrets_file)
+        elsewhere = open_blobs(known.blobs, secrets)
+        opened = await open_store(store) if isinstance(store, str | Path) else store
         clean_log = RedactedLog(secrets)
         declared = known.models
         providers: Any = model or Providers(
@@ -300,9 +330,9 @@ class Engine:
         )
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
         driver = Driver(
-            opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
-            executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots,
+            opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
+            secrets=secrets, gateway=Gateway(providers, around.prices), executor=ToolExecutor(secrets, around.threads),
+            threads=around.threads, label=around.label, executes=execute, slots=slots,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)
@@ -433,8 +463,8 @@ class Engine:
         """What a completed run returned."""
         payloads = self.driver.payloads
         if state.parts:
-            return {name: await payloads.value(part) for name, part in state.parts.items()}
-        return await payloads.value(state.output)
+            return {name: await payloads.value(part, state.tenant) for name, part in state.parts.items()}
+        return await payloads.value(state.output, state.tenant)
 
     # --- Deciding ----------------------------------------------------------------------------------------------------
 

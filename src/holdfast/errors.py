@@ -26,6 +26,7 @@
     │   ├── ToolFailed                 the tool says: it did not happen
     │   ├── OutcomeUnknown             the tool cannot say whether it happened
     │   ├── TransitionDenied           a guard says no
+    │   ├── BlobLost                   a large payload that the run refers to is missing or damaged
     │   └── MissingSecret              a secret that is asked for by name is not there
     ├── RunFailed                      a run that somebody waited for did not complete
     ├── ModelError                     a model call that gave no usable reply
@@ -188,6 +189,10 @@ class OutcomeUnknown(StepError):
 
 class TransitionDenied(StepError):
     """A guard does not allow this transition."""
+
+
+class BlobLost(StepError):
+    """A large payload that the run refers to is missing or damaged."""
 
 
 class MissingSecret(StepError):

@@ -266,13 +266,30 @@ class Costs(Protocol):
 
 
 class Blobs(Protocol):
-    """Large payloads by the sha256 of their content."""
+    """Large payloads, each kept for a tenant and a month, by the sha256 of its content."""
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:
-        """Store `content` durably, before any event names it; the same content is stored once. Returns its hash."""
+        """Store `content` durably, before any event names it; what is there already is not stored again. Returns its hash.
+
+        Raises StoreError: then nothing may name it.
+        """
         ...
 
-    async def get(self, sha256: str) -> bytes:
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
+        """What was put there; no tenant is given what only another has put. Whoever asks checks it against its hash.
+
+        Raises NotFound where there is none, StoreError where nobody can know for now.
+        """
+        ...
+
+
+class Graphs(Protocol):
+    """The graphs of workflows by their hash, beside the runs that follow them: whoever decides about a run needs its
+    graph, and may not have the workflow's code."""
+
+    async def put_graph(self, graph_hash: str, encoded: bytes) -> None: ...
+
+    async def graph(self, graph_hash: str) -> bytes:
         """Raises NotFound."""
         ...
 
@@ -365,7 +382,7 @@ class Watch(Protocol):
         ...
 
 
-class Store(Log, Scopes, Costs, Blobs, Sessions, Views, Watch, Protocol):
+class Store(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:

@@ -50,6 +50,8 @@ class Settings(BaseSettings):
     store: str = "sqlite:///holdfast.db"
     queue: str | None = None
     """The fleet's queue: `redis://HOST:PORT/DB`. Without one, processes find their work in the store."""
+    blobs: str = "store"
+    """Where payloads over 64 KiB are kept: `store` (its own table), `file:///FOLDER`, or `s3://BUCKET/PREFIX`."""
     secrets_file: Path | None = None
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
@@ -66,10 +68,10 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {"models", "queue", "secrets_file", "workflow_grace_s"}
+        unknown = set(given) - {"blobs", "models", "queue", "secrets_file", "workflow_grace_s"}
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold queue,"
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, queue,"
                 " secrets_file, workflow_grace_s and [models.NAME]."
             )
     try:
@@ -111,6 +113,10 @@ class Secrets:
             )
         self._know(value)
         return value
+
+    def has(self, name: str) -> bool:
+        """Whether there is a secret of that name."""
+        return bool(self._file.get(name) or self._environment.get(name))
 
     def _know(self, value: str) -> None:
         if len(value) < _SHORTEST_SECRET or value in self._values:

@@ -54,6 +54,14 @@ def test_a_run_shows_its_steps_and_what_went_wrong(shell: Shell) -> None:
     assert "\x1b" not in told
 
 
+def test_a_long_history_is_printed_page_by_page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = shell("run", "flow:greet", "-i", '{"customer": "Ann"}', "--json").data["run_id"]
+    whole = shell("runs", "events", run).out
+    monkeypatch.setattr("holdfast.cli.runs._PAGE", 3)
+    assert shell("runs", "events", run).out == whole
+    assert len(whole.splitlines()) == 4
+
+
 def test_events_are_one_a_line(shell: Shell) -> None:
     run = started(shell, "greet", "-i", '{"customer": "Ada"}')
     lines = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]

@@ -43,9 +43,8 @@ def same(one: State, other: State) -> bool:
 
 
 def orders(state: State) -> list[list[str]]:
-    held = [getattr(state, field) for field in state.__struct_fields__] + [
-        step.journal for step in state.steps.values()
-    ]
+    held = [getattr(state, field) for field in state.__struct_fields__]
+    held += [each for step in state.steps.values() for each in (step.journal, step.pending)]
     return [list(each) for each in held if isinstance(each, dict)]
 
 
@@ -193,6 +192,9 @@ class Game:
         assert set(state.active) == {name for name, step in state.steps.items() if step.status == "active"}
         ready = {name for name, step in state.steps.items() if step.status == "ready" or step.woken}
         assert set(state.startable) == ready - set(state.active) or state.ended
+        for step in state.steps.values():
+            open_ = {path for path, op in step.journal.items() if op.status not in ("done", "failed")}
+            assert set(step.pending) == open_, "what is looked up as open is what is open"
         if state.ended:
             assert not state.unfinished
             assert not state.gates

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import types
 import typing
+from typing import Any
 
 import msgspec
 import pytest
 
+from holdfast.core import commands as cmd
+from holdfast.core.decide import decide
 from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.payload import inline
-from holdfast.core.state import MOST_ERRORS_KEPT, State, evolve
-from holdfast.errors import CorruptHistory, StoreError
-from tests.core.game import NULL, START_MS, TRANSIENT, Game, error, ev, graph, loop, node, same, snapshot
+from holdfast.core.projection import project
+from holdfast.core.state import MOST_DECIDED_KEPT, MOST_ERRORS_KEPT, State, evolve
+from holdfast.errors import AlreadyDecided, CorruptHistory, NotFound, StoreError
+from tests.core.game import NULL, START_MS, TRANSIENT, WORKER, Game, error, ev, graph, loop, node, same, snapshot
 
 EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)
 
@@ -154,6 +158,56 @@ def test_the_state_keeps_the_latest_errors_only() -> None:
         evolve(state, ev.AttemptFailed(StepId("a#1"), 1, error(str(number)), START_MS), START_MS)
     assert len(state.errors) == MOST_ERRORS_KEPT
     assert state.errors[-1].error_class == str(MOST_ERRORS_KEPT + 19)
+
+
+def test_the_state_keeps_the_latest_decisions_only_and_says_where_the_others_are() -> None:
+    """A loop with a gate in it would otherwise make every resume as long as the run."""
+    game = Game(graph("a > b"))
+    state = game.replayed()
+    opened = ev.GateOpened(GateId("0"), "approval", NULL, "hash", ("approve",))
+    for number in range(MOST_DECIDED_KEPT + 20):
+        gate = GateId(f"{state.run}:a#{number}:0")
+        evolve(state, msgspec.structs.replace(opened, gate=gate), START_MS)
+        evolve(state, ev.GateDecided(gate, "approve", NULL, "hash", "ann"), START_MS)
+    assert len(state.decided) == MOST_DECIDED_KEPT
+    with pytest.raises(AlreadyDecided, match="approve by ann"):
+        decide(game.graph, state, cmd.DecideGate(gate, "reject"), START_MS)
+    with pytest.raises(NotFound, match="gates show"):
+        decide(game.graph, state, cmd.DecideGate(GateId(f"{state.run}:a#0:0"), "reject"), START_MS)
+
+
+class Sealed(dict[Any, Any]):
+    """A journal in which one place after the other can be looked up, and that nobody may go through."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise AssertionError("what is asked of a long step goes through all that it ever did")
+
+    __iter__ = keys = values = items = _refuse
+
+
+def test_an_operation_of_a_step_costs_the_same_however_many_came_before_it() -> None:
+    game = Game(graph("a > b"), limit=100)
+    for number in range(20):
+        game.settle(game.held("a", 1, path=str(number)), 1)
+    game.await_signal("a", "go", timeout_s=60, path="20")
+    state, events = game.replayed(), []
+
+    def do(command: cmd.Command, now_ms: int = START_MS) -> None:
+        events.extend(found := decide(game.graph, state, command, now_ms, cmd.Worker(WORKER, 9)))
+        project(state, found, executing=True)
+
+    step = state.steps[NodeName("a")]
+    step.journal = Sealed(step.journal)
+    do(cmd.SendSignal("go", NULL))
+    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.Offer("m", 1000, 0),)))
+    do(cmd.StartTimer(step.id, 1, Path("22"), "args", 1000))
+    do(cmd.RaiseLimit("cost", 2000))
+    do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.Offer("m", 1000, 0),)))
+    do(cmd.Look(), START_MS + 1000)
+    do(cmd.Look(frozenset({WORKER})), START_MS + 1000)
+    happened = {type(event) for event in events}
+    assert happened >= {ev.SignalDelivered, ev.HoldDeferred, ev.TimerStarted, ev.ModelCallHeld, ev.TimerFired}
+    assert happened >= {ev.AttemptLost, ev.ModelCallInDoubt}
 
 
 def test_a_step_is_found_only_while_it_is_its_nodes_current_visit() -> None:

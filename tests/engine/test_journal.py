@@ -616,13 +616,13 @@ async def test_a_handler_sees_the_run_as_it_was_while_others_commit(
         payloads = engine.driver.payloads
         get = payloads._blobs.get
 
-        async def slowly(sha256: str) -> bytes:
+        async def slowly(tenant: str, month: str, sha256: str) -> bytes:
             reading.set()
             while len([e for e in await run.events() if isinstance(e.event, ev.StepCompleted)]) <= len(names):
                 await asyncio.sleep(0.005)
-            return await get(sha256)
+            return await get(tenant, month, sha256)
 
-        monkeypatch.setattr(payloads, "_remember", lambda sha256, content: None)
+        monkeypatch.setattr(payloads, "_remember", lambda name, content: None)
         monkeypatch.setattr(payloads._blobs, "get", slowly)
         run = await engine.start(wf)
         assert await run.result() == {"large": 200_000}

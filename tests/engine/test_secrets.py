@@ -141,9 +141,9 @@ async def test_canaries_planted_everywhere_appear_nowhere(
         state = await run.state()
         shown = [repr(state), repr(await run.events()), repr(await engine.gates(run.id, open_only=False))]
         shown += [repr(await engine.effects(run.id)), str(failed.value), repr(failed.value.error), repr(engine)]
-        shown.append(repr(await engine.driver.payloads.value(state.steps["tools"].output)))
+        shown.append(repr(await engine.driver.payloads.value(state.steps["tools"].output, state.tenant)))
         assert state.steps["large"].output.blob is not None
-        shown.append((await engine.driver.payloads.value(state.steps["large"].output))["text"])
+        shown.append((await engine.driver.payloads.value(state.steps["large"].output, state.tenant))["text"])
         assert "[secret]" in shown[-1]
     assert_nowhere(tmp_path, stored(), *shown, caplog.text)
 

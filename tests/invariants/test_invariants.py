@@ -257,8 +257,8 @@ def test_invariant_08_no_call_begins_from_a_state_that_shows_its_completion(
     assert world(journal).count("before") == 1
     if effect == "idempotent":
         other = tmp_path / "other.jsonl"
-        assert victim(f"{store}.2", other, f"pay-{effect}", "between send and outcome") is None
-        assert victim(f"{store}.2", other, f"pay-{effect}") is not None
+        assert victim(f"{store}_2", other, f"pay-{effect}", "between send and outcome") is None
+        assert victim(f"{store}_2", other, f"pay-{effect}") is not None
         assert list(paid(other).values()) == [2]
 
 

@@ -277,7 +277,7 @@ async def test_invariant_28_planted_canaries_appear_nowhere(
         output = await run.result()
         assert "[secret]" in output["said"]
         shown = [json.dumps(output), repr(await run.events()), repr(await run.state())]
-    assert_nowhere(folder, *shown, caplog.text)
+    assert_nowhere(folder, (folder / "holdfast.db").read_bytes(), *shown, caplog.text)
 
 
 # --- Which there are --------------------------------------------------------------------------------------------------

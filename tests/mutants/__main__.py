@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.mutants.mutant import Mutant, Unusable, all_mutants, apply, copy, run, run_command
 
-QUICK = ("tests/core", "tests/engine", "tests/stores", "tests/models")
+QUICK = ("tests/core", "tests/engine", "tests/stores", "tests/blobs", "tests/models")
 SEEDS = 500
 
 

@@ -684,7 +684,7 @@ async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: P
     release.set()
     await blocked
     one, two, appended = await asyncio.gather(*jobs, return_exceptions=True)
-    assert await store.get(str(one)) == b"one"
+    assert await store.get("acme", "2026-01", str(one)) == b"one"
     assert isinstance(two, StoreError)
     assert appended == [None]
 

@@ -140,9 +140,9 @@ async def _show(given: str, as_json: bool, store: str | None) -> None:
     async with asking(store) as engine:
         story = await _story(engine, await _find(engine, given, decided=True))
         run = await engine.find(run_of(story.opened.gate))
-        value = engine.driver.payloads.value
-        shown, filled = await value(story.opened.shown), await value(story.opened.filled)
-        data = await value(story.decided.data) if story.decided is not None else None
+        value, tenant = engine.driver.payloads.value, run.tenant
+        shown, filled = await value(story.opened.shown, tenant), await value(story.opened.filled, tenant)
+        data = await value(story.decided.data, tenant) if story.decided is not None else None
         now_ms = engine.driver.store.now_ms()
     commands = advice.commands(run.run, story.opened, store) if story.state in ("open", "escalated") else []
     if as_json:

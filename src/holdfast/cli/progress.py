@@ -130,7 +130,7 @@ def _detail(step: Step) -> RenderableType:
         return Text(", ".join(step.decisions or ()), style="green")
     if step.error is not None and step.status in ("failed", "retrying"):
         return Text(terminal.plain(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)
-    waits = [op.name for op in step.journal.values() if op.status in ("open", "deferred", "in_doubt")]
+    waits = [op.name for _, op in step.unsettled() if op.status in ("open", "deferred", "in_doubt")]
     words = step.reason or ", ".join(waits) or ("" if step.status == "active" else step.status)
     return Text(terminal.plain(words), style="dim")
 

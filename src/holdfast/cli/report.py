@@ -101,7 +101,9 @@ def news(event: Event) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Payload):
-        return value.value() if value.blob is None else {"blob": value.blob, "size_bytes": value.size_bytes}
+        if value.blob is None:
+            return value.value()
+        return {"blob": value.blob, "size_bytes": value.size_bytes, "month": value.month}
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return msgspec.to_builtins(value)
@@ -125,7 +127,7 @@ def of_gate(row: GateRow, change: GateChange | None) -> dict[str, Any]:
 
 
 async def of_effect(engine: Engine, row: EffectRow, change: EffectChange | None) -> dict[str, Any]:
-    value = engine.driver.payloads.value
+    value, tenant = engine.driver.payloads.value, (await engine.find(row.run)).tenant
     response = change.response if change is not None else None
     return {
         "call": row.call,
@@ -135,8 +137,8 @@ async def of_effect(engine: Engine, row: EffectRow, change: EffectChange | None)
         "policy": row.policy,
         "key": row.key,
         "state": change.state if change is not None else "intended",
-        "request": await value(row.request),
-        "response": await value(response) if response is not None else None,
+        "request": await value(row.request, tenant),
+        "response": await value(response, tenant) if response is not None else None,
         "error": change.error if change is not None else None,
         "by": change.by if change is not None else None,
         "intended_at": iso(row.intended_at_ms),

@@ -21,10 +21,13 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.core.events import Recorded
     from holdfast.core.state import State
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, extend or signal one.", no_args_is_help=True)
 
+_PAGE = 1000
+"""Events in memory at once: a history may be long."""
 _CLIP = 100
 """How much of a value the table of events shows; --json has all of it."""
 
@@ -156,22 +159,24 @@ def events(
 
 
 async def _events(run: str, after: int, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import moment, report
-
     async with asking(store) as engine:
         row = await engine.find(run)
-        history = await engine.run(row.run).events(after)
-    for recorded in history:
-        if as_json:
-            sys.stdout.write(json.dumps(report.of_event(recorded), ensure_ascii=False) + "\n")
-        else:
-            news = report.news(recorded.event)
-            told = "  ".join(
-                f"{name}={_clipped(json.dumps(value, ensure_ascii=False))}" for name, value in news.items()
-            )
-            terminal.show(
-                f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {type(recorded.event).__name__:<18}  {told}"
-            )
+        history = engine.run(row.run)
+        while page := await history.events(after, _PAGE):
+            for recorded in page:
+                _print_event(recorded, as_json=as_json)
+            after = page[-1].seq
+
+
+def _print_event(recorded: Recorded, *, as_json: bool) -> None:
+    from holdfast.cli import moment, report
+
+    if as_json:
+        sys.stdout.write(json.dumps(report.of_event(recorded), ensure_ascii=False) + "\n")
+        return
+    news = report.news(recorded.event)
+    told = "  ".join(f"{name}={_clipped(json.dumps(value, ensure_ascii=False))}" for name, value in news.items())
+    terminal.show(f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {type(recorded.event).__name__:<18}  {told}")
 
 
 def _clipped(text: str) -> str:

@@ -40,8 +40,10 @@ def worker(
 ) -> None:
     """Drive every run of these workflows in the store."""
     from holdfast.cli.target import load
+    from holdfast.machine import collect_rarely
 
     workflows = [load(target) for target in targets]
+    collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():

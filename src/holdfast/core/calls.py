@@ -241,7 +241,7 @@ def is_wanted(state: State, id_: CallId, call: OpenCall) -> bool:
     return any(
         op.key == call.key and op.status in ("reopened", "deferred")
         for name in state.unfinished
-        for op in state.steps[name].journal.values()
+        for _, op in state.steps[name].unsettled()
     )
 
 

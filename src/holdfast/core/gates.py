@@ -155,7 +155,10 @@ def closed(state: State, gate: GateId) -> HoldfastError:
     """Why a gate that is not open cannot be decided."""
     known = state.decided.get(gate)
     if known is None:
-        return NotFound(f"There is no open gate {gate}; `holdfast gates list` shows those that are.")
+        return NotFound(
+            f"There is no open gate {gate}; `holdfast gates list` shows those that are, and `holdfast gates show` what"
+            " became of one that was decided long ago."
+        )
     return AlreadyDecided(
         f"Gate {gate} was already decided: {known.decision} by {known.by or 'somebody unnamed'}.",
         decision=known.decision,

@@ -6,7 +6,7 @@ Never here: how a bound or a price is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.core import commands, endings, questions, scopes
@@ -16,7 +16,7 @@ from holdfast.core.ids import GateId
 from holdfast.core.money import usd
 from holdfast.core.payload import inline
 from holdfast.core.policies import LIMIT
-from holdfast.core.state import Operation, State
+from holdfast.core.state import State
 from holdfast.errors import InvalidDecision
 
 REASONS: Final = questions.LIMITS
@@ -167,12 +167,11 @@ def withdraw_moot(d: Decision) -> None:
 def _is_needed(state: State, limit: str) -> bool:
     if limit == "steps":
         return any(state.steps[name].attempt == 0 for name in state.startable)
-    return any(op.blocked and op.status == "deferred" and op.scope is None for op in _operations(state))
-
-
-def _operations(state: State) -> Iterator[Operation]:
-    for name in state.unfinished:
-        yield from state.steps[name].journal.values()
+    return any(
+        op.blocked and op.status == "deferred" and op.scope is None
+        for name in state.unfinished
+        for _, op in state.steps[name].unsettled()
+    )
 
 
 def raise_limit(d: Decision, c: commands.RaiseLimit) -> None:

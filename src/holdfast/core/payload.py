@@ -18,11 +18,15 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One JSON value. Exactly one of `json` (its bytes) and `blob` (the sha256 of its bytes) is set."""
+    """One JSON value. Exactly one of `json` (its bytes) and `blob` (the sha256 of its bytes) is set.
+
+    A blob is kept for the run's tenant and for `month` (`2026-11`), in which it was stored.
+    """
 
     json: msgspec.Raw = msgspec.Raw()
     blob: str | None = None
     size_bytes: int = 0
+    month: str = ""
 
     def value(self) -> Any:
         """The value of an inline payload. Raises LookupError for one that lives in a blob."""

@@ -6,7 +6,7 @@ that no rule can have written. It folds in place; whoever holds the state owns i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -37,7 +37,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 1
+FOLD_VERSION: Final = 2
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
@@ -45,7 +45,8 @@ OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
 """`open`: its outcome will be brought. `deferred`: it waits for money or another's effect. `in_doubt`: a person is asked.
-`unverified`: the tool's own lookup is to be asked. `reopened`: it is to be sent (again)."""
+`unverified`: the tool's own lookup is to be asked. `reopened`: it is to be sent (again). `done`, `failed`: it has its
+outcome."""
 
 
 Room = Literal["now", "later", "never"]
@@ -95,6 +96,13 @@ class Step(msgspec.Struct, omit_defaults=True):
     reason: str | None = None
     ended_seq: int = 0
     journal: dict[Path, Operation] = {}
+    pending: dict[Path, None] = {}
+    """The places in the journal whose operations have no outcome: whoever looks for them need not look through it all."""
+
+    def unsettled(self) -> Iterator[tuple[Path, Operation]]:
+        """The operations that have no outcome. Not to be gone through while events are folded."""
+        journal = self.journal
+        return ((path, journal[path]) for path in self.pending)
 
 
 class OpenCall(msgspec.Struct, omit_defaults=True):
@@ -287,6 +295,9 @@ class State(msgspec.Struct, omit_defaults=True):
 
 MOST_ERRORS_KEPT: Final = 100
 """The state carries the latest errors; all of them are in the history."""
+MOST_DECIDED_KEPT: Final = 1000
+"""The state carries the latest decisions, for those who come second; all of them are in the history. Without a bound a
+loop with a gate in it would make the state, and every resume, as long as the run."""
 
 
 def verdict_key(step: StepId, target: NodeName | None, guard: str) -> str:
@@ -478,7 +489,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
-    step.journal = {}
+    step.journal, step.pending = {}, {}
     _forget_deferred(s, e.step)
     _move(s, name, step, "completed", at_ms)
 
@@ -593,20 +604,34 @@ def _reopen(step: Step, path: Path | None) -> None:
     Where the outcome came after all, there is nothing to try.
     """
     op = step.journal.get(path) if path is not None else None
-    if op is not None and op.status == "failed":
-        op.status, op.error = "done" if op.outcome is not None else "reopened", None
+    if path is not None and op is not None and op.status == "failed":
+        op.error = None
+        _mark(step, path, op, "done" if op.outcome is not None else "reopened")
 
 
 # --- Operations -------------------------------------------------------------------------------------------------------
 
 
-def _operation(s: State, step: StepId, path: Path, kind: str, name: str, args_hash: str, at_ms: int) -> Operation:
-    journal = s.steps[node_of(step)].journal
-    op = journal.get(path)
+def _operation(
+    s: State, id_: StepId, path: Path, kind: str, name: str, args_hash: str, at_ms: int,
+    status: OperationStatus = "open",
+) -> Operation:  # fmt: skip
+    step = s.steps[node_of(id_)]
+    op = step.journal.get(path)
     if op is None:
-        op = journal[path] = Operation(kind, name, args_hash)
-    op.status, op.args_hash, op.since_ms = "open", args_hash, at_ms
+        op = step.journal[path] = Operation(kind, name, args_hash)
+    op.args_hash, op.since_ms = args_hash, at_ms
+    _mark(step, path, op, status)
     return op
+
+
+def _mark(step: Step, path: Path, op: Operation, status: OperationStatus) -> None:
+    """Give an operation its status, with what is looked up by it."""
+    op.status = status
+    if status in ("done", "failed"):
+        step.pending.pop(path, None)
+    else:
+        step.pending[path] = None
 
 
 def _close(
@@ -628,7 +653,7 @@ def _close(
         if op is not None and op.status == "failed" and outcome is not None:
             op.outcome = outcome  # too late for who saw it fail; a retry finds it
         return
-    op.status = "failed" if error is not None else "done"
+    _mark(step, path, op, "failed" if error is not None else "done")
     op.outcome, op.error, op.due_at_ms = outcome, error, None
     if sender is None or not _awaited(step, sender):
         _wake(s, step)
@@ -645,14 +670,14 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
     op = step.journal.get(call.path) if step is not None else None
     if step is None or op is None or op.call != id_ or op.status == "done":
         return
-    op.status, op.error = status, error
+    op.error = error
+    _mark(step, call.path, op, status)
     if status in ("reopened", "unverified") or (status == "failed" and not _awaited(step, call)):
         _wake(s, step)
 
 
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, e.kind, e.kind, "", at_ms)
-    op.status = "done"
+    op = _operation(s, e.step, e.path, e.kind, e.kind, "", at_ms, "done")
     op.outcome = Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
 
 
@@ -675,16 +700,16 @@ def _session_of(s: State, step: StepId) -> SessionId | None:
 
 
 def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
-    op.status, op.needed_nanousd, op.needed_tokens = "deferred", e.needed_nanousd, e.needed_tokens
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
+    op.needed_nanousd, op.needed_tokens = e.needed_nanousd, e.needed_tokens
     op.blocked = e.blocked
     _leave_scope(s, e.step, e.path, op)
     s.deferred[f"{e.step}:{e.path}"] = None
 
 
 def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
-    op.status, op.needed_nanousd, op.blocked = "deferred", e.needed_nanousd, e.blocked
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
+    op.needed_nanousd, op.blocked = e.needed_nanousd, e.blocked
     op.scope, op.due_at_ms = e.scope, e.due_at_ms
     s.deferred.pop(f"{e.step}:{e.path}", None)
     s.short[f"{e.step}:{e.path}"] = None
@@ -693,7 +718,7 @@ def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
 def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path]
-    op.status = "reopened"
+    _mark(step, e.path, op, "reopened")
     _leave_scope(s, e.step, e.path, op)
     _wake(s, step)
 
@@ -780,16 +805,16 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
 
 
 def _effect_reused(s: State, e: ev.EffectReused, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "done")
     _leave_scope(s, e.step, e.path, op)
     if e.call is not None:
         s.named[e.key] = NamedEffect(e.args_hash, e.call, e.response)
-    op.status, op.key, op.outcome = "done", e.key, s.named[e.key].response
+    op.key, op.outcome = e.key, s.named[e.key].response
 
 
 def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
-    op.status, op.key = "deferred", e.key
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "deferred")
+    op.key = e.key
     if e.call is None:
         _leave_scope(s, e.step, e.path, op)
         s.deferred[f"{e.step}:{e.path}"] = None
@@ -861,8 +886,8 @@ def _outcome_orphaned(s: State, e: ev.OutcomeOrphaned, at_ms: int) -> None:
 
 
 def _tool_call_denied(s: State, e: ev.ToolCallDenied, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms)
-    op.status, op.error = "failed", e.error
+    op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "failed")
+    op.error = e.error
 
 
 def _timer_started(s: State, e: ev.TimerStarted, at_ms: int) -> None:
@@ -914,7 +939,8 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
             may = known is None or known.response is not None
         if may:
             del s.deferred[place]
-            op.status, op.blocked = "reopened", False
+            op.blocked = False
+            _mark(step, Path(path), op, "reopened")
             _wake(s, step)
 
 
@@ -946,6 +972,8 @@ def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
 def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
     gate = s.gates.pop(e.gate)
     s.decided[e.gate] = Decided(e.decision, at_ms, e.by)
+    if len(s.decided) > MOST_DECIDED_KEPT:
+        del s.decided[next(iter(s.decided))]
     opened = gate.opened
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}

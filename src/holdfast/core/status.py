@@ -91,7 +91,7 @@ def waiting_for(state: State) -> list[Wait]:
 def _of_step(state: State, step: Step) -> Iterator[Wait]:
     if step.status == "retrying" and step.error is not None:
         yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
-    for path, op in step.journal.items():
+    for path, op in step.unsettled():
         place = f"{step.id}:{path}"
         if op.status == "open" and op.kind == "sleep":
             yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
@@ -135,8 +135,8 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         step = state.steps[name]
         if step.status == "retrying":
             due.append(step.retry_at_ms)
-        if step.journal:
-            due += [op.due_at_ms for op in step.journal.values() if op.status == "open" or op.scope is not None]
+        if step.pending:
+            due += [op.due_at_ms for _, op in step.unsettled() if op.status == "open" or op.scope is not None]
     if state.gates:
         due += _due_of_gates(state)
     if not state.phase:

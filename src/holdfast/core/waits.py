@@ -53,7 +53,7 @@ def deliver(d: Decision) -> None:
     waiting: dict[str, list[tuple[int, StepId, Path]]] = {}
     for name in state.unfinished:
         step = state.steps[name]
-        for path, op in step.journal.items():
+        for path, op in step.unsettled():
             if op.kind == "signal" and op.status == "open":
                 waiting.setdefault(op.name, []).append((op.since_ms, step.id, path))
     for places in waiting.values():
@@ -68,7 +68,7 @@ def fire_due(d: Decision) -> None:
     """Wake the steps whose timers have run out and give up waits for signals whose time is over."""
     for name in list(d.state.unfinished):
         step = d.state.steps[name]
-        for path, op in list(step.journal.items()):
+        for path, op in list(step.unsettled()):
             if op.status != "open" or op.due_at_ms is None or op.due_at_ms > d.now_ms:
                 continue
             if op.kind == "sleep":

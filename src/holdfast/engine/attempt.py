@@ -130,7 +130,7 @@ class Attempt:
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
         view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
-        blobs |= await self.house.payloads.fetch([*payloads_of(state)])
+        blobs |= await self.patiently(lambda: self.house.payloads.fetch([*payloads_of(state)], self.tenant))
         return view
 
     async def handle(self, context: StepContext, view: StateView) -> Any:
@@ -188,7 +188,7 @@ class Attempt:
             if result is nodes.LEFT:
                 return None
             keep, now_ms = self.house.payloads.keep, self.house.store.now_ms()
-            output = await self._patiently(lambda: keep(result.output, self.tenant, now_ms))
+            output = await self.patiently(lambda: keep(result.output, self.tenant, now_ms))
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
@@ -291,8 +291,9 @@ class Attempt:
             failed = cmd.FailAttempt(self.step, self.number, why, None, ())
             await self.report(failed)
 
-    async def _patiently(self, store: Callable[[], Awaitable[T]]) -> T:
-        """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end."""
+    async def patiently(self, store: Callable[[], Awaitable[T]]) -> T:
+        """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
+        step of its own has failed."""
         for wait_s in _STORE_AWAY_S:
             try:
                 return await store()

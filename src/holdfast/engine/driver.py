@@ -32,9 +32,9 @@ from holdfast.engine.attempt import Attempt
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
-from holdfast.errors import Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
+from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Clock, Ids, Store, Threads
+from holdfast.ports import Blobs, Clock, Ids, Store, Threads
 from holdfast.settings import Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -101,6 +101,7 @@ class Driver:
     def __init__(
         self,
         store: Store,
+        blobs: Blobs,
         *,
         clock: Clock,
         ids: Ids,
@@ -119,7 +120,7 @@ class Driver:
         self.executor = executor
         self.threads = threads
         threads.on_return = self._feed
-        self.payloads = Payloads(store, secrets)
+        self.payloads = Payloads(blobs, secrets)
         self.flush = Flush(store, clock)
         self._label = label
         self.executes = executes
@@ -189,7 +190,7 @@ class Driver:
         if graph_hash in self.workflows:
             return self.workflows[graph_hash].graph
         if graph_hash not in self._graphs:
-            encoded = await self.store.get(graph_hash)
+            encoded = await self.store.graph(graph_hash)
             self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition))
         return self._graphs[graph_hash]
 
@@ -249,7 +250,7 @@ class Driver:
         """Be able to run `workflow`. Its graph is stored, so that other processes can decide about its runs."""
         graph = workflow.graph
         if graph.hash not in self.workflows:
-            await self.store.put("", "", graph.encoded)
+            await self.store.put_graph(graph.hash, graph.encoded)
             self.workflows[graph.hash] = workflow
             if self.session is not None:
                 await self.store.widen_session(self.session, list(self.workflows))
@@ -436,8 +437,11 @@ class Driver:
                 # Taken in one piece: while the blobs are fetched and the guards think, others commit.
                 blobs: dict[str, bytes] = {}
                 view, questions = _view(workflow, state, blobs), [*state.asked.values()]
-                blobs |= await self.payloads.fetch([*payloads_of(state)])
-                verdicts = [await self._ask(workflow, question, view) for question in questions]
+                try:
+                    blobs |= await self.payloads.fetch([*payloads_of(state)], state.tenant)
+                    verdicts = [await self._ask(workflow, question, view) for question in questions]
+                except BlobLost as lost:
+                    verdicts = [self._broken(question, lost.message) for question in questions]
                 await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
                 state = await mailbox.stable()
         except (Conflict, NotFound):
@@ -461,10 +465,14 @@ class Driver:
         except TransitionDenied as denied:
             return Verdict(question.step, question.target, guard, False, self.payloads.redact(denied.message))
         except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
-            message = self.payloads.redact(f"The guard {guard!r} broke: {type(problem).__name__}: {problem}")
-            node = question.target or node_of(question.step)
-            error = ErrorRecord(node, GUARD, message, False, self.store.now_ms())
-            return Verdict(question.step, question.target, guard, False, message, error)
+            return self._broken(question, f"{type(problem).__name__}: {problem}")
+
+    def _broken(self, question: Question, why: str) -> Verdict:
+        """What counts as said by a guard that could not speak."""
+        message = self.payloads.redact(f"The guard {question.guard!r} broke: {why}")
+        node = question.target or node_of(question.step)
+        error = ErrorRecord(node, GUARD, message, False, self.store.now_ms())
+        return Verdict(question.step, question.target, question.guard, False, message, error)
 
     # --- The end -----------------------------------------------------------------------------------------------------
 

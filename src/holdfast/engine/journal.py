@@ -289,7 +289,7 @@ class StepContext:
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
-            return Recall(await self._value(op.outcome or NULL))
+            return Recall(await self.value(op.outcome or NULL))
         if op.status == "failed":
             return Recall(error=op.error)
         if op.status == "unverified" and op.call is not None:
@@ -322,7 +322,7 @@ class StepContext:
     async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
         kept = await self._keep(output)
         await self._outcome(cmd.SettleModelCall(call, cost_nanousd, input_tokens, output_tokens, kept))
-        return await self._value(kept)
+        return await self.value(kept)
 
     async def refuse(self, call: CallId, error: ErrorRecord) -> None:
         await self._outcome(cmd.FailModelCall(call, error))
@@ -334,7 +334,7 @@ class StepContext:
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         kept = None if output is None else await self._keep(output)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))
-        return None if kept is None else await self._value(kept)
+        return None if kept is None else await self.value(kept)
 
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
@@ -369,7 +369,7 @@ class StepContext:
     async def complete(self, call: CallId, response: Any) -> Any:
         kept = await self._keep(response)
         await self._outcome(cmd.CompleteEffect(call, kept))
-        return await self._value(kept)
+        return await self.value(kept)
 
     async def fail(self, call: CallId, error: ErrorRecord) -> None:
         await self._outcome(cmd.FailEffect(call, error))
@@ -419,10 +419,14 @@ class StepContext:
 
     async def _keep(self, value: Any) -> Payload:
         house = self._attempt.house
-        return await house.payloads.keep(value, self.tenant, house.store.now_ms())
+        now_ms = house.store.now_ms()
+        return await self._attempt.patiently(lambda: house.payloads.keep(value, self.tenant, now_ms))
 
-    async def _value(self, payload: Payload) -> Any:
-        return await self._attempt.house.payloads.value(payload)
+    async def value(self, payload: Payload) -> Any:
+        """What `payload` holds."""
+        if payload.blob is None:
+            return payload.value()
+        return await self._attempt.patiently(lambda: self._attempt.house.payloads.value(payload, self.tenant))
 
     async def _send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
@@ -490,7 +494,7 @@ class StepContext:
         asked = tuple(self._attempt.house.payloads.redact(name) for name in reviewers)
         await self._send(
             cmd.OpenGate(
-                self.step, self._number, path, reason, args_hash, kept, digest(await self._value(kept)), allowed,
+                self.step, self._number, path, reason, args_hash, kept, digest(await self.value(kept)), allowed,
                 form, await self._keep(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
                 _ms(cancel_after_s), completes_step, values=self._take(),
             )

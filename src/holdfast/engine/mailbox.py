@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -31,6 +32,7 @@ from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepStarted
 from holdfast.core.graph import Graph
 from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq
+from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.scopes import charges
 from holdfast.core.state import FOLD_VERSION, State, evolve
@@ -74,6 +76,12 @@ def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> N
     for charge in charges(state, events):
         if (known := short.get(charge.scope)) is not None:
             short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
+
+
+@cache
+def _payloads_in(kind: type[Event]) -> tuple[str, ...]:
+    """The fields of an event that hold a user's value, which outweighs all else about it."""
+    return tuple([each.name for each in msgspec.structs.fields(kind) if each.type in (Payload, Payload | None)])
 
 
 class Letter(NamedTuple):
@@ -382,8 +390,11 @@ class Mailbox:
 
     def _weigh(self, events: list[Event]) -> None:
         for event in events:
-            output = getattr(event, "output", None) or getattr(event, "response", None)
-            self._tail_bytes += _EVENT_BYTES + (len(output.json) if output is not None and output.json else 0)
+            self._tail_bytes += _EVENT_BYTES
+            for name in _payloads_in(type(event)):
+                payload = getattr(event, name)
+                if payload is not None:
+                    self._tail_bytes += len(payload.json)
 
     async def _snapshot(self, state: State, graph: Graph) -> None:
         """Keep the folded state when the tail outweighs the last one, so that a resume costs the same however long."""

@@ -180,8 +180,8 @@ async def _compensate(attempt: Attempt, context: StepContext) -> Result:
         tool = known.get(done.compensation)
         if tool is None:
             raise InvalidInput(f"{done.tool!r} is undone by {done.compensation!r}, which this workflow no longer has.")
-        given = dict(await attempt.house.payloads.value(done.request) or {})
-        given["response"] = await attempt.house.payloads.value(done.response)
+        given = dict(await context.value(done.request) or {})
+        given["response"] = await context.value(done.response)
         arguments = {name: given[name] for name in tool.schema.get("properties", {}) if name in given}
         await context.call_tool(tool.name, arguments, compensates=done.call, allowed={tool.name: tool})
     return Result({"undone": [done.call for done in reversed(effects)]})

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.core.payload import INLINE_BYTES, Payload
-from holdfast.errors import InvalidInput
+from holdfast.errors import BlobLost, InvalidInput, NotFound
 from holdfast.ports import Blobs
 from holdfast.settings import Secrets
 
@@ -40,7 +40,7 @@ class Payloads:
     def __init__(self, blobs: Blobs, secrets: Secrets) -> None:
         self._blobs = blobs
         self._secrets = secrets
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._cached_bytes = 0
 
     async def keep(self, value: Any, tenant: str, now_ms: int) -> Payload:
@@ -58,8 +58,8 @@ class Payloads:
             )
         month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
         sha256 = await self._blobs.put(tenant, month, encoded)
-        self._remember(sha256, encoded)
-        return Payload(blob=sha256, size_bytes=len(encoded))
+        self._remember((tenant, sha256), encoded)
+        return Payload(blob=sha256, size_bytes=len(encoded), month=month)
 
     def plain(self, value: Any) -> Any:
         """`value` as plain JSON data, redacted, for what stands inside a command. Raises InvalidInput."""
@@ -68,25 +68,36 @@ class Payloads:
             raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MOST_PLAIN_BYTES} can be given here.")
         return msgspec.json.decode(encoded)
 
-    async def fetch(self, payloads: Iterable[Payload]) -> dict[str, bytes]:
-        """The contents of those payloads that live in blobs, by hash."""
+    async def fetch(self, payloads: Iterable[Payload], tenant: str) -> dict[str, bytes]:
+        """The contents of those payloads of a tenant's run that live in blobs, by hash.
+
+        Raises BlobLost for one that is missing or damaged, StoreError while nobody can know.
+        """
         found: dict[str, bytes] = {}
         for payload in payloads:
-            if payload.blob is None or payload.blob in found:
-                continue
-            content = self._cache.get(payload.blob)
-            if content is None:
-                content = await self._blobs.get(payload.blob)
-                if hashlib.sha256(content).hexdigest() != payload.blob:
-                    raise InvalidInput(
-                        f"The blob {payload.blob} does not hold what its name says; the store is damaged."
-                    )
-                self._remember(payload.blob, content)
-            found[payload.blob] = content
+            if payload.blob is not None and payload.blob not in found:
+                found[payload.blob] = await self._content(tenant, payload.month, payload.blob)
         return found
 
-    async def value(self, payload: Payload) -> Any:
-        return read(payload, await self.fetch([payload]))
+    async def value(self, payload: Payload, tenant: str) -> Any:
+        return read(payload, await self.fetch([payload], tenant))
+
+    async def _content(self, tenant: str, month: str, sha256: str) -> bytes:
+        known = self._cache.get((tenant, sha256))
+        if known is not None:
+            return known
+        try:
+            content = await self._blobs.get(tenant, month, sha256)
+        except NotFound as missing:
+            raise BlobLost(missing.message, sha256=sha256) from missing
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise BlobLost(
+                f"The blob {sha256} of tenant {tenant!r}, kept since {month}, does not hold what its name says: it was"
+                " damaged where it is stored. Restore it from a backup; what does not need it goes on.",
+                sha256=sha256,
+            )
+        self._remember((tenant, sha256), content)
+        return content
 
     def redact(self, text: str) -> str:
         return self._secrets.redact(text)
@@ -98,10 +109,10 @@ class Payloads:
             return encoded
         return msgspec.json.encode(_redacted(msgspec.json.decode(encoded), self._secrets.redact))
 
-    def _remember(self, sha256: str, content: bytes) -> None:
-        if len(content) > _CACHE_BYTES // 4 or sha256 in self._cache:
+    def _remember(self, name: tuple[str, str], content: bytes) -> None:
+        if len(content) > _CACHE_BYTES // 4 or name in self._cache:
             return
-        self._cache[sha256] = content
+        self._cache[name] = content
         self._cached_bytes += len(content)
         while self._cached_bytes > _CACHE_BYTES:
             _, dropped = self._cache.popitem(last=False)

@@ -15,7 +15,6 @@ is then changed by POST /_control/rules (more rules, in front) and DELETE /_cont
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,12 +27,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
-from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
+from holdfast.testing.http_server import MOMENT_S, HttpServer
 from holdfast.testing.journal_file import JournalFile, read_journal
-from holdfast.testing.loopback_server import LOOPBACK, LoopbackServer, arguments, serve_until_signalled
+from holdfast.testing.loopback_server import LOOPBACK, arguments, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
 from holdfast.testing.script import Script, load_rules, read_rules
 from holdfast.testing.scripted_model import Kind, Reply, ScriptedModel
@@ -46,12 +43,9 @@ __all__ = ["CallRecord", "Fault", "ModelServer", "Rule", "ToolCall", "Usage", "e
 WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire())
 API_KEY = "any-key-will-do"
 MAX_BODY_BYTES = 32 * 1024 * 1024  # as Anthropic's
-MAX_CONNECTIONS = 4096
-KEEP_ALIVE_S = 600  # an idle connection that closes under a client would be a fault nobody asked for
 EXCERPT = 200
 
 Outcome = Literal["sent", "cut", "client_left"]
-MOMENT_S = 1.0  # longer than a closed connection takes to be noticed
 
 
 class CallRecord(Struct, frozen=True):
@@ -103,7 +97,7 @@ def environment(port: int) -> dict[str, str]:
     }
 
 
-class ModelServer(LoopbackServer):
+class ModelServer(HttpServer):
     """The server, in this process but in a thread of its own. Everything here may be used from any thread."""
 
     def __init__(self, *, journal: Path, rules: Iterable[Rule] = (), port: int = 0, latency_s: float = 0.0) -> None:
@@ -113,8 +107,6 @@ class ModelServer(LoopbackServer):
         self.journal = JournalFile(journal)
         self._model = ScriptedModel(self.script, latency_s)
         self._number = max((entry.get("number", 0) for entry in self.journal.entries()), default=0)
-        self._listening: asyncio.Server | None = None
-        self._connections = ServerState()
 
     @property
     def anthropic_url(self) -> str:
@@ -132,35 +124,13 @@ class ModelServer(LoopbackServer):
     def calls(self) -> list[CallRecord]:
         return read_calls(self.journal.path)
 
-    async def _open(self, listener: socket.socket) -> None:
-        # uvicorn's protocol without its server, which polls, takes the process's signals and waits for its clients.
-        config = Config(
-            Starlette(
-                routes=[*map(self._route, WIRES), Route("/_control/rules", self._control, methods=["POST", "DELETE"])]
-            ),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level=None,
-            access_log=False,
-            date_header=False,
-            server_header=False,
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
-        config.load()
-        self._listening = await asyncio.get_running_loop().create_server(
-            lambda: H11Protocol(config, self._connections, app_state={}), sock=listener
+    def _application(self) -> Starlette:
+        return Starlette(
+            routes=[*map(self._route, WIRES), Route("/_control/rules", self._control, methods=["POST", "DELETE"])]
         )
 
     async def _close(self) -> None:
-        if self._listening:
-            self._listening.close()
-        for connection in list(self._connections.connections):
-            connection.transport.abort()
-        if self._connections.tasks:  # each now learns that its client is gone, which is all that any of them waits for
-            await asyncio.wait(self._connections.tasks, timeout=MOMENT_S)
+        await super()._close()
         self.journal.close()
 
     def _route(self, wire: Wire) -> Route:
@@ -211,12 +181,6 @@ class ModelServer(LoopbackServer):
     def refuse(self, wire: Wire, status: int, message: str) -> None:
         """Write down a request that was none."""
         self._write("refused", wire=wire.name, status=status, message=message)
-
-    def drop(self, client: tuple[str, int]) -> None:
-        """Close the client's connection, after what was already sent."""
-        for connection in list(self._connections.connections):
-            if connection.transport.get_extra_info("peername") == client:
-                connection.transport.close()
 
     @property
     def stopping(self) -> bool:

@@ -1,4 +1,4 @@
-"""Large payloads, once each, by what they contain.
+"""Large payloads in a table, once each, by what they contain, and for whom they are kept.
 
 Never here: what they mean, or when they may go.
 """
@@ -21,8 +21,8 @@ class Blobs(Room):
             await db.execute(self._sql["put_blob_home"], tenant, month, sha256)
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
-        content: bytes | None = await self._db.value(self._sql["blob"], sha256)
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
+        content: bytes | None = await self._db.value(self._sql["blob"], tenant, month, sha256)
         if content is None:
-            raise NotFound(f"There is no blob {sha256} in this store.", sha256=sha256)
+            raise NotFound(f"There is no blob {sha256} of tenant {tenant!r} in this store.", sha256=sha256)
         return content

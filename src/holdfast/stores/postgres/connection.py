@@ -190,7 +190,7 @@ def _how(address: Address) -> dict[str, Any]:
         how["statement_cache_size"] = 0
     else:
         # Compiling to machine code costs more than any of our statements.
-        how["server_settings"] = {"application_name": "holdfast", "jit": "off"}
+        how["server_settings"] = {"application_name": "holdfast", "jit": "off", "plan_cache_mode": "force_generic_plan"}
     return how
 
 

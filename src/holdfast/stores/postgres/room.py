@@ -5,6 +5,7 @@ Never here: a promise of the store.
 
 from __future__ import annotations
 
+import re
 import uuid
 from functools import cache
 from typing import Final, NamedTuple
@@ -15,6 +16,7 @@ from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.statement import statements
 
 _SQL: Final = statements("postgres")
+_RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @cache
@@ -47,7 +49,4 @@ class Room:
 
 def is_run(name: str) -> bool:
     """Whether `name` can be a run's: ids are UUIDs in their usual form, so everything else is nobody."""
-    try:
-        return str(uuid.UUID(name)) == name
-    except ValueError:
-        return False
+    return _RUN.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""Large payloads, once each, by what they contain.
+"""Large payloads in a table, once each, by what they contain, and for whom they are kept.
 
 Never here: what they mean, or when they may go.
 """
@@ -26,8 +26,9 @@ class Blobs(Room):
         await self._writer.write(write)
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
-        content: bytes | None = await self._reader.ask(lambda db: value(db, "blob", (sha256,)))
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
+        asked = {"tenant": tenant, "month": month, "sha256": sha256}
+        content: bytes | None = await self._reader.ask(lambda db: value(db, "blob", asked))
         if content is None:
-            raise NotFound(f"There is no blob {sha256} in this store.", sha256=sha256)
+            raise NotFound(f"There is no blob {sha256} of tenant {tenant!r} in this store.", sha256=sha256)
         return content

@@ -190,7 +190,7 @@ class Auditor:
             self.on_end()
 
     def _graph(self, hash_: str) -> Graph:
-        return Graph(msgspec.json.decode(self.disk.blobs[hash_], type=Definition))
+        return Graph(msgspec.json.decode(self.disk.graphs[hash_], type=Definition))
 
     def _event(self, books: Books, run: RunId, recorded: ev.Recorded) -> None:
         event = recorded.event

@@ -157,7 +157,8 @@ class Disk:
         self.limits: dict[str, int] = {}
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
-        self.blobs: dict[str, bytes] = {}
+        self.graphs: dict[str, bytes] = {}
+        self.blobs: dict[tuple[str, str, str], bytes] = {}
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
         self.version = 0
@@ -529,20 +530,31 @@ class SimulatedStore:
             if first_day <= cost.day <= last_day and tenant in (None, cost.tenant)
         ]  # fmt: skip
 
-    # --- Blobs --------------------------------------------------------------------------------------------------------
+    # --- Graphs and blobs ---------------------------------------------------------------------------------------------
+
+    async def put_graph(self, graph_hash: str, encoded: bytes) -> None:
+        await self._write("graph")
+        self.disk.graphs[graph_hash] = encoded
+        self.disk.touched(self)
+
+    async def graph(self, graph_hash: str) -> bytes:
+        await self._read()
+        if graph_hash not in self.disk.graphs:
+            raise NotFound(f"There is no graph {graph_hash} in this store.", graph_hash=graph_hash)
+        return self.disk.graphs[graph_hash]
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:
         await self._write("blob")
         sha256 = hashlib.sha256(content).hexdigest()
-        self.disk.blobs[sha256] = content
+        self.disk.blobs[tenant, month, sha256] = content
         self.disk.touched(self)
         return sha256
 
-    async def get(self, sha256: str) -> bytes:
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
         await self._read()
-        if sha256 not in self.disk.blobs:
-            raise NotFound(f"There is no blob {sha256} in this store.", sha256=sha256)
-        return self.disk.blobs[sha256]
+        if (tenant, month, sha256) not in self.disk.blobs:
+            raise NotFound(f"There is no blob {sha256} of tenant {tenant!r} in this store.", sha256=sha256)
+        return self.disk.blobs[tenant, month, sha256]
 
     # --- Sessions -----------------------------------------------------------------------------------------------------
 

@@ -309,6 +309,16 @@ select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, c
 where day between $1 and $2 and ($3::text is null or tenant = $3::text)
 order by day, tenant, workflow, node, model
 
+-- --- Graphs ----------------------------------------------------------------------------------------------------------
+
+-- name: put_graph
+-- A workflow's graph, once.
+insert into holdfast.graphs (graph_hash, definition) values ($1, $2) on conflict do nothing
+
+-- name: graph
+-- A workflow's graph by its hash.
+select definition from holdfast.graphs where graph_hash = $1
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
@@ -321,7 +331,10 @@ insert into holdfast.blob_homes (tenant, month, sha256) values ($1, $2, $3) on c
 
 -- name: blob
 -- Content by its hash.
-select content from holdfast.blobs where sha256 = $1
+select content from holdfast.blobs
+where sha256 = $3 and exists (
+    select 1 from holdfast.blob_homes as home where home.tenant = $1 and $2 in (home.month, '') and home.sha256 = $3
+)
 
 -- --- Sessions --------------------------------------------------------------------------------------------------------
 

@@ -206,6 +206,16 @@ select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, c
 where day between :first and :last and (:tenant is null or tenant = :tenant)
 order by day, tenant, workflow, node, model
 
+-- --- Graphs ----------------------------------------------------------------------------------------------------------
+
+-- name: put_graph
+-- A workflow's graph, once.
+insert into graphs (graph_hash, definition) values (?, ?) on conflict do nothing
+
+-- name: graph
+-- A workflow's graph by its hash.
+select definition from graphs where graph_hash = ?
+
 -- --- Blobs -----------------------------------------------------------------------------------------------------------
 
 -- name: put_blob
@@ -217,8 +227,11 @@ insert into blobs (sha256, content) values (?, ?) on conflict do nothing
 insert into blob_homes (tenant, month, sha256) values (?, ?, ?) on conflict do nothing
 
 -- name: blob
--- Content by its hash.
-select content from blobs where sha256 = ?
+-- Content by its hash, for a tenant for whom it is kept. A history from before payloads named their month names none.
+select content from blobs
+where sha256 = :sha256 and exists (
+    select 1 from blob_homes where tenant = :tenant and :month in (month, '') and blob_homes.sha256 = blobs.sha256
+)
 
 -- --- Sessions --------------------------------------------------------------------------------------------------------
 

@@ -146,6 +146,12 @@ create table holdfast.flights (
 
 create index flights_by_run on holdfast.flights (run);
 
+-- The graphs of workflows by hash, so that a process without the code can decide about their runs.
+create table holdfast.graphs (
+    graph_hash text primary key,
+    definition bytea not null
+);
+
 -- Large payloads by the sha256 of their content, and the tenants and months that they are kept for.
 create table holdfast.blobs (
     sha256 text primary key,
