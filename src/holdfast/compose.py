@@ -23,18 +23,31 @@ from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
 from holdfast.core import commands as cmd
+from holdfast.core.costs import Cost
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
+from holdfast.core.scopes import (
+    FLEET_RUNS,
+    PERIODS,
+    Period,
+    ScopeRow,
+    Waiting,
+    money_family,
+    owner_scopes,
+    tenant_runs,
+    with_room,
+)
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
+from holdfast.engine.rollup import count_some
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -57,6 +70,7 @@ DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
+MOST_LISTED: Final = 100
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
 _BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
@@ -214,6 +228,7 @@ def needs_somebody(state: State) -> bool:
             for name in state.unfinished
             for _, op in state.steps[name].unsettled()
         )
+        timed = timed or state.awaits is not None
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
     return True
 
@@ -359,12 +374,17 @@ class Engine:
         *,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
+        team: str | None = None,
         key: str | None = None,
         by: str | None = None,
+        queue: bool = False,
     ) -> Run:
         """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
 
-        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput.
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
+        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
+        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
+        and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         driver = self.driver
         valid = workflow.validated_input(input)
@@ -373,6 +393,7 @@ class Engine:
         except InvalidInput as problem:
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = _word("tenant", tenant), None if key is None else _word("key", key)
+        team = None if team is None else _word("team", team)
         try:
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
@@ -384,7 +405,8 @@ class Engine:
         mailbox = driver.new_run(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint
+            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
+            team, queue,
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -494,6 +516,53 @@ class Engine:
             raise InvalidInput(f"The limit cannot be used: {problem}.") from None
         await self.extend(run_id, "cost", value, by=by)
 
+    async def set_budget(
+        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None, *, team: str | None = None
+    ) -> None:
+        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC); None: no
+        limit. It holds at once and for every process; what is spent already is not taken back."""
+        try:
+            amount = None if limit_usd is None else nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+        family = money_family(_word("tenant", tenant), None if team is None else _word("team", team), period)
+        await self.driver.store.set_limit(family, amount)
+
+    async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
+        """The books of a tenant, or of one of its teams: of this day and of this month."""
+        store = self.driver.store
+        scopes = owner_scopes(_word("tenant", tenant), None if team is None else _word("team", team), store.now_ms())
+        return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
+        """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
+        its admission to its end, also while it waits for people. What is active already stays so."""
+        if runs is not None and runs < 0:
+            raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        await self.driver.store.set_limit(scope, runs)
+
+    async def admission(self, tenant: str | None = None) -> ScopeRow:
+        """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        (row,) = await self.driver.store.scopes([scope])
+        return row
+
+    async def roll_up_costs(self) -> None:
+        """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
+        store = self.driver.store
+        after = await count_some(store, store.now_ms() + 1, None)
+        while after is not None:
+            after = await count_some(store, store.now_ms() + 1, after)
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
+        return await self.driver.store.costs(first_day, last_day, tenant=tenant)
+
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+        """The runs that wait for room in these scopes, longest first."""
+        return await self.driver.store.waiting(scopes, MOST_LISTED)
+
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
         id_ = CallId(call)
@@ -551,7 +620,8 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
-        return False
+        rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
+        return any(row is not None and row.graph_hash in hashes for row in rows)
 
 
 def _word(what: str, text: str) -> str:

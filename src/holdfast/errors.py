@@ -13,6 +13,9 @@
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
+    │   ├── EffectKeyTaken             a tenant-wide effect is another run's
+    │   ├── OverLimit                  a scope above the run has no room for what this append would hold
+    │   ├── TooManyRuns                as many runs are active as may be; says when to try again
     │   ├── KeyReused                  the same start key or effect key with another request
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
@@ -113,6 +116,39 @@ class AlreadyDecided(Conflict):
 
 class AlreadyClosed(Conflict):
     """The call already has its outcome."""
+
+
+class EffectKeyTaken(Conflict):
+    """A tenant-wide effect that this append would intend is another run's. Nothing was written.
+
+    Attributes: its `key`, the `call` that has it, the `args_hash` of its request and, if it came, its `response`.
+    """
+
+    key: str
+    call: str
+    args_hash: str
+    response: Any
+
+
+class OverLimit(Conflict):
+    """A scope above the run has no room for what this append would hold. Nothing was written.
+
+    Attributes: `scope`, its `limit`, what is `used` of it and, of that, `held` by calls in flight; `wanted` by the append.
+    """
+
+    scope: str
+    limit: int
+    used: int
+    held: int
+    wanted: int
+
+
+class TooManyRuns(Conflict):
+    """As many runs are active as may be. Nothing was started: try again after `retry_after_s`, or have it queued."""
+
+    scope: str
+    limit: int
+    retry_after_s: int
 
 
 class KeyReused(Conflict):

@@ -213,19 +213,12 @@ def test_every_command_that_is_named_exists() -> None:
 def commands() -> Iterator[tuple[str, ...]]:
     import typer.main
 
-    app = next(value for _, value in inspect.getmembers(importlib.import_module("holdfast.cli.app")) if is_app(value))
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(importlib.import_module("holdfast.cli.app").app)
     for name, inner in command.commands.items():
         if hasattr(inner, "commands"):
             yield from ((name, second) for second in inner.commands)
         else:
             yield (name,)
-
-
-def is_app(value: Any) -> bool:
-    import typer
-
-    return isinstance(value, typer.Typer)
 
 
 # --- Links ------------------------------------------------------------------------------------------------------------

@@ -14,11 +14,13 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.lane import Lanes
 from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
+from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Sessions
 from holdfast.stores.postgres.view import Views
 from holdfast.stores.postgres.watch import Watch
@@ -29,7 +31,7 @@ OLDEST: Final = 15
 _UNSAFE: Final = "off"
 
 
-class PostgresStore(Log, Graphs, Blobs, Sessions, Views, Watch, Lanes):
+class PostgresStore(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod
