@@ -589,6 +589,11 @@ class Journal(Protocol):
         attempt makes the call."""
         ...
 
+    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
+        """The call was certainly not made, and will be later: gives its money back, durably, and leaves its place in the
+        journal open for the next."""
+        ...
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
         ...

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import asyncpg
 import pytest
 from redis.asyncio import Redis
 
@@ -18,6 +19,7 @@ from holdfast.pools import postgres as in_postgres
 from holdfast.pools import redis as in_redis
 from holdfast.ports import PoolAuthority, Pools
 from holdfast.scheduling.pools import Borrower
+from holdfast.stores.postgres.address import Address
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
 from tests.pools.conformance import in_line, reserve, standing
@@ -188,23 +190,22 @@ async def test_an_answer_of_redis_that_is_lost_is_asked_for_again(redis: RedisSe
 async def test_a_commit_of_postgres_whose_answer_is_lost_is_asked_for_again(
     postgres: PostgresServer, database: str
 ) -> None:
-    name = database.rpartition("/")[2]
     async with Forwarder(postgres.port) as forwarder, borrower(authority(database), "witness") as witness:
-        await lose_an_answer(forwarder, authority(postgres.url_of(name, port=forwarder.port)), POSTGRES_SAID, witness)
+        there = database.replace(f":{postgres.port}/", f":{forwarder.port}/")
+        await lose_an_answer(forwarder, authority(there), POSTGRES_SAID, witness)
 
 
 async def test_a_process_that_dies_in_the_middle_of_a_visit_to_postgres_leaves_nothing(database: str) -> None:
-    where = in_postgres.PostgresAuthority(database)
-    async with borrower(where, "first") as first:
+    where = Address.of(database)
+    async with borrower(authority(database), "first") as first, borrower(authority(database), "second") as second:
         await reserve(first, slot("held"), deadline_s=1)
-        connection = await where._connected()
-        await connection.execute("begin; select * from holdfast.pools for update")
-        async with borrower(authority(database), "second") as second:
-            waiting = asyncio.create_task(reserve(second, slot("other")))
-            await asyncio.sleep(0.3)
-            assert not waiting.done()
-            connection.terminate()
-            await asyncio.wait_for(waiting, 5)
+        visitor = await asyncpg.connect(where.dsn)
+        await visitor.execute(f"begin; select * from {where.schema}.pools for update")
+        waiting = asyncio.create_task(reserve(second, slot("other")))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        visitor.terminate()
+        await asyncio.wait_for(waiting, 5)
 
 
 async def test_an_authority_that_is_not_there_says_so() -> None:

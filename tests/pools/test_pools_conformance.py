@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from holdfast.machine import MachineClock
 from holdfast.pools import postgres as in_postgres
 from holdfast.pools import redis as in_redis
-from holdfast.pools.postgres import PostgresAuthority
 from holdfast.pools.redis import RedisAuthority
 from holdfast.ports import PoolAuthority, Pools
 from holdfast.scheduling import book
@@ -19,6 +18,7 @@ from holdfast.scheduling.book import Book
 from holdfast.scheduling.pools import Borrower
 from holdfast.testing.redis_server import RedisServer
 from tests.pools.conformance import SLACK_S, Connect, PoolsConformance
+from tests.pools.victim import authority as at
 
 _prefixes = itertools.count(1)
 
@@ -90,4 +90,4 @@ class TestInRedis(PoolsConformance):
 class TestInPostgres(PoolsConformance):
     @pytest.fixture
     def authority(self, database: str) -> Callable[[], PoolAuthority]:
-        return lambda: PostgresAuthority(database)
+        return lambda: at(database)

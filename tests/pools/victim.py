@@ -15,6 +15,7 @@ from holdfast.machine import MachineClock
 from holdfast.pools import postgres, redis
 from holdfast.ports import PoolAuthority
 from holdfast.scheduling.pools import Borrower
+from holdfast.stores.postgres.address import Address
 
 SILENCE_S = 1.5
 LENT_S = 2.0
@@ -24,7 +25,8 @@ LEASE_S = 3.0
 def authority(address: str) -> PoolAuthority:
     if address.startswith("redis"):
         return redis.RedisAuthority.connect(address)
-    return postgres.PostgresAuthority(address)
+    where = Address.of(address)
+    return postgres.PostgresAuthority(where.dsn, where.schema)
 
 
 def slot(name: str) -> Pool:

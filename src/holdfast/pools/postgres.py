@@ -54,9 +54,12 @@ class PostgresAuthority:
 
     poll_s = 0.1
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, schema: str = "holdfast") -> None:
         self._dsn = dsn
-        self._sql = _statements()
+        self._tables = _FOLDER.joinpath("tables.sql").read_text().replace("holdfast.", f"{schema}.")
+        self._tables = self._tables.replace("schema if not exists holdfast", f"schema if not exists {schema}")
+        self._sql = {name: sql.replace("holdfast.", f"{schema}.") for name, sql in _statements().items()}
+        self._schema = schema
         self._connection: asyncpg.Connection | None = None
         self._prepared = False
         self._busy = asyncio.Lock()
@@ -108,8 +111,8 @@ class PostgresAuthority:
                 self._dsn, timeout=_ANSWER_S, command_timeout=_ANSWER_S, statement_cache_size=0
             )
         if not self._prepared:
-            if await self._connection.fetchval("select to_regclass('holdfast.pool_shares')") is None:
-                await self._connection.execute(_FOLDER.joinpath("tables.sql").read_text())
+            if await self._connection.fetchval("select to_regclass($1)", f"{self._schema}.pool_shares") is None:
+                await self._connection.execute(self._tables)
             self._prepared = True
         return self._connection
 
