@@ -42,11 +42,11 @@ from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Limits, Quotas
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
 from holdfast.ports import Blobs, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
-from holdfast.scheduling.book import Book
-from holdfast.scheduling.pools import Borrower
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor

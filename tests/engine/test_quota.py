@@ -20,9 +20,9 @@ from holdfast.errors import UsageError
 from holdfast.machine import MachineClock
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Lent, Limits, Quotas
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
 from holdfast.ports import ModelRequest, Usage, UserTurn
-from holdfast.scheduling.book import Book
-from holdfast.scheduling.pools import Borrower
 from holdfast.settings import PoolLimits, Settings, load
 from holdfast.testing.model_server import Fault, ModelServer, RateLimit, Rule
 from tests.engine.history import events_of

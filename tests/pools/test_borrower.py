@@ -9,8 +9,8 @@ import pytest
 from holdfast.core.quota import Answer, Letter, Pool, Want
 from holdfast.errors import PoolsAway
 from holdfast.machine import MachineClock
-from holdfast.scheduling.book import Book
-from holdfast.scheduling.pools import Borrower
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
 
 PLACE = Pool("place", "slots", 1, lease_s=60.0)
 
@@ -36,11 +36,11 @@ class Broken(Book):
         raise RuntimeError("a fault of the authority's own")
 
 
-async def time_left_s(late_s: float) -> float:
+async def time_left_s(late_s: float, deadline_s: float = 2.0) -> float:
     clock = MachineClock()
     pools = Borrower(Late(late_s), clock, "late", slack_s=0.5)
     try:
-        shares = await asyncio.wait_for(pools.reserve([Want(PLACE)], deadline_s=2.0), 5)
+        shares = await asyncio.wait_for(pools.reserve([Want(PLACE)], deadline_s=deadline_s), 5)
         return shares.expires_at_s - clock.monotonic_s()
     finally:
         await pools.aclose()
@@ -48,6 +48,10 @@ async def time_left_s(late_s: float) -> float:
 
 async def test_a_grant_that_is_heard_of_too_late_is_given_back() -> None:
     assert await time_left_s(1.0) > 2.0, "its call still has all the time it asked for"
+
+
+async def test_a_grant_that_lapsed_before_it_was_heard_of_is_waited_for_again() -> None:
+    assert await time_left_s(1.2, deadline_s=0.2) > 0.2
 
 
 async def test_a_grant_that_is_heard_of_a_little_late_is_used() -> None:

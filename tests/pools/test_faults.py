@@ -17,8 +17,8 @@ from holdfast.errors import PoolsAway
 from holdfast.machine import MachineClock
 from holdfast.pools import postgres as in_postgres
 from holdfast.pools import redis as in_redis
+from holdfast.pools.borrower import Borrower
 from holdfast.ports import PoolAuthority, Pools
-from holdfast.scheduling.pools import Borrower
 from holdfast.stores.postgres.address import Address
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer

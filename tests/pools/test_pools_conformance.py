@@ -9,13 +9,13 @@ import pytest
 from redis.asyncio import Redis
 
 from holdfast.machine import MachineClock
+from holdfast.pools import book
 from holdfast.pools import postgres as in_postgres
 from holdfast.pools import redis as in_redis
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
 from holdfast.pools.redis import RedisAuthority
 from holdfast.ports import PoolAuthority, Pools
-from holdfast.scheduling import book
-from holdfast.scheduling.book import Book
-from holdfast.scheduling.pools import Borrower
 from holdfast.testing.redis_server import RedisServer
 from tests.pools.conformance import SLACK_S, Connect, PoolsConformance
 from tests.pools.victim import authority as at

@@ -30,7 +30,7 @@ from holdfast.core.quota import (
     cost_us,
     serve,
 )
-from holdfast.scheduling.book import Book
+from holdfast.pools.book import Book
 from holdfast.testing.redis_server import RedisServer
 
 START_US = 1_700_000_000 * SECOND_US

@@ -13,8 +13,8 @@ import sys
 from holdfast.core.quota import Pool, Want
 from holdfast.machine import MachineClock
 from holdfast.pools import postgres, redis
+from holdfast.pools.borrower import Borrower
 from holdfast.ports import PoolAuthority
-from holdfast.scheduling.pools import Borrower
 from holdfast.stores.postgres.address import Address
 
 SILENCE_S = 1.5

@@ -6,7 +6,7 @@ is estimated: the bound, times the largest part of it that replies of this model
 on top. A larger part counts at once, a smaller one is believed slowly, and before the first reply the bound itself is
 reserved. What a reply reports is what counts in the end: the rest comes back, and what is above is charged.
 
-Never here: money, a request on its way, who waits (scheduling.pools).
+Never here: money, a request on its way, who waits (borrower).
 """
 
 from __future__ import annotations

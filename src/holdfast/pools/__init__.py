@@ -1,5 +1,5 @@
-"""Authorities over provider pools that processes share: in Redis, in PostgreSQL. They do not know one another.
+"""Provider pools: who waits for them in this process, and where they are counted: here, in Redis, in PostgreSQL.
 
-Never here: who waits in this process (scheduling.pools), the order in which tickets are served (core.quota; in Redis, its
-other spelling in visit.lua).
+`borrower` waits, at one of the authorities `book`, `redis` and `postgres`, which do not know one another. Never here: the
+order in which tickets are served (core.quota; for Redis, its other spelling in visit.lua), what a call takes (models).
 """

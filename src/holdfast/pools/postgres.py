@@ -2,7 +2,7 @@
 
 The rows are locked in the order of their names, and the database's time is asked for after the lock. Nothing outlives
 the transaction on the connection, so it works behind a pgbouncer in transaction mode. Nobody can be called: whoever
-waits comes by ten times a second. Never here: a rule (core.quota), who waits (scheduling.pools), a query's text (sql).
+waits comes by ten times a second. Never here: a rule (core.quota), who waits (borrower), a query's text (sql).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The authority over provider pools in Redis: one script, one visit, Redis' own time.
 
 Redis is no durable place, and need not be one: a pool whose record is gone starts empty and closed for one lease, and
-whoever waits gets its place back. Never here: who waits (scheduling.pools), a rule that is not in core.quota too.
+whoever waits gets its place back. Never here: who waits (borrower), a rule that is not in core.quota too.
 """
 
 from __future__ import annotations

@@ -93,7 +93,6 @@ local function lend(id, ticket)
   redis.call('HSET', SHARES, id, cmsgpack.pack({of, claims}))
   redis.call('ZADD', UNTIL, lapses, id)
   redis.call('HSET', granted_key(of), id, lapses)
-  redis.call('PEXPIRE', granted_key(of), math.ceil(deadline_us / 1000))
   if of ~= holder then redis.call('PUBLISH', prefix .. 'called:' .. of, id) end
 end
 

@@ -68,6 +68,7 @@ class Borrower:
         self._numbers = itertools.count(1)
         self._waiters: dict[str, _Waiter] = {}
         self._whole = True
+        self._answered_at_s = clock.monotonic_s()
         self._joins: dict[str, Ticket] = {}
         self._leaves: dict[str, None] = {}
         self._returns: dict[str, Return] = {}
@@ -217,8 +218,12 @@ class Borrower:
             return
 
     async def _visit(self) -> Answer:
-        letter, sent_at_s = self._letter(), self._clock.monotonic_s()
+        sent_at_s = self._clock.monotonic_s()
+        if sent_at_s - self._answered_at_s > self._slack_s:
+            self._join_again()  # what was granted meanwhile may have lapsed before it was heard of
+        letter = self._letter()
         answer = await self._authority.visit(letter)
+        self._answered_at_s = sent_at_s
         self._forget(letter)
         for number, ticket in enumerate(letter.joins):
             self._joined(ticket.id, answer.now_us + number)
@@ -228,8 +233,12 @@ class Borrower:
             self._hear(grant, sent_at_s)
         self._whole = not answer.known
         if self._whole:
-            self._joins |= {id_: waiter.ticket for id_, waiter in self._waiters.items()}
+            self._join_again()
         return answer
+
+    def _join_again(self) -> None:
+        """Name every ticket again: one that still stands in line, or was granted what it wants, stays as it is."""
+        self._joins |= {id_: waiter.ticket for id_, waiter in self._waiters.items()}
 
     def _joined(self, ticket_id: str, now_us: int) -> None:
         """Remember since when it stands in line, so that it gets its place back from an authority that forgot it."""

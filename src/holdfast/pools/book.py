@@ -1,7 +1,7 @@
 """The authority over provider pools inside one process: a book in memory, kept by the Clock port.
 
 Its limits hold for this process only. When the process starts, its pools are full: what an earlier process took is
-forgotten, and a pool is no more than a burst. Never here: a rule (core.quota), who waits (pools).
+forgotten, and a pool is no more than a burst. Never here: a rule (core.quota), who waits (borrower).
 """
 
 from __future__ import annotations
