@@ -26,7 +26,7 @@ from holdfast.ports import ModelRequest, Usage, UserTurn
 from holdfast.settings import PoolLimits, Settings, load
 from holdfast.testing.model_server import Fault, ModelServer, RateLimit, Rule
 from tests.engine.history import events_of
-from tests.engine.kit import opened
+from tests.engine.kit import die, opened
 from tests.engine.test_model_calls import HAIKU, NANO, one
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,6 +134,28 @@ async def test_a_call_that_fails_for_good_gives_its_place_back(
         with pytest.raises(RunFailed):
             await (await engine.start(workflow)).result()
         await asyncio.wait_for((await engine.start(workflow)).result(), 5)
+
+
+async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declared_dead(
+    tmp_path: Path, database: str
+) -> None:
+    """Its call is still in flight when its successor makes it again: the provider takes one at a time, and never refuses."""
+    settings = Settings(pools=database, pool_limits={HAIKU: PoolLimits(concurrent=1)})
+    with ModelServer(
+        journal=tmp_path / "calls.jsonl", latency_s=2.0, limits={HAIKU: RateLimit(concurrent=1)}
+    ) as server:
+        model, workflow = Providers(environment=server.environment), one()
+        options: dict[str, Any] = {"workflows": [workflow], "model": model, "settings": settings}
+        async with opened(database, **options) as declared_dead, opened(database, **options) as successor:
+            run = await declared_dead.start(workflow)
+            while not server.calls:
+                await asyncio.sleep(0.01)
+            await die(declared_dead)
+            await asyncio.wait_for(successor.run(run.id).result(), 15)
+        assert [call.status for call in server.calls] == [200, 200]
+        first, second = server.calls
+        assert second.at_unix_s - first.at_unix_s >= 2.0
+        await model.aclose()
 
 
 # --- How much ---------------------------------------------------------------------------------------------------------

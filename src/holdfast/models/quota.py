@@ -156,6 +156,8 @@ class Quotas:
             self._pools.give_back(lent.shares, used)
 
     def _of(self, model: str) -> list[Pool]:
+        if not self._limits:
+            return []
         own, wider = self._names(model)
         names = [name for name in dict.fromkeys((*own, *wider)) if name in self._limits]
         return [pool for name in names for pool in self._limits[name].pools(name)]

@@ -52,7 +52,9 @@ class RedisAuthority:
                 url, socket_timeout=_REPLY_S, socket_connect_timeout=_REPLY_S, retry=Retry(NoBackoff(), 0)
             )
         except ValueError as problem:
-            raise UsageError(f"{url!r} is no address of a Redis: {problem}. Use redis://HOST:PORT/NUMBER.") from None
+            raise UsageError(
+                f"HOLDFAST_POOLS is no address of a Redis: {problem}. Use redis://HOST:PORT/NUMBER."
+            ) from None
         return cls(redis)
 
     def call(self, holder: str, ring: Callable[[], None]) -> None:
