@@ -54,7 +54,10 @@ from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Blobs, Clock, Ids, Lanes, Model, Queue, Store
+from holdfast.models.quota import Limits, Quotas
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
+from holdfast.ports import Blobs, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
@@ -268,7 +271,8 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
     driver = Driver(
-        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
+        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets,
+        gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
     )  # fmt: skip
     leader = Leader(driver, opened, queue)
@@ -322,17 +326,18 @@ class Engine:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         secrets = Secrets(known.secrets_file)
         elsewhere = open_blobs(known.blobs, secrets)
-        opened = await open_store(store) if isinstance(store, str | Path) else store
         clean_log = RedactedLog(secrets)
         declared = known.models
-        providers: Any = model or Providers(
-            {name: each.provider for name, each in declared.items() if each.provider is not None}
-        )
+        served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
+        providers: Any = model or Providers(served_by)
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
+        quotas = _quotas(known, store, served_by, around)
+        opened = await open_store(store) if isinstance(store, str | Path) else store
         driver = Driver(
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
-            secrets=secrets, gateway=Gateway(providers, around.prices), executor=ToolExecutor(secrets, around.threads),
-            threads=around.threads, label=around.label, executes=execute, slots=slots,
+            secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
+            executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
+            executes=execute, slots=slots,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)
@@ -358,6 +363,7 @@ class Engine:
             if queue is None:
                 await hints.aclose()
             await driver.let_session_go()
+            await quotas.aclose()
             if model is None:
                 await providers.aclose()
             around.threads.close()
@@ -622,6 +628,43 @@ class Engine:
                 return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
         return any(row is not None and row.graph_hash in hashes for row in rows)
+
+
+def _quotas(
+    settings: Settings, store: str | Path | Store, served_by: Mapping[str, str], around: Surroundings
+) -> Quotas:
+    """What is known of providers' limits, and where they are counted; nothing is opened where there are none."""
+    limits = {name: Limits(**each.model_dump()) for name, each in settings.pool_limits.items()}
+    pools = None
+    if limits:
+        pools = Borrower(_authority(settings.pools, store, around.clock), around.clock, around.ids.session())
+    return Quotas(limits, pools, around.clock, served_by)
+
+
+def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:
+    """The authority over provider pools that HOLDFAST_POOLS names."""
+    if where == "process":
+        return Book(clock)
+    url = str(store) if where == "store" else where
+    try:
+        if url.startswith(_POSTGRES):
+            from holdfast.pools.postgres import PostgresAuthority
+            from holdfast.stores.postgres.address import Address
+
+            address = Address.of(url)
+            return PostgresAuthority(address.dsn, address.schema)
+        if where != "store":
+            from holdfast.pools.redis import RedisAuthority
+
+            return RedisAuthority.connect(where)
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"{problem.name} is not installed, which shared provider pools need: pip install 'holdfast[fleet]'."
+        ) from None
+    raise UsageError(
+        "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
+        " several processes share, or process for those of one process."
+    )
 
 
 def _word(what: str, text: str) -> str:

@@ -331,6 +331,9 @@ class StepContext:
         await self._outcome(cmd.FailModelCall(call, error, reopens=True))
         raise Suspension
 
+    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
+        await self._attempt.report(cmd.FailModelCall(call, error, reopens=True))
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         kept = None if output is None else await self._keep(output)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))
