@@ -162,8 +162,8 @@ class PoolsConformance:
     async def test_a_small_call_does_not_pass_a_large_one(self, connect: Connect) -> None:
         one, two, tokens = await connect(), await connect(), rate(6_000, burst_s=10)
         await drain(one, tokens, 0)
-        large = await in_line(one, Want(tokens, 60))
-        small = await in_line(two, Want(tokens, 1))
+        large = await in_line(one, Want(tokens, 60), rate())
+        small = asyncio.create_task(reserve(two, Want(tokens, 1)))
         await asyncio.sleep(0.3)
         assert not large.done()
         assert not small.done()
