@@ -14,7 +14,7 @@ FLOORS = (
     {"errors", "settings", "machine", "threads"},
     {"core"},
     {"ports", "authoring"},
-    {"tools", "models", "scheduling", "stores", "blobs", "queues"},
+    {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
     {"engine", "observe"},
     {"compose", "testing"},
     {"cli"},
@@ -94,7 +94,7 @@ def test_the_core_is_pure() -> None:
 
 def test_only_the_composition_root_names_adapters() -> None:
     """The engine, the core and the ports know no adapter; adapters do not know one another."""
-    adapters = {"stores", "blobs", "models", "tools", "queues", "machine"}
+    adapters = {"stores", "blobs", "models", "tools", "queues", "pools", "machine"}
     wrong = [
         f"{file} imports {other}"
         for room, other, file in imports()

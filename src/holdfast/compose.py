@@ -23,25 +23,41 @@ from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
 from holdfast.core import commands as cmd
+from holdfast.core.costs import Cost
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import EFFECT_UNKNOWN, WORKFLOW_MISSING
+from holdfast.core.scopes import (
+    FLEET_RUNS,
+    PERIODS,
+    Period,
+    ScopeRow,
+    Waiting,
+    money_family,
+    owner_scopes,
+    tenant_runs,
+    with_room,
+)
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
+from holdfast.engine.rollup import count_some
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
-from holdfast.ports import Administration, Blobs, Clock, Ids, Lanes, Model, Queue, Store
+from holdfast.models.quota import Limits, Quotas
+from holdfast.pools.book import Book
+from holdfast.pools.borrower import Borrower
+from holdfast.ports import Administration, Blobs, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
@@ -57,6 +73,7 @@ DEFAULT_TENANT: Final = "default"
 MOST_THREADS: Final = 64
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
+MOST_LISTED: Final = 100
 _SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
 _FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
 _BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
@@ -234,6 +251,7 @@ def needs_somebody(state: State) -> bool:
             for name in state.unfinished
             for _, op in state.steps[name].unsettled()
         )
+        timed = timed or state.awaits is not None
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
     return True
 
@@ -273,7 +291,8 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
     driver = Driver(
-        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets, gateway=Gateway(providers, around.prices),
+        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets,
+        gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
     )  # fmt: skip
     leader = Leader(driver, opened, queue)
@@ -327,17 +346,18 @@ class Engine:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         secrets = Secrets(known.secrets_file)
         elsewhere = open_blobs(known.blobs, secrets)
-        opened = await open_store(store, elsewhere) if isinstance(store, str | Path) else store
         clean_log = RedactedLog(secrets)
         declared = known.models
-        providers: Any = model or Providers(
-            {name: each.provider for name, each in declared.items() if each.provider is not None}
-        )
+        served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
+        providers: Any = model or Providers(served_by)
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
+        quotas = _quotas(known, store, served_by, around)
+        opened = await open_store(store, elsewhere) if isinstance(store, str | Path) else store
         driver = Driver(
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
-            secrets=secrets, gateway=Gateway(providers, around.prices), executor=ToolExecutor(secrets, around.threads),
-            threads=around.threads, label=around.label, executes=execute, slots=slots,
+            secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
+            executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
+            executes=execute, slots=slots,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)
@@ -363,6 +383,7 @@ class Engine:
             if queue is None:
                 await hints.aclose()
             await driver.let_session_go()
+            await quotas.aclose()
             if model is None:
                 await providers.aclose()
             around.threads.close()
@@ -379,12 +400,17 @@ class Engine:
         *,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
+        team: str | None = None,
         key: str | None = None,
         by: str | None = None,
+        queue: bool = False,
     ) -> Run:
         """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
 
-        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput.
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
+        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
+        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
+        and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         driver = self.driver
         valid = workflow.validated_input(input)
@@ -393,6 +419,7 @@ class Engine:
         except InvalidInput as problem:
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = _word("tenant", tenant), None if key is None else _word("key", key)
+        team = None if team is None else _word("team", team)
         try:
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
@@ -404,7 +431,8 @@ class Engine:
         mailbox = driver.new_run(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint
+            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
+            team, queue,
         )  # fmt: skip
         try:
             await mailbox.send(start)
@@ -514,6 +542,53 @@ class Engine:
             raise InvalidInput(f"The limit cannot be used: {problem}.") from None
         await self.extend(run_id, "cost", value, by=by)
 
+    async def set_budget(
+        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None, *, team: str | None = None
+    ) -> None:
+        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC); None: no
+        limit. It holds at once and for every process; what is spent already is not taken back."""
+        try:
+            amount = None if limit_usd is None else nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+        family = money_family(_word("tenant", tenant), None if team is None else _word("team", team), period)
+        await self.driver.store.set_limit(family, amount)
+
+    async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
+        """The books of a tenant, or of one of its teams: of this day and of this month."""
+        store = self.driver.store
+        scopes = owner_scopes(_word("tenant", tenant), None if team is None else _word("team", team), store.now_ms())
+        return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
+        """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
+        its admission to its end, also while it waits for people. What is active already stays so."""
+        if runs is not None and runs < 0:
+            raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        await self.driver.store.set_limit(scope, runs)
+
+    async def admission(self, tenant: str | None = None) -> ScopeRow:
+        """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        scope = FLEET_RUNS if tenant is None else tenant_runs(_word("tenant", tenant))
+        (row,) = await self.driver.store.scopes([scope])
+        return row
+
+    async def roll_up_costs(self) -> None:
+        """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
+        store = self.driver.store
+        after = await count_some(store, store.now_ms() + 1, None)
+        while after is not None:
+            after = await count_some(store, store.now_ms() + 1, after)
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
+        return await self.driver.store.costs(first_day, last_day, tenant=tenant)
+
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+        """The runs that wait for room in these scopes, longest first."""
+        return await self.driver.store.waiting(scopes, MOST_LISTED)
+
     async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
         id_ = CallId(call)
@@ -571,7 +646,45 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
-        return False
+        rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
+        return any(row is not None and row.graph_hash in hashes for row in rows)
+
+
+def _quotas(
+    settings: Settings, store: str | Path | Store, served_by: Mapping[str, str], around: Surroundings
+) -> Quotas:
+    """What is known of providers' limits, and where they are counted; nothing is opened where there are none."""
+    limits = {name: Limits(**each.model_dump()) for name, each in settings.pool_limits.items()}
+    pools = None
+    if limits:
+        pools = Borrower(_authority(settings.pools, store, around.clock), around.clock, around.ids.session())
+    return Quotas(limits, pools, around.clock, served_by)
+
+
+def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:
+    """The authority over provider pools that HOLDFAST_POOLS names."""
+    if where == "process":
+        return Book(clock)
+    url = str(store) if where == "store" else where
+    try:
+        if url.startswith(_POSTGRES):
+            from holdfast.pools.postgres import PostgresAuthority
+            from holdfast.stores.postgres.address import Address
+
+            address = Address.of(url)
+            return PostgresAuthority(address.dsn, address.schema)
+        if where != "store":
+            from holdfast.pools.redis import RedisAuthority
+
+            return RedisAuthority.connect(where)
+    except ModuleNotFoundError as problem:
+        raise UsageError(
+            f"{problem.name} is not installed, which shared provider pools need: pip install 'holdfast[fleet]'."
+        ) from None
+    raise UsageError(
+        "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
+        " several processes share, or process for those of one process."
+    )
 
 
 def _word(what: str, text: str) -> str:

@@ -13,6 +13,9 @@
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
     │   ├── AlreadyClosed              the call has its outcome
+    │   ├── EffectKeyTaken             a tenant-wide effect is another run's
+    │   ├── OverLimit                  a scope above the run has no room for what this append would hold
+    │   ├── TooManyRuns                as many runs are active as may be; says when to try again
     │   ├── KeyReused                  the same start key or effect key with another request
     │   ├── MonthHeld                  a month cannot be archived or removed yet; names the runs that hold it back
     │   ├── StillInUse                 processes of an older version still work on what is to go
@@ -32,6 +35,9 @@
     │   ├── ModelRefused               the provider refused it: certainly nothing was spent
     │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
     │   └── ModelUncertain             nobody can know whether it was spent
+    ├── PoolError                      a provider pool cannot lend
+    │   ├── PoolLineFull               too many calls wait for it already
+    │   └── PoolsAway                  its authority cannot be reached for now
     └── StoreError                     the store cannot do its work
         ├── StoreTooNew, NotAStore, StoreFull, StoreBusy
         ├── StoreUnreadable            it cannot be opened, read or written
@@ -116,6 +122,39 @@ class AlreadyDecided(Conflict):
 
 class AlreadyClosed(Conflict):
     """The call already has its outcome."""
+
+
+class EffectKeyTaken(Conflict):
+    """A tenant-wide effect that this append would intend is another run's. Nothing was written.
+
+    Attributes: its `key`, the `call` that has it, the `args_hash` of its request and, if it came, its `response`.
+    """
+
+    key: str
+    call: str
+    args_hash: str
+    response: Any
+
+
+class OverLimit(Conflict):
+    """A scope above the run has no room for what this append would hold. Nothing was written.
+
+    Attributes: `scope`, its `limit`, what is `used` of it and, of that, `held` by calls in flight; `wanted` by the append.
+    """
+
+    scope: str
+    limit: int
+    used: int
+    held: int
+    wanted: int
+
+
+class TooManyRuns(Conflict):
+    """As many runs are active as may be. Nothing was started: try again after `retry_after_s`, or have it queued."""
+
+    scope: str
+    limit: int
+    retry_after_s: int
 
 
 class KeyReused(Conflict):
@@ -209,6 +248,18 @@ class ModelUncertain(ModelError):
 
     error_class = "model_transient"
     retryable = True
+
+
+class PoolError(HoldfastError):
+    """A provider pool cannot lend what a call needs."""
+
+
+class PoolLineFull(PoolError):
+    """Too many calls wait for this pool already."""
+
+
+class PoolsAway(PoolError):
+    """The authority of the provider pools cannot be reached; what was asked of it may or may not have happened."""
 
 
 class StoreError(HoldfastError):

@@ -12,10 +12,13 @@ from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from holdfast.core.commands import Offer
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, Unique
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.quota import Answer, Letter, Pool, Standing, Want
+from holdfast.core.scopes import ScopeRow, Waiting
 from holdfast.core.state import OpenCall
 from holdfast.errors import HoldfastError
 
@@ -132,6 +135,66 @@ class Model(Protocol):
         ...
 
 
+# --- Provider pools ---------------------------------------------------------------------------------------------------
+
+
+class Shares(msgspec.Struct, frozen=True):
+    """What a call was lent of its pools. Once the Clock port shows `expires_at_s`, others may be lent its slots: the
+    call must be over by then."""
+
+    id: str
+    wants: tuple[Want, ...]
+    expires_at_s: float
+
+
+class Pools(Protocol):
+    """Lends what providers limit to calls, each from all its pools or from none. Calls wait; they do not fail."""
+
+    async def reserve(self, wants: Sequence[Want], *, deadline_s: float, priority: int = 0) -> Shares:
+        """Wait until all of `wants` are lent: a higher priority goes first, and within one whoever came first.
+
+        `deadline_s`: how long after this returns the call can still be running; its slots come back then, even if this
+        process is dead. Whoever is cancelled while waiting leaves nothing behind. Raises PoolLineFull when too many wait
+        already, UsageError where a pool lends nothing for so long.
+        """
+        ...
+
+    def give_back(self, shares: Shares, used: Mapping[str, int]) -> None:
+        """The call is over: its slots come back at once, and of each rate in `used` what the call did not use. Where it
+        used more, that is charged. Rates that are not in `used` were used as they were lent."""
+        ...
+
+    def close(self, pool: Pool, for_s: float) -> None:
+        """Its provider takes no more for so long: nothing is lent of it meanwhile, by anybody."""
+        ...
+
+    async def show(self, pools: Sequence[Pool]) -> Sequence[Standing]: ...
+
+    async def aclose(self) -> None:
+        """Tell what is still to be told; nobody waits any more."""
+        ...
+
+
+class PoolAuthority(Protocol):
+    """The one place where pools are counted, as a process visits it. Its own clock decides, never the visitor's."""
+
+    poll_s: float
+    """How often to come by while waiting, beside the times that an answer names."""
+
+    async def visit(self, letter: Letter) -> Answer:
+        """Take in all that `letter` says, serve those who wait, and answer. To be said again after PoolsAway."""
+        ...
+
+    def call(self, holder: str, ring: Callable[[], None]) -> None:
+        """Have `ring` called when another's visit may have granted something to `holder`. It may be called for nothing,
+        and a call may be lost."""
+        ...
+
+    async def show(self, pools: Sequence[str]) -> Sequence[Standing]: ...
+
+    async def aclose(self) -> None: ...
+
+
 # --- The store --------------------------------------------------------------------------------------------------------
 
 
@@ -171,9 +234,11 @@ class Log(Protocol):
         """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
 
         The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
-        `expected`, KeyReused where the start key belongs to another run (`run` names it), Unstorable where this append
-        cannot be stored. An append whose fate is an error has written nothing. Raises StoreError when nothing at all
-        was written, UnknownCommit when nobody can know: append again under the same ids.
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), EffectKeyTaken where a
+        tenant-wide effect key does (with what is known of its effect), OverLimit where a scope has no room (see Scopes;
+        asked last, for it leaves a waiter), Unstorable where this append cannot be stored. An append whose fate is an error has
+        written nothing. Raises StoreError when nothing at all was written, UnknownCommit when nobody can know: append
+        again under the same ids.
         """
         ...
 
@@ -200,6 +265,64 @@ class Log(Protocol):
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         """The run that was started under this key, and the digest of its input."""
+        ...
+
+
+class Scopes(Protocol):
+    """The books of scopes above runs (core.scopes): what appends move in them, up to which limit, and who waits.
+
+    Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
+    their keys, and charges are taken in the order of the appends, so that a flush writes each row once. An append that
+    has a bounded charge above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
+    whole with OverLimit; every other charge is taken. For a charge `in_turn` it counts as used what those want who wait
+    in the scope before its run, or all who wait there if its run does not. Books are kept whether there is a limit or
+    not.
+
+    An append that is refused leaves a waiter in the same transaction, so that what makes room cannot miss it, unless
+    its run is not there yet. One that is taken leaves exactly the waiters of its changes: those of the run that are
+    among them keep their turn, others of the run go.
+    """
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        """Set, or with None remove, the limit of every scope of this family, those of days gone by included. What is
+        used already may be more: then nothing more is admitted."""
+        ...
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        """The limits that are set, of families that begin with `family`."""
+        ...
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
+        ...
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        """Who waits in these scopes, longest first."""
+        ...
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        """Who waits, longest first, in a scope that has room for it alone.
+
+        The scope `effect/<key>` has no books: there is room as soon as no other run has this tenant-wide effect key with
+        its outcome outstanding. Keys are kept for good, whatever becomes of the runs that took them.
+        """
+        ...
+
+
+class Costs(Protocol):
+    """The roll-up of what model calls cost (core.costs), and up to which event each run is in it."""
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
+        ...
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. False, with
+        nothing added, if the run is not counted up to `counted`: somebody else was first."""
+        ...
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order."""
         ...
 
 
@@ -347,7 +470,7 @@ class Tail(Protocol):
         ...
 
 
-class Store(Log, Graphs, Blobs, Sessions, Views, Watch, Tail, Protocol):
+class Store(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Tail, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:
@@ -646,15 +769,21 @@ class Journal(Protocol):
         attempt makes the call."""
         ...
 
+    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
+        """The call was certainly not made, and will be later: gives its money back, durably, and leaves its place in the
+        journal open for the next."""
+        ...
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
         ...
 
     async def intend(
-        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
         settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
     ) -> CallId | Recall:  # fmt: skip
-        """The call that may now be made; a Recall where a named effect already has its outcome."""
+        """The call that may now be made; a Recall where a named effect already has its outcome. `unique` says how far
+        the name reaches."""
         ...
 
     def key_of(self, call: CallId) -> EffectKey: ...

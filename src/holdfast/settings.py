@@ -14,10 +14,10 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from holdfast.errors import MissingSecret, UsageError
@@ -26,6 +26,7 @@ REDACTED: Final = "[secret]"
 _SHORTEST_SECRET: Final = 4
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
+_POOL_SERVERS: Final = ("redis://", "rediss://", "postgresql://", "postgres://")
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
@@ -40,6 +41,30 @@ class DeclaredModel(BaseModel):
     cache_write_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
     context_tokens: int | None = Field(default=None, gt=0)
     provider: str | None = None
+
+
+class PoolLimits(BaseModel):
+    """`[pools."NAME"]` in holdfast.toml: what a provider allows for a model, for all its models, or for a key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests_per_min: int | None = Field(default=None, gt=0)
+    tokens_per_min: int | None = Field(default=None, gt=0)
+    input_tokens_per_min: int | None = Field(default=None, gt=0)
+    output_tokens_per_min: int | None = Field(default=None, gt=0)
+    concurrent: int | None = Field(default=None, gt=0)
+    burst_s: float = Field(default=6.0, gt=0, le=60, allow_inf_nan=False)
+    """How much may go out at once after a pause: what the limit allows in so many seconds."""
+    lease_s: float = Field(default=660.0, ge=20, le=86_400, allow_inf_nan=False)
+    """How long a call that takes one of `concurrent` may be out; for so long the pool stays closed when Redis has
+    forgotten it."""
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        limits = ("requests_per_min", "tokens_per_min", "input_tokens_per_min", "output_tokens_per_min", "concurrent")
+        if all(getattr(self, name) is None for name in limits):
+            raise ValueError(f"limits nothing; it takes at least one of {', '.join(limits)}")
+        return self
 
 
 class Settings(BaseSettings):
@@ -59,6 +84,16 @@ class Settings(BaseSettings):
     retention_days: int | None = Field(default=None, ge=1)
     """How old a run may be before `holdfast store archive` takes its month out of the tables, where no month is named."""
     models: dict[str, DeclaredModel] = {}
+    pools: str = "process"
+    """Where the provider pools are counted: `process`, `redis://…`, `postgresql://…`, or `store`."""
+    pool_limits: dict[str, PoolLimits] = {}
+
+    @field_validator("pools")
+    @classmethod
+    def _is_an_authority(cls, where: str) -> str:
+        if where not in ("process", "store") and not where.startswith(_POOL_SERVERS):
+            raise ValueError("it is process, store, redis://HOST:PORT/NUMBER or postgresql://USER@HOST/DATABASE")
+        return where
 
 
 def load(directory: Path | None = None) -> Settings:
@@ -70,12 +105,22 @@ def load(directory: Path | None = None) -> Settings:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
-        unknown = set(given) - {"blobs", "models", "queue", "retention_days", "secrets_file", "workflow_grace_s"}
+        unknown = set(given) - {
+            "blobs",
+            "models",
+            "pools",
+            "queue",
+            "retention_days",
+            "secrets_file",
+            "workflow_grace_s",
+        }
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, queue,"
-                " retention_days, secrets_file, workflow_grace_s and [models.NAME]."
+                " retention_days, secrets_file, workflow_grace_s, [models.NAME] and [pools.NAME]."
             )
+        if "pools" in given:  # the table; where they are counted is the environment's to say
+            given["pool_limits"] = given.pop("pools")
     try:
         return Settings(**given)
     except ValidationError as problem:

@@ -114,6 +114,15 @@ async def pay_five(state):
     return {"amount": 5}
 
 
+affordable = Workflow("affordable")
+
+
+@affordable.node("answer")
+@llm_node(model="claude-haiku-4-5", max_tokens=100)
+async def affordable_answer(state):
+    return "How much?"
+
+
 costly = Workflow("costly", cost_limit_usd="0.000001")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core.ids import SessionId
 from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres.schema import LATEST
 from tests.cli.conftest import Shell
 from tests.stores.story import TINY, Story
 
@@ -68,7 +69,7 @@ def test_the_standing_of_a_database(shell: Shell, stories: list[Story], database
         await store.open_session(SessionId("s"), "a host:1", [TINY.hash])
         found = await asyncio.to_thread(shell, "store", "status")
         assert re.search(r"2023-11 +2 +1 +\d+ +\S+ kB +open", found.out), found
-        assert re.search(r"a host:1 .* ago\) +1", found.out), found
+        assert re.search(rf"a host:1 .* ago\) +{LATEST}", found.out), found
         assert f"{stories[1].run} of tiny 1, waiting" in found.out
         await store.aclose()
 
@@ -140,6 +141,6 @@ def test_tables_are_made_by_migrate(shell: Shell, database: str) -> None:
     told = shell("store", "status", "--store", database).out
     assert "none yet" in told
     assert "store migrate" in told
-    assert shell("store", "migrate", "--before", "--json", "--store", database).data == {"migrations": ["0001_first"]}
+    assert shell("store", "migrate", "--before", "--json", "--store", database).data["migrations"][0] == "0001_first"
     assert shell("store", "migrate", "--json", "--store", database).data == {"migrations": []}
-    assert json.loads(shell("store", "status", "--json", "--store", database).out)["version"] == 1
+    assert json.loads(shell("store", "status", "--json", "--store", database).out)["version"] == LATEST

@@ -6,7 +6,7 @@ the state in memory, that the books balance, and that the rows follow from the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, 
 from holdfast.core.payload import NULL, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
+from holdfast.core.scopes import family_of, money_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.core.status import Wait, due_at_ms, status, waiting_for
 from holdfast.errors import HoldfastError, InvalidWorkflow
@@ -120,6 +121,8 @@ class Game:
         self.state = State()
         self.history: list[bytes] = []
         self.times: list[int] = []
+        self.scopes: dict[str, list[int]] = {}
+        """What the run has settled, held and left in doubt in each scope."""
         if start:
             self.start(**given)
 
@@ -127,13 +130,14 @@ class Game:
 
     def do(
         self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
-        graph: Graph | None = None,
+        graph: Graph | None = None, short: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         session = self.session if session == HERE else session
         worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots)
         before = snapshot(self.state)
         try:
-            events = decide(graph or self.graph, self.state, command, self.now_ms, worker)
+            events = decide(graph or self.graph, self.state, command, self.now_ms, worker, short or {}, taken or {})
         except HoldfastError:
             assert same(self.state, before), "a refusal must leave the state as it was"
             raise
@@ -160,7 +164,27 @@ class Game:
             assert budget.limit_nanousd is None or sum(parts) <= budget.limit_nanousd
         self.check_steps()
         if events:
-            assert self.rows(events).run.seq == state.seq
+            rows = self.rows(events)
+            assert rows.run.seq == state.seq
+            self.check_scopes(rows)
+
+    def check_scopes(self, rows: Changes) -> None:
+        """What the run has moved in each kind of scope is what its own books say."""
+        for charge in rows.charges:
+            books = self.scopes.setdefault(charge.scope, [0, 0, 0])
+            for part, moved in enumerate((charge.settled, charge.held, charge.in_doubt)):
+                books[part] += moved
+                assert books[part] >= 0, f"{charge.scope}: {books}"
+        budget = self.state.budget
+        mine = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
+        place = [0, int(self.state.counted and not self.state.ended), 0]
+        for family in {charge.family for charge in rows.charges}:
+            of_family = [books for scope, books in self.scopes.items() if family_of(scope) == family]
+            assert [sum(parts) for parts in zip(*of_family, strict=True)] == (
+                place if family.endswith("runs") else mine
+            )
+        waits = {op.scope for _, _, op in self.state.short_operations()} | {self.state.awaits} - {None}
+        assert {waiter.scope for waiter in rows.waiters} == (set() if self.state.paused or self.state.ended else waits)
 
     def check_steps(self) -> None:
         state = self.state
@@ -236,10 +260,16 @@ class Game:
 
     def start(
         self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
-        session: SessionId | None = HERE,
+        session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
+        short: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
-        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by)
-        return self.do(command, session=session)
+        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by, team=team, queue=queue)
+        return self.do(command, session=session, short=short)
+
+    def short(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:
+        """What is known when the tenant's day has only so much left; or its month, with another `number`."""
+        scope = money_scopes(self.state.tenant, self.state.team, self.now_ms)[number]
+        return {scope: cmd.Shortage(limit, left, held)}
 
     def look(self, after_s: float = 0, *, dead: Iterable[SessionId] = (), **how: Any) -> list[ev.Event]:
         self.now_ms += int(after_s * 1000)
@@ -296,10 +326,10 @@ class Game:
 
     def hold(
         self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", *, args: str = "args", model: str = "m",
-        cheaper: tuple[cmd.Offer, ...] = (),
+        cheaper: tuple[cmd.Offer, ...] = (), short: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         offers = (cmd.Offer(model, nanousd, tokens), *cheaper)
-        return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers))
+        return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers), short=short)
 
     def held(self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", **more: Any) -> CallId:
         """A call whose hold was admitted."""
@@ -325,14 +355,15 @@ class Game:
     def intend(
         self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
         tool: str = "send", compensation: str | None = None, settles_within_s: float | None = None,
-        compensates: CallId | None = None,
+        compensates: CallId | None = None, tenant_wide: bool = False,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         named = None if key is None else EffectKey(key)
         command = cmd.IntendEffect(
             *self.at(name), Path(path), tool, policy, args, inline({"to": "bob"}), named, settles_within_s,
-            compensation, compensates,
+            compensation, compensates, tenant_wide=tenant_wide,
         )  # fmt: skip
-        return self.do(command)
+        return self.do(command, taken=taken)
 
     def intended(self, name: str, policy: str = "once", path: str = "0", **more: Any) -> CallId:
         """A tool's call that may now be made."""

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from holdfast.core import policies
 from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import run_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
 from tests.core.game import (
@@ -219,6 +220,20 @@ class Record(Game):
         return any(step is not None and step.status in ("completed", "failed") for step in sources)
 
 
+def elsewhere(pick: random.Random) -> dict[EffectKey, cmd.Taken]:
+    """Another run has the tenant-wide effect that these runs mean."""
+    other = CallId("other-run:send#1:0:1")
+    return {EffectKey("wide"): cmd.Taken(other, pick.choice(["h", "h", "other"]), pick.choice([None, inline("sent")]))}
+
+
+FULL = cmd.Shortage(1, 0, 1)
+
+
+def in_line(pick: random.Random) -> dict[str, Any]:
+    """How some runs begin: with too many others before them."""
+    return {"queue": True, "short": {run_scopes("acme")[0]: FULL}} if pick.random() < 0.1 else {}
+
+
 # --- Chaos ------------------------------------------------------------------------------------------------------------
 
 
@@ -226,7 +241,7 @@ class Chaos:
     """Sends whatever can be said, to whatever there ever was."""
 
     def __init__(self, graph: Graph, pick: random.Random) -> None:
-        self.game = Record(graph)
+        self.game = Record(graph, **in_line(pick))
         self.pick = pick
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
@@ -242,7 +257,10 @@ class Chaos:
                     self.game.resume()
                 if self.pick.random() < 0.01 and "late" not in self.game.graph.nodes:
                     self.game.migrate()
-                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]))
+                short = self.game.short(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
+                short = self.pick.choice([{}, {}, {}, short, dict.fromkeys(run_scopes("acme")[1:], FULL)])
+                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short,
+                                      taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
             except HoldfastError:
                 continue
             for event in events:
@@ -273,6 +291,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
+                cmd.Look(room=frozenset([*self.game.short(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -322,11 +341,15 @@ class Chaos:
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None, pick.choice([None, "undo"])),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, None),
+                cmd.IntendEffect(
+                    *at, path, "send", policy, said, NULL, EffectKey("wide"), None, pick.choice([None, "undo"]),
+                    tenant_wide=True,
+                ),
                 cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
                 cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
-                             remind_every_ms=pick.choice([None, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
+                             remind_every_ms=pick.choice([None, 2000, 4000]), cancel_after_ms=pick.choice([None, 50_000])),
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
             ]
         )  # fmt: skip
@@ -336,7 +359,7 @@ class Chaos:
         hold = getattr(self.game.state.calls.get(call), "hold_nanousd", 0)
         reopens = self.pick.random() < 0.3
         if self.game.state.calls.get(call) is not None and self.game.state.calls[call].doubted and reopens:
-            return cmd.ReconcileCall(call, self.pick.choice([-1, 0, hold]))
+            return cmd.ReconcileCall(call, self.pick.choice([-1, -1, 0, hold]))
         return self.pick.choice(
             [
                 cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
@@ -397,7 +420,7 @@ class Crew:
     def __init__(self, graph: Graph, seed: int) -> None:
         self.seed = seed
         self.pick = random.Random(seed)
-        self.game = Record(graph)
+        self.game = Record(graph, **in_line(random.Random(f"{seed}/line")))
         self.moves = 0
         self.refused: set[tuple[StepId, int, Path]] = set()
         """What an attempt has asked for in vain: it does not ask twice."""
@@ -443,6 +466,9 @@ class Crew:
             self.bring(next(iter(self.flying)))
         elif game.state.gates and (game.due_ms is None or self.pick.random() < 0.5):
             self.answer()
+        elif game.state.awaits is not None:
+            full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
+            game.do(cmd.Look(room=frozenset([game.state.awaits])), short=full)
         elif game.due_ms is not None:
             self.wait()
         else:
@@ -468,6 +494,8 @@ class Crew:
             self.game.migrate()
         elif 0.31 < chance < 0.34:
             self.reconcile()
+        elif 0.34 < chance < 0.50 and self.game.state.short:
+            self.game.do(cmd.Look(room=frozenset(self.game.short())))
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""
@@ -597,7 +625,9 @@ class Crew:
         fixed = random.Random(f"{step.id}{path}")
         try:
             if kind == "model":
-                game.hold(name, fixed.choice([10, 60, 150]), 40, path)
+                hold = fixed.choice([10, 60, 150])
+                short = game.short(left=self.pick.choice([0, 20]), held=self.pick.choice([0, 200]))
+                game.hold(name, hold, 40, path, short=self.pick.choice([{}, {}, {}, {}, short]))
             elif kind == "tool":
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])

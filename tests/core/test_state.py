@@ -94,6 +94,8 @@ def example(of: object) -> object:
         return {"key": example(typing.get_args(of)[1])}
     if of is type(TRANSIENT):
         return TRANSIENT
+    if of is ev.Hold:
+        return ev.Hold(7, 7, in_doubt=True)
     if of is type(NULL):
         return inline({"x": 1})
     return example(of.__supertype__)  # another NewType

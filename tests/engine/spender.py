@@ -2,7 +2,8 @@
 
 usage: python -m tests.engine.spender STORE WORKFLOW
 
-It says `settled` when the run has ended or waits for somebody, and then waits for its end.
+It says `settled` when the run has ended or waits for somebody, and then waits for its end. Of `crowd` it runs several of
+one tenant, says `done`, and ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import sys
 
 from holdfast import Engine, Join, Workflow, llm_node, task
+from holdfast.core.money import usd
 
 HAIKU = "claude-haiku-4-5"
 
@@ -59,12 +61,47 @@ def quorum() -> Workflow:
     return wf
 
 
-WORKFLOWS = {"row": row, "tight": tight, "quorum": quorum}
+def crowd() -> Workflow:
+    """Twelve questions at the same time."""
+    wf = Workflow("crowd")
+    for number in range(12):
+
+        @wf.node(f"n{number}")
+        @llm_node(model=HAIKU, max_tokens=100)
+        async def ask(state, number=number):
+            return f"question {number:02}"
+
+    return wf
+
+
+WORKFLOWS = {"row": row, "tight": tight, "quorum": quorum, "crowd": crowd}
+CROWD = 5
+"""Runs of `crowd` that a process starts, all of one tenant."""
+HOLD_NANOUSD = 1_000_000
+"""More than a call of these workflows is held for."""
+
+
+async def limit(store: str, *, calls: int) -> int:
+    """Give the tenant `acme` a day with room for so many calls at a time; the limit in nano-dollars."""
+    amount = calls * HOLD_NANOUSD
+    async with Engine.open(store, execute=False) as engine:
+        await engine.set_budget("acme", "day", usd(amount))
+    return amount
+
+
+async def spend_all(engine: Engine, wf: Workflow) -> None:
+    runs = [await engine.start(wf, tenant="acme") for _ in range(CROWD)]
+    for run in runs:
+        await run.result()
+    print("done", flush=True)
 
 
 async def main(store: str, name: str) -> None:
     wf = WORKFLOWS[name]()
     async with Engine.open(store, workflows=[wf]) as engine:
+        if name == "crowd":
+            await spend_all(engine, wf)
+            return
         run = await engine.start(wf)
         await run.settled()
         print("settled", flush=True)

@@ -223,7 +223,7 @@ async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_mone
             await asyncio.Event().wait()
             raise AssertionError("unreachable")
 
-    monkeypatch.setattr("holdfast.models.gateway._GRACE_S", -599.95)  # of the 600 s that a request has by itself
+    monkeypatch.setattr("holdfast.models.gateway.GRACE_S", -599.95)  # of the 600 s that a request has by itself
     async with Engine.open(store, model=Deaf()) as engine:
         run = await engine.start(one(retry=1))
         with pytest.raises(RunFailed, match="did not answer within"):

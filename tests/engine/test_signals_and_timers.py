@@ -27,6 +27,23 @@ def one(handler, **options) -> Workflow:
 # --- Timers ---------------------------------------------------------------------------------------------------------------
 
 
+async def test_what_falls_due_soon_waits_for_no_sweep(store: str) -> None:
+    tries: list[int] = []
+
+    async def handler(state, ctx):
+        await ctx.sleep(0.02)
+        tries.append(1)
+        if len(tries) < 3:
+            raise ValueError("again")
+        return "done"
+
+    async with opened(store) as engine:
+        await engine._sweep.aclose()
+        run = await engine.start(one(handler, retry=RetryPolicy(max_attempts=3, initial_s=0.02)))
+        assert await run.result() == "done"
+        assert not engine.driver._reminders
+
+
 async def test_a_timer_of_thirty_days_fires_once_and_not_early_across_restarts(tmp_path: Path) -> None:
     now = Time()
     woken: list[int] = []

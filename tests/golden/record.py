@@ -28,10 +28,11 @@ from holdfast import Engine
 from holdfast.core import policies
 from holdfast.core.events import Recorded, decode
 from holdfast.core.graph import COMPENSATE, Definition, Join
-from holdfast.core.ids import AppendId, RunId, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, SessionId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import run_scopes
 from holdfast.core.state import State, evolve
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
@@ -257,6 +258,59 @@ def a_budget_block() -> Golden:
     return of(game)
 
 
+def a_scope() -> Golden:
+    """A tenant's day has no room: one call waits until others have settled, another for the next day; one is doubted."""
+    game = Game(graph("a > end", "b > end"), team="search")
+    game.hold("a", 60, short=game.short(left=10, held=90))
+    game.suspend("a")
+    game.hold("b", 30, short=game.short())
+    game.suspend("b")
+    game.do(cmd.Look(room=frozenset(game.short())))
+    call = game.held("a", 60)
+    game.hold("b", 30, short=game.short(number=2))
+    game.suspend("b")
+    game.now_ms += 2 * 3600 * 1000
+    game.look()
+    game.settle(call, 45)
+    game.doubt_money(game.held("b", 30))
+    game.complete("a")
+    game.complete("b")
+    game.complete("end", "done")
+    return of(game)
+
+
+def an_admission() -> Golden:
+    """Too many runs are active: this one waits for its tenant, then for the fleet, and begins."""
+    game = Game(graph("a"), start=False)
+    tenant, fleet = run_scopes("acme")
+    game.start(queue=True, short={tenant: cmd.Shortage(2, 0, 2)})
+    game.now_ms += 1_000
+    game.do(cmd.Look(room=frozenset([tenant])), short={fleet: cmd.Shortage(5, 0, 5)})
+    game.now_ms += 1_000
+    game.do(cmd.Look(room=frozenset([fleet])))
+    game.complete("a", "done")
+    return of(game)
+
+
+def a_tenant_wide_effect() -> Golden:
+    """The first effect is another run's, and waited for; the second its own, and undone after a failure."""
+    game = Game(graph(node("work"), node("fail"), "work > fail"))
+    other = cmd.Taken(CallId("other-run:send#1:0:1"), "args")
+    first = {EffectKey("first"): other}
+    game.intend("work", key="first", tenant_wide=True, taken=first)
+    game.suspend("work")
+    game.do(cmd.Look(room=frozenset(["effect/first"])))
+    done = {EffectKey("first"): cmd.Taken(other.call, "args", inline("sent by another"))}
+    game.intend("work", key="first", tenant_wide=True, taken=done)
+    book = game.intended("work", path="1", key="second", tenant_wide=True, compensation="undo")
+    game.did(book)
+    game.complete("work")
+    game.fail("fail", error())
+    game.did(game.intended(COMPENSATE, "idempotent", "0", tool="undo", compensates=book))
+    game.complete(COMPENSATE)
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -432,6 +486,9 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "dead-letter": a_dead_letter,
     "compensation": a_compensation,
     "budget-block": a_budget_block,
+    "scope": a_scope,
+    "admission": an_admission,
+    "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,
     "signal": a_signal,

@@ -13,18 +13,34 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded, ValueRecorded
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, RunId, Seq, SessionId, call_id
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
+from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
-from holdfast.errors import HoldfastError, KeyReused, NotFound, SeqConflict, StoreError, Unstorable, UsageError
+from holdfast.errors import (
+    EffectKeyTaken,
+    HoldfastError,
+    KeyReused,
+    NotFound,
+    OverLimit,
+    SeqConflict,
+    StoreError,
+    Unstorable,
+    UsageError,
+)
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store, Told
-from tests.stores.story import BORN_MS, DRAFT, PATH, TINY, Story, fold, graph, put, snapshot_of
+from tests.stores.story import BORN_MS, DRAFT, PATH, SEND, TINY, Story, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
 """Opens a store: the same one each time, as a process of its own would."""
 
+DAY, MONTH, DAYS = "tenant/acme/day/2023-11-14", "tenant/acme/month/2023-11", "tenant/acme/day"
+"""The scopes of the stories' money, and what the limit of such a day is set for."""
+ACME_RUNS = "tenant/acme/runs"
+FULL = cmd.Shortage(limit=1, left=0, held=1)
 FOR_EVER_MS = BORN_MS * 10
 APART_MS = 50
 """By how much the clocks of two processes on one store may differ."""
@@ -34,6 +50,12 @@ async def told(store: Store, append: Append) -> HoldfastError | None:
     """The fate of one append."""
     (fate,) = await store.append([append])
     return fate
+
+
+async def prepared(store: Store, story: Story, key: str) -> Append:
+    """The append in which `story` means the effect `key`, after everything that comes before it."""
+    await put(store, story.start(), story.draft(), story.ask(), story.answer())
+    return story.mean(key)
 
 
 def with_row(append: Append, **values: Any) -> Append:
@@ -200,6 +222,276 @@ class StoreConformance:
         assert isinstance(fates[1], KeyReused)
         assert fates[1].run == first.run  # type: ignore[attr-defined]
         assert await store.seqs([first.run, second.run]) == {first.run: 2}
+
+    # --- Scopes -------------------------------------------------------------------------------------------------------
+
+    async def test_what_runs_hold_settle_and_doubt_stands_in_their_scopes(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second = Story(), Story()
+        await put(mine, first.start(), second.start())
+        await put(mine, first.hold(60), second.hold(40), first.hold(5, "1"))
+        assert await theirs.scopes([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 105, 0), ScopeRow(MONTH, None, 0, 105, 0)]
+        await put(theirs, first.settle(45), second.doubt())
+        assert await mine.scopes([MONTH, DAY]) == [ScopeRow(MONTH, None, 45, 5, 40), ScopeRow(DAY, None, 45, 5, 40)]
+        umbrella = "tenant/umbrella/day/2023-11-14"
+        assert await mine.scopes([umbrella]) == [ScopeRow(umbrella, None)]
+
+    async def test_a_limit_is_of_every_scope_of_its_family_whenever_it_is_set(self, connect: Connect) -> None:
+        mine, theirs, story = await connect(), await connect(), Story()
+        await put(mine, story.start(), story.hold(60))
+        tomorrow = "tenant/acme/day/2023-11-15"
+        for limit in (100, 50, 0):
+            await mine.set_limit(DAYS, limit)
+            assert await theirs.scopes([DAY, tomorrow]) == [ScopeRow(DAY, limit, 0, 60), ScopeRow(tomorrow, limit)]
+        await mine.set_limit(DAYS.replace("acme", "ac"), 7)
+        await mine.set_limit("tenant/acme/month", 1000)
+        assert await theirs.limits("tenant/acme/") == {DAYS: 0, "tenant/acme/month": 1000}
+        await mine.set_limit(DAYS, None)
+        await mine.set_limit(DAYS, None)
+        assert await theirs.limits("tenant/acme/") == {"tenant/acme/month": 1000}
+        assert await theirs.scopes([DAY]) == [ScopeRow(DAY, None, 0, 60)]
+
+    async def test_a_hold_that_a_scope_has_no_room_for_is_refused_whole_and_leaves_a_waiter(
+        self, connect: Connect
+    ) -> None:
+        store, story = await connect(), Story()
+        await store.set_limit("tenant/acme/month", 100)
+        await put(store, story.start(), story.hold(60))
+        there, row = tuple(story.history), await store.run(story.run)
+        refused = story.hold(41, "1")
+        fate = await told(store, refused)
+        assert isinstance(fate, OverLimit)
+        assert (fate.run, fate.scope, fate.limit, fate.used, fate.held, fate.wanted) == (  # type: ignore[attr-defined]
+            story.run, MONTH, 100, 60, 60, 41,
+        )  # fmt: skip
+        assert await store.events(story.run) == there
+        assert await store.run(story.run) == row
+        assert await store.scopes([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
+        assert await store.waiting([DAY, MONTH], 10) == [Waiting(story.run, MONTH, 41, 40)]
+        story.forget(refused)
+        await put(store, story.hold(40, "1"))
+        assert (await store.scopes([MONTH]))[0].left == 0
+
+    async def test_what_gives_back_or_cannot_be_helped_is_taken_above_the_limit(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start(), story.hold(60), story.hold(40, "1"), story.hold(0, "2"))
+        await store.set_limit(DAYS, 10)
+        await put(store, story.hold(0, "3"), story.settle(70), story.doubt("1"), story.draft())
+        assert await store.scopes([DAY]) == [ScopeRow(DAY, 10, 70, 0, 40)]
+
+    async def test_in_one_flush_holds_are_admitted_in_order_as_far_as_they_fit(self, connect: Connect) -> None:
+        store = await connect()
+        await store.set_limit(DAYS, 100)
+        stories = [Story() for _ in range(6)]
+        giver = Story()
+        await put(store, giver.start(), giver.hold(30), *(story.start() for story in stories))
+        wanted = [50, 30, 20, 10, 20, 25]
+        holds = [story.hold(amount) for story, amount in zip(stories, wanted, strict=True)]
+        fates = await store.append([*holds[:4], giver.settle(5), *holds[4:]])
+        # 30 are held; 50 fit, 30 do not, 20 do and fill it, 10 do not; then 25 come back, of which 20 are taken.
+        assert [fate is None for fate in fates] == [True, False, True, False, True, True, False]
+        assert await store.scopes([DAY]) == [ScopeRow(DAY, 100, 5, 90, 0)]
+        left = [(each.run, each.wanted, each.left) for each in await store.waiting([DAY], 10)]
+        assert left == [(stories[1].run, 30, 5), (stories[3].run, 10, 5), (stories[5].run, 25, 5)]
+        assert await store.seqs([story.run for story in stories[:2]]) == {stories[0].run: 3, stories[1].run: 2}
+
+    async def test_the_same_hold_that_is_sent_again_is_charged_once(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await store.set_limit(DAYS, 100)
+        await put(store, story.start())
+        hold = story.hold(60)
+        await put(store, hold, hold)
+        assert list(await store.append([hold])) == [None]
+        assert (await store.scopes([DAY]))[0].used == 60
+
+    async def test_of_two_processes_that_race_for_the_last_of_a_limit_one_gets_it(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_limit(DAYS, 1000)
+        for number in range(10):
+            stories = [Story(), Story()]
+            await put(mine, *(story.start() for story in stories))
+            room = (await mine.scopes([DAY]))[0].left or 0
+            holds = [story.hold(room - 50) for story in stories]
+            fates = await asyncio.gather(told(mine, holds[0]), told(theirs, holds[1]))
+            assert [type(fate) for fate in fates].count(OverLimit) == 1, f"race {number}"
+            assert (await theirs.scopes([DAY]))[0].left == 50
+            winner = stories[fates.index(None)]
+            await put(theirs, winner.settle(0))
+
+    async def test_who_waits_is_found_when_there_is_room_and_keeps_his_turn(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_limit(DAYS, 100)
+        giver, stories = Story(), [Story() for _ in range(3)]
+        await put(mine, giver.start(), giver.hold(100), *(story.start() for story in stories))
+        for story, wanted in zip(stories, (80, 30, 90), strict=True):
+            refused = story.hold(wanted)
+            assert isinstance(await told(mine, refused), OverLimit)
+            story.forget(refused)
+            await put(mine, story.hold(wanted, short={DAY: cmd.Shortage(100, 0, 100)}))
+        assert await theirs.room(10) == []
+        assert [each.run for each in await theirs.waiting([DAY], 10)] == [story.run for story in stories]
+        await put(theirs, giver.settle(15))
+        assert [(each.run, each.wanted, each.left) for each in await mine.room(10)] == [
+            (stories[0].run, 80, 85), (stories[1].run, 30, 85),
+        ]  # fmt: skip
+        assert len(await mine.room(1)) == 1
+        await mine.set_limit(DAYS, None)
+        assert [(each.run, each.left) for each in await theirs.room(10)] == [(story.run, None) for story in stories]
+        await mine.set_limit(DAYS, 100)
+        await put(mine, stories[0].does(cmd.Look(room=frozenset([DAY]))))
+        assert [each.run for each in await theirs.room(10)] == [stories[1].run], "it is to hold now, and waits no more"
+        await put(mine, stories[1].does(cmd.CancelRun()))
+        assert [each.run for each in await theirs.waiting([DAY], 10)] == [stories[2].run]
+
+    async def test_a_waiter_goes_with_the_next_that_its_run_appends_unless_it_waits_on(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await store.set_limit(DAYS, 10)
+        await put(store, story.start())
+        refused = story.hold(60)
+        assert isinstance(await told(store, refused), OverLimit)
+        story.forget(refused)
+        await put(store, story.does(cmd.SendSignal("ping")))
+        assert await store.waiting([DAY], 10) == []
+        await put(store, story.hold(60, short={DAY: cmd.Shortage(10, 10, 0)}))
+        await put(store, story.does(cmd.SendSignal("ping")))
+        assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+        await put(store, story.does(cmd.PauseRun()))
+        assert await store.waiting([DAY], 10) == []
+        await put(store, story.does(cmd.ResumeRun()))
+        assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+
+    async def test_active_runs_are_counted_from_their_start_to_their_end(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        stories = [Story(), Story(), Story(tenant="umbrella")]
+        await put(mine, *(story.start() for story in stories))
+        assert [row.used for row in await theirs.scopes([ACME_RUNS, FLEET_RUNS])] == [2, 3]
+        await put(theirs, stories[0].does(cmd.CancelRun()), stories[1].draft(), stories[1].ask())
+        assert [row.used for row in await mine.scopes([ACME_RUNS, FLEET_RUNS])] == [1, 2]
+
+    async def test_a_start_beyond_the_cap_is_refused_and_leaves_nothing(self, connect: Connect) -> None:
+        store, first, second = await connect(), Story(), Story()
+        await store.set_limit(ACME_RUNS, 1)
+        fates = await store.append([first.start(key="a"), second.start(key="b")])
+        assert fates[0] is None
+        assert isinstance(fates[1], OverLimit)
+        assert (fates[1].scope, fates[1].limit, fates[1].used) == (ACME_RUNS, 1, 1)  # type: ignore[attr-defined]
+        assert await store.waiting([ACME_RUNS], 10) == []
+        assert await store.run_of_key("acme", "b") is None
+        assert await store.run(second.run) is None
+        assert isinstance(await told(store, Story().start(key="a")), KeyReused), "who has a run already gets that one"
+        await put(store, first.does(cmd.CancelRun()))
+        second = Story()
+        await put(store, second.start(key="b"))
+
+    async def test_places_go_to_those_who_wait_in_the_order_of_their_arrival(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_limit(ACME_RUNS, 1)
+        active, queue = Story(), [Story() for _ in range(3)]
+        await put(mine, active.start(), *(story.start(short={ACME_RUNS: FULL}) for story in queue))
+        assert await theirs.room(10) == []
+        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        await put(theirs, active.does(cmd.CancelRun()))
+        assert [each.run for each in await mine.room(10)] == [story.run for story in queue]
+        fate = await told(mine, Story().start())
+        assert isinstance(fate, OverLimit), "there is a place, but others came before"
+        assert fate.used == 3  # type: ignore[attr-defined]
+        look = cmd.Look(room=frozenset([ACME_RUNS]))
+        late = queue[1].does(look)
+        assert isinstance(await told(theirs, late), OverLimit), "not its turn"
+        queue[1].forget(late)
+        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        await mine.set_limit(ACME_RUNS, 2)
+        admissions = [story.does(look) for story in queue]
+        fates = await mine.append(admissions)
+        assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
+        assert (await mine.scopes([ACME_RUNS]))[0].used == 2
+        assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
+
+    # --- The roll-up of costs -----------------------------------------------------------------------------------------
+
+    async def test_a_run_is_counted_once_from_where_it_was_counted_last(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        story, other = Story(), Story(tenant="umbrella")
+        await put(mine, story.start(), story.hold(60), story.hold(50, "1"), story.settle(45), other.start())
+        assert await theirs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
+        first = Uncounted(story.run, Seq(5), Seq(0))
+        assert await theirs.uncounted(FOR_EVER_MS, None, 10) == [first, Uncounted(other.run, Seq(2), Seq(0))]
+        assert await theirs.uncounted(FOR_EVER_MS, None, 1) == [first]
+        assert [each.run for each in await theirs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
+        cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
+        assert await mine.count(first, [cost])
+        assert not await theirs.count(first, [cost]), "somebody else was first"
+        await put(mine, story.settle(30, "1"))
+        (second,) = await theirs.uncounted(FOR_EVER_MS, None, 1)
+        assert second == Uncounted(story.run, Seq(6), Seq(5))
+        assert await theirs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
+        assert await theirs.count(
+            Uncounted(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
+        )
+        assert await mine.uncounted(FOR_EVER_MS, None, 10) == []
+        sums = [
+            Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4),
+            Cost("2023-11-14", "acme", "tiny", "draft", "m", 2, 2, 2, 75),
+        ]
+        assert await mine.costs("2023-11-13", "2023-11-14") == sums
+        assert await mine.costs("2023-11-13", "2023-11-13") == sums[:1]
+        assert await mine.costs("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
+
+    # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
+
+    async def test_a_tenant_wide_effect_belongs_to_the_run_that_means_it_first(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second = Story(), Story()
+        for story in (first, second):
+            await put(mine, story.start(), story.draft(), story.ask(), story.answer())
+        await put(mine, first.mean("k"))
+        refused = second.mean("k")
+        fate = await told(theirs, refused)
+        assert isinstance(fate, EffectKeyTaken)
+        assert (fate.key, fate.call, fate.args_hash, fate.response) == ("k", first.call, "hash", None)
+        second.forget(refused)
+        await put(theirs, second.mean("k", taken=cmd.Taken(first.call, "hash")))
+        await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
+        assert await theirs.room(10) == []
+        await put(mine, first.send())
+        assert await theirs.room(10) == [Waiting(second.run, "effect/k", 1, None)]
+        await put(theirs, second.does(cmd.Look(room=frozenset(["effect/k"]))))
+        refused = second.mean("k", attempt=2)
+        fate = await told(theirs, refused)
+        assert isinstance(fate, EffectKeyTaken)
+        assert fate.response == inline("sent")
+
+    async def test_an_effect_that_did_not_happen_leaves_its_key_to_whoever_means_it_next(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        stories = [Story(), Story(), Story()]
+        for story in stories:
+            await put(mine, story.start(), story.draft(), story.ask(), story.answer())
+        await put(mine, stories[0].mean("k"))
+        await put(mine, stories[0].does(cmd.ReleaseEffect(stories[0].call)))
+        fates = await theirs.append([stories[1].mean("k"), stories[2].mean("k")])
+        assert fates[0] is None
+        assert isinstance(fates[1], EffectKeyTaken)
+        assert fates[1].call == stories[1].call
+        await put(mine, stories[0].mean("other", path="1"))
+
+    async def test_a_key_that_is_its_runs_own_is_no_obstacle(self, connect: Connect) -> None:
+        store, story = await connect(), Story(session="never opened")
+        await put(store, story.start(), story.draft(), story.ask(), story.answer(), story.mean("k", "idempotent"))
+        await put(store, story.does(cmd.Look(frozenset([story.session]))))
+        again = story.mean("k", "idempotent", attempt=2)
+        await put(store, again)
+        fate = await told(store, await prepared(store, Story(), "k"))
+        assert isinstance(fate, EffectKeyTaken)
+        assert fate.call == call_id(story.run, SEND, PATH, 2)
+
+    async def test_a_key_outlives_its_run(self, connect: Connect) -> None:
+        store, first, second = await connect(), Story(), Story()
+        await put(store, await prepared(store, first, "k"), first.send(), first.finish())
+        refused = await prepared(store, second, "k")
+        assert isinstance(await told(store, refused), EffectKeyTaken)
+        assert second.run not in [each.run for each in await store.waiting(["effect/k"], 10)]
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -16,6 +16,7 @@ from holdfast.core.graph import Definition, Edge, Graph, Node
 from holdfast.core.ids import (
     AppendId,
     CallId,
+    EffectKey,
     GateId,
     NodeName,
     Path,
@@ -27,6 +28,7 @@ from holdfast.core.ids import (
     step_id,
 )
 from holdfast.core.payload import digest, inline
+from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, History, SnapshotRecord, Store
@@ -63,12 +65,17 @@ class Story:
         self.run = RunId(str(uuid.UUID(int=at_ms << 80 | 7 << 76 | 2 << 62 | number)))
         self.history: list[Recorded] = []
 
-    def does(self, command: cmd.Command, *, executes: bool = True) -> Append:
+    def does(
+        self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+    ) -> Append:  # fmt: skip
         """The append that `command` leads to, a millisecond after the last."""
         before = self.state.seq
         self.at_ms += 1
         worker = cmd.Worker(self.session, 10) if executes else None
-        return self.happens(before, decide(self.graph, self.state, command, self.at_ms, worker))
+        return self.happens(
+            before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}, taken or {})
+        )
 
     def happens(self, before: int, events: list[Event]) -> Append:
         """An append of `events`, which are folded already."""
@@ -77,11 +84,49 @@ class Story:
         changes = project(self.state, events, executing=True)
         return Append(self.run, Seq(before), AppendId(uuid.uuid4().hex), recorded, changes)
 
+    def forget(self, append: Append) -> None:
+        """The store did not take `append`: go back to where it was."""
+        del self.history[append.expected :]
+        self.state = State()
+        for recorded in self.history:
+            evolve(self.state, recorded.event, recorded.at_ms)
+
+    # --- Money, while the draft is being written --------------------------------------------------------------------------
+
+    def hold(self, nanousd: int, path: str = "0", *, short: Mapping[str, cmd.Shortage] | None = None) -> Append:
+        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, 1),))
+        return self.does(command, short=short)
+
+    def settle(self, nanousd: int, path: str = "0") -> Append:
+        return self.does(cmd.SettleModelCall(self.money(path), nanousd, 1, 1, inline("text")))
+
+    def doubt(self, path: str = "0") -> Append:
+        error = ErrorRecord("draft", "timeout", "no answer", True, self.at_ms)
+        return self.does(cmd.DoubtModelCall(self.money(path), error))
+
+    def money(self, path: str = "0") -> CallId:
+        return call_id(self.run, DRAFT, Path(path), 1)
+
+    # --- An effect that other runs may mean too ----------------------------------------------------------------------------
+
+    def mean(
+        self, key: str, policy: str = "once", path: str = "0", *, attempt: int = 1, taken: cmd.Taken | None = None
+    ) -> Append:
+        command = cmd.IntendEffect(
+            SEND, attempt, Path(path), "mail", policy, "hash", inline({"to": "bob"}), EffectKey(key), tenant_wide=True
+        )
+        return self.does(command, taken={EffectKey(key): taken} if taken is not None else {})
+
     # --- What may happen, in this order -------------------------------------------------------------------------------
 
-    def start(self, *, key: str | None = None, text: str = "hello", executes: bool = True) -> Append:
-        command = cmd.StartRun(self.run, self.tenant, inline({"text": text}), digest(text), key=key)
-        return self.does(command, executes=executes)
+    def start(
+        self, *, key: str | None = None, text: str = "hello", executes: bool = True,
+        short: Mapping[str, cmd.Shortage] | None = None,
+    ) -> Append:  # fmt: skip
+        """With `short`, to be queued where that says that there is no place."""
+        given = inline({"text": text})
+        command = cmd.StartRun(self.run, self.tenant, given, digest(text), key=key, queue=short is not None)
+        return self.does(command, executes=executes, short=short)
 
     def start_again(self) -> Append:
         """The start of this run once more, by somebody who does not know that it has begun."""

@@ -25,6 +25,7 @@ from holdfast.errors import StillInUse, StoreError, StoreTooNew, StoreUnreadable
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.schema import LATEST
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
 from tests.stores.story import TINY, Story, put
@@ -37,6 +38,7 @@ AFTER = "alter table holdfast.runs drop column waiting_for;"
 HANGING = "create table holdfast.half (x integer); select pg_sleep(60);"
 BROKEN = "create table holdfast.half (x integer); select 1 / 0;"
 PATIENCE_S = 60
+NEXT = LATEST + 1
 
 
 class Newer:
@@ -52,7 +54,7 @@ class Newer:
 
     def have(self, **migrations: str) -> None:
         for name, text in migrations.items():
-            place = self.source / "holdfast/stores/sql/postgres/migrations" / f"{name.removeprefix('m')}.sql"
+            place = self.source / "holdfast/stores/sql/postgres/migrations" / f"{NEXT:04d}_{name}.sql"
             place.write_text(text)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -70,7 +72,7 @@ class Newer:
 
 @pytest.fixture
 def newer(tmp_path: Path, database: str) -> Newer:
-    return Newer(tmp_path, database, m0002_note=BEFORE, m0002_note_after=AFTER)
+    return Newer(tmp_path, database, note=BEFORE, note_after=AFTER)
 
 
 async def tables(database: str) -> set[str]:
@@ -91,9 +93,9 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
     code, said = newer.run("store", "migrate", "--after")
     assert (code, "--before" in said) == (1, True), said
     code, said = newer.run("store", "status")
-    assert (code, "0002_note, 0002_note_after" in said) == (0, True), said
+    assert (code, f"{NEXT:04d}_note, {NEXT:04d}_note_after" in said) == (0, True), said
 
-    assert newer.run("store", "migrate", "--before") == (0, "0002_note\n1 migrations were applied.\n")
+    assert newer.run("store", "migrate", "--before") == (0, f"{NEXT:04d}_note\n1 migrations were applied.\n")
     assert "notes" in await tables(database)
     code, said = newer.run("runs", "list")
     assert (code, story.run in said) == (0, True), said
@@ -109,14 +111,14 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
     assert (code, "an old process" in said) == (4, True), said
     assert await old.run(story.run) is not None
     await old.close_session(SessionId("old"))
-    assert newer.run("store", "migrate", "--after") == (0, "0002_note_after\n1 migrations were applied.\n")
+    assert newer.run("store", "migrate", "--after") == (0, f"{NEXT:04d}_note_after\n1 migrations were applied.\n")
     assert newer.run("store", "migrate")[0] == 0
 
     with pytest.raises(StoreTooNew, match="upgrade"):
         await PostgresStore.connect(database)
     with pytest.raises(StoreTooNew, match="upgrade"):
         await administration.migrate(None)
-    assert (await administration.standing()).version == 2
+    assert (await administration.standing()).version == NEXT
     with pytest.raises(StoreUnreadable, match="store migrate"):
         await old.run(story.run)  # one that was overlooked is told at its next word
     await administration.aclose()
@@ -130,12 +132,12 @@ async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves
     store, story = await PostgresStore.connect(database), Story()
     await put(store, story.start())
     there = await tables(database)
-    newer = Newer(tmp_path, database, m0002_half=BROKEN)
+    newer = Newer(tmp_path, database, half=BROKEN)
     code, said = newer.run("store", "migrate", "--before")
     assert (code, "division by zero" in said) == (1, True), said
     assert await tables(database) == there
 
-    newer.have(m0002_half=HANGING)
+    newer.have(half=HANGING)
     migrating = newer.start("store", "migrate", "--before")
     await until_sleeping(database)
     migrating.kill()
@@ -143,7 +145,7 @@ async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves
     await put(store, story.draft())  # nobody waits for it meanwhile
     await terminate_sleeping(database)
     assert await tables(database) == there
-    newer.have(m0002_half=BEFORE)
+    newer.have(half=BEFORE)
     assert newer.run("store", "migrate", "--before")[0] == 0
     assert "notes" in await tables(database)
     await store.aclose()
@@ -168,11 +170,11 @@ async def terminate_sleeping(database: str) -> None:
 
 
 async def test_processes_that_migrate_at_the_same_instant_all_succeed(tmp_path: Path, database: str) -> None:
-    newer = Newer(tmp_path, database, m0002_note=BEFORE)
+    newer = Newer(tmp_path, database, note=BEFORE)
     every = [newer.start("store", "migrate") for _ in range(4)]
     told = [process.communicate(timeout=PATIENCE_S) for process in every]
     assert [process.returncode for process in every] == [0] * 4, told
-    assert sum(out.count("0002_note") for out, _ in told) == 1
+    assert sum(out.count(f"{NEXT:04d}_note") for out, _ in told) == 1
     assert sum(out.count("0001_first") for out, _ in told) == 1
 
 

@@ -25,7 +25,7 @@ from holdfast.blobs.folder import Folder
 from holdfast.core import commands as cmd
 from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.ids import RunId
-from holdfast.core.payload import inline
+from holdfast.core.payload import Payload, inline
 from holdfast.core.state import FOLD_VERSION, evolve
 from holdfast.errors import CorruptHistory, CursorLost, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Append, Store
@@ -381,6 +381,21 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     told, _ = await place.store.tail(None, 1000)
     assert [each.recorded for each in told] == young.history
     assert [month.state for month in (await place.administration.standing()).months] == ["pruned", "archived"]
+
+
+async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_in_which_it_was_stored(place: Place) -> None:
+    (story,) = await ended(place.store, 1)
+    large, other = [await place.store.put("acme", MONTH, content) for content in (b"outcome", b"other")]
+    response = msgspec.json.encode(Payload(blob=large, size_bytes=7, month=MONTH)).decode()
+    await place.ask(
+        f"insert into {place.schema}.effect_keys values ('k', 'acme', '{story.run}', '{story.call}', 'h', '{response}')"
+    )
+    await place.administration.archive(MONTH)
+    await place.administration.prune(NEXT)
+    assert await place.store.get("acme", MONTH, large) == b"outcome"
+    with pytest.raises(NotFound):
+        await place.store.get("acme", MONTH, other)
+    assert await place.store.uncounted(BORN_MS * 2, None, 10) == []  # nobody can count what is gone
 
 
 async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_time(place: Place) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from holdfast.core.ids import AppendId, RunId, Seq
 from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.core.status import status
+from holdfast.engine.rollup import count_some
 from holdfast.ports import Append
 from holdfast.stores.sqlite import SqliteStore
 from tests.core.test_properties import Chaos, Crew, Record, some_graph
@@ -53,7 +56,8 @@ def appends(game: Record, run: RunId) -> list[Append]:
     for end in game.commits:
         events = []
         for data, at_ms in zip(game.history[before:end], game.times[before:end], strict=True):
-            event = ev.decode(data.replace(b"0190-run", run.encode()))
+            # Each run means a tenant-wide effect of its own.
+            event = ev.decode(data.replace(b"0190-run", run.encode()).replace(b'"wide"', f'"wide-{run}"'.encode()))
             evolve(state, event, at_ms)
             events.append(event)
         recorded = tuple(Recorded(Seq(before + 1 + n), state.at_ms, event) for n, event in enumerate(events))
@@ -118,6 +122,34 @@ async def check_effects(store: SqliteStore, run: RunId, events: Sequence[Recorde
             assert change.response == recorded.event.response
 
 
+async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
+    """The roll-up of costs and the books of scopes say to the nano-dollar what the histories say."""
+    mine, scopes = Counter[tuple[str, str, str]](), Counter[str]()
+    for run in runs:
+        held: dict[str, ev.ModelCallHeld] = {}
+        days: dict[str, str] = {}
+        for recorded in await store.events(run):
+            match recorded.event:
+                case ev.ModelCallHeld() as hold:
+                    held[hold.call] = hold
+                    days[hold.call] = time.strftime("%Y-%m-%d", time.gmtime(recorded.at_ms / 1000))
+                case ev.ModelCallSettled() | ev.ModelCallReconciled() as closed:
+                    kind = days[closed.call], held[closed.call].step.partition("#")[0], held[closed.call].sent_to
+                    mine[kind] += closed.cost_nanousd
+                    scopes[f"tenant/acme/day/{days[closed.call]}"] += closed.cost_nanousd
+                case _:
+                    pass
+    for _ in range(2):  # the second time there is nothing to add
+        after = await count_some(store, 2**60, None)
+        while after is not None:
+            after = await count_some(store, 2**60, after)
+        costs = await store.costs("0000", "9999", tenant="acme")
+        assert {(each.tenant, each.workflow) for each in costs} == {("acme", "flow")}
+        assert {(each.day, each.node, each.model): each.cost_nanousd for each in costs} == dict(mine)
+    assert {row.scope: row.settled for row in await store.scopes(list(scopes))} == dict(scopes)
+    assert len(mine) >= 5, "hardly anything cost anything"
+
+
 @pytest.fixture(scope="module")
 def games() -> list[Record]:
     return histories()
@@ -140,8 +172,11 @@ async def test_the_rows_of_random_histories_are_their_folded_states(tmp_path: Pa
                 del todo[run]
             looked = pick.choice(runs)
             state = await check(store, looked)
+            if pick.random() < 0.1:
+                await count_some(store, 2**60, pick.choice([None, looked]))
             if pick.random() < 0.3:
                 await store.snapshot(looked, snapshot_of(state))
+    await check_money(store, list(ended))
     for run, how in ended.items():
         state = await check(store, run)
         assert state.ended == how

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -34,7 +35,7 @@ from holdfast.errors import (
 )
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST
+from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
 from tests.stores.story import TINY, Story, fold
@@ -251,6 +252,30 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(path: Path) 
         await SqliteStore.connect(path)
     assert (refusal.value.found, refusal.value.known) == (99, LATEST)  # type: ignore[attr-defined]
     assert sql(path, "pragma user_version") == 99
+
+
+async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_it(
+    path: Path, opened: Opened
+) -> None:
+    """Every earlier version: the tables of today less those that came after it."""
+    for version in [migration.version for migration in MIGRATIONS[:-1]]:
+        old = path.with_name(f"{version}.db")
+        store, story = await SqliteStore.connect(old), Story()
+        await store.append([story.start(), Story().start()])
+        await store.append([story.draft()])
+        await store.aclose()
+        for later in [migration for migration in MIGRATIONS if migration.version > version]:
+            for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
+                sql(old, f"drop table {table}")
+        sql(old, f"pragma user_version = {version}")
+        again = await opened(old)
+        assert sql(old, "pragma user_version") == LATEST
+        assert await again.events(story.run) == tuple(story.history)
+        await again.append([story.ask()])
+        other = Story()
+        assert list(await again.append([other.start(), Story().start()])) == [None, None]
+        assert list(await again.append([other.hold(60)])) == [None]
+        assert (await again.scopes(["tenant/acme/day/2023-11-14"]))[0].held == 60
 
 
 async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
+from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import UsageError
@@ -201,6 +202,7 @@ def tool_node(
     *,
     name: ToolRef,
     key: str | None = None,
+    unique: Unique = "run",
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -210,9 +212,14 @@ def tool_node(
     """One call of the tool `name`; the function returns its arguments.
 
     `key` names the effect by what it is, filled from the arguments: `key="invite:{supplier}:{round}"`; then a loop that
-    means the same thing gets the recorded outcome.
+    means the same thing gets the recorded outcome. With `unique="tenant"` another run of the tenant does, too.
     """
-    return _decorator("tool_node", None, _common(locals()), tools=(name,), key=key)
+    if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
+        raise UsageError(f"unique={unique!r}: a key is unique in the 'run' or, where one is given, in the 'tenant'.")
+    wide = (
+        {"unique": unique} if unique == "tenant" else {}
+    )  # a setting of its own, so that no other node's hash changes
+    return _decorator("tool_node", None, _common(locals()), tools=(name,), key=key, **wide)
 
 
 def human_gate(

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.scopes import FLEET_RUNS, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
@@ -62,10 +64,29 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"It sleeps{due} in {wait.step}."]
         case "retry":
             return [f"It tries {wait.step} again ({wait.reason}){due.replace(' until', ' at')}."]
+        case "place":
+            whose = (
+                ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))
+            )
+            show = typed("admission", "show", *whose, store=store)
+            return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
         case "money":
-            return [f"{wait.step} waits for money that other calls of the run hold."]
+            return _for_money(wait, store)
         case _:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
+
+
+def _for_money(wait: Wait, store: str | None) -> list[str]:
+    if wait.due_at_ms is None or wait.about is None:  # in the run's own books
+        return [f"{wait.step} waits for money that other calls of the run hold."]
+    kind, tenant, *names = [unquote(part) for part in wait.about.split("/")]
+    owner = ("--tenant", tenant, *(("--team", names[0]) if kind == "team" else ()))
+    period = names[-2]
+    what = f"{in_words(wait.about)}, has no room for a call of {wait.step}"
+    if wait.reason.endswith("_holds_in_flight"):
+        return [f"The {what} before others have settled:", f"  {typed('budget', 'show', *owner, store=store)}"]
+    more = typed("budget", "set", *owner, f"--{period}-usd", "USD", store=store)
+    return [f"The {what} under its limit. It waits until {clock(wait.due_at_ms)}, or for more:", f"  {more}"]
 
 
 def in_short(gate: GateRow) -> str:

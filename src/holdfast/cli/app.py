@@ -15,7 +15,9 @@ from typing import Final, NoReturn
 import typer
 
 from holdfast.cli import failure, terminal
+from holdfast.cli.admission import app as admission
 from holdfast.cli.budget import app as budget
+from holdfast.cli.costs import app as costs
 from holdfast.cli.effects import app as effects
 from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
@@ -46,6 +48,8 @@ app.command()(up)
 app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")
+app.add_typer(admission, name="admission")
+app.add_typer(costs, name="costs")
 app.add_typer(effects, name="effects")
 app.add_typer(store, name="store")
 app.command()(validate)

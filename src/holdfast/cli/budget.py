@@ -1,4 +1,4 @@
-"""`holdfast budget`: the books of a run, and raising its limit.
+"""`holdfast budget`: the books of a run, of a tenant and of its teams, and what each may spend.
 
 Never here: a price.
 """
@@ -13,7 +13,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.given import who
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.errors import UsageError
@@ -21,13 +21,112 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.core.state import State
 
-app = typer.Typer(help="See what a run has spent and set aside, and raise its limit.", no_args_is_help=True)
+app = typer.Typer(
+    help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
+)
+
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
+Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only one team of the tenant.")]
 
 
 @app.command()
-def show(run: RunArgument, as_json: AsJson = False, store: Store = None) -> None:
-    """Show a run's limit, what is settled, held and in doubt, and each call whose cost nobody knows."""
-    asyncio.run(_show(run, as_json, store))
+def show(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's id.")] = None,
+    tenant: Tenant = None,
+    team: Team = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show limits, what is settled, held and in doubt: of a run, or of a tenant's or team's day and month (UTC)."""
+    _expect_tenant(tenant, team)
+    if (run is None) == (tenant is None):
+        raise UsageError(
+            "Name either a run (holdfast budget show RUN) or a tenant (holdfast budget show --tenant NAME)."
+        )
+    if run is not None:
+        asyncio.run(_show(run, as_json, store))
+    elif tenant is not None:
+        _tell_owner(asyncio.run(_owner(tenant, team, store)), as_json)
+
+
+@app.command("set")
+def set_(
+    tenant: Tenant = None,
+    team: Team = None,
+    day: Annotated[
+        str | None, typer.Option("--day-usd", metavar="USD", help="For each day (UTC); `none` for no limit.")
+    ] = None,
+    month: Annotated[
+        str | None, typer.Option("--month-usd", metavar="USD", help="For each month (UTC); `none` for no limit.")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="No limit, neither for the day nor for the month.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Limit what all runs of a tenant, or of one of its teams, may spend in each day and month. It holds at once.
+
+    Calls that do not fit wait, until others have settled, the limit is raised, or the next day or month begins.
+    """
+    _expect_tenant(tenant, team)
+    if tenant is None:
+        raise UsageError(
+            "Say whose budget it is: --tenant NAME. A run's own limit is raised with holdfast budget raise."
+        )
+    if none == (day is not None or month is not None):
+        raise UsageError("Give what it may spend, --day-usd or --month-usd or both, or --none.")
+    limits = {"day": "none", "month": "none"} if none else {"day": day, "month": month}
+    found = asyncio.run(_set(tenant, team, {name: each for name, each in limits.items() if each is not None}, store))
+    _tell_owner(found, as_json)
+
+
+def _expect_tenant(tenant: str | None, team: str | None) -> None:
+    if team is not None and tenant is None:
+        raise UsageError(f"A team belongs to a tenant: add --tenant NAME to --team {team}.")
+
+
+async def _set(tenant: str, team: str | None, limits: dict[str, str], store: str | None) -> dict[str, Any]:
+    from holdfast.cli import report
+    from holdfast.compose import Engine
+    from holdfast.core.money import nanousd
+    from holdfast.core.scopes import PERIODS
+
+    wanted = {name: None if amount.lower() == "none" else amount for name, amount in limits.items()}
+    for amount in wanted.values():
+        try:
+            nanousd(amount or 0)
+        except ValueError as problem:
+            raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
+    where, known = located(store)
+    async with Engine.open(where, execute=False, settings=known) as engine:  # made, if need be: limits come before runs
+        for period in PERIODS:
+            if period in wanted:
+                await engine.set_budget(tenant, period, wanted[period], team=team)
+        return await report.of_owner(engine, tenant, team)
+
+
+async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, Any]:
+    from holdfast.cli import report
+
+    async with asking(store) as engine:
+        return await report.of_owner(engine, tenant, team)
+
+
+def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        terminal.emit(found)
+        return
+    columns = ("limit_usd", "settled_usd", "held_usd", "in_doubt_usd", "left_usd")
+    lines = [
+        (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns))
+        for each in found["books"]
+    ]
+    terminal.table(("scope", "limit", "settled", "held", "in doubt", "left"), lines)
+    waiting = [
+        (each["scope"], who["run_id"], f"${who['wanted_usd']}") for each in found["books"] for who in each["waiting"]
+    ]
+    if waiting:
+        terminal.show("\nRuns that wait for room, longest first")
+        terminal.table(("in", "run", "wants"), waiting)
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:

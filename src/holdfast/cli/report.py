@@ -14,9 +14,11 @@ from holdfast.cli.moment import iso
 from holdfast.core import status
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
+from holdfast.core.scopes import in_words
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.core.costs import Cost
     from holdfast.core.events import Event, Recorded
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -150,6 +152,57 @@ async def of_effect(engine: Engine, row: EffectRow, change: EffectChange | None)
         "by": change.by if change is not None else None,
         "intended_at": iso(row.intended_at_ms),
         "updated_at": iso(change.updated_at_ms if change is not None else row.intended_at_ms),
+    }
+
+
+async def of_owner(engine: Engine, tenant: str, team: str | None) -> dict[str, Any]:
+    """The books of a tenant's, or a team's, day and month, with who waits there."""
+    books = (await engine.budgets(tenant, team=team)).items()
+    waiting = await engine.waiting([row.scope for _, row in books])
+    return {
+        "tenant": tenant,
+        "team": team,
+        "books": [
+            {
+                "scope": in_words(row.scope),
+                "period": period,
+                "limit_usd": maybe_usd(row.limit),
+                "settled_usd": usd(row.settled),
+                "held_usd": usd(row.held),
+                "in_doubt_usd": usd(row.in_doubt),
+                "left_usd": maybe_usd(row.left),
+                "waiting": [
+                    {"run_id": each.run, "wanted_usd": usd(each.wanted)} for each in waiting if each.scope == row.scope
+                ],
+            }
+            for period, row in books
+        ],
+    }
+
+
+async def of_admission(engine: Engine, tenant: str | None) -> dict[str, Any]:
+    """The active runs of a tenant, or of all together, and who waits for a place among them."""
+    row = await engine.admission(tenant)
+    waiting = await engine.waiting([row.scope])
+    return {
+        "scope": in_words(row.scope),
+        "active": row.used,
+        "cap": row.limit,
+        "waiting": [each.run for each in waiting],
+    }
+
+
+def of_cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "day": cost.day,
+        "tenant": cost.tenant,
+        "workflow": cost.workflow,
+        "node": cost.node,
+        "model": cost.model,
+        "calls": cost.calls,
+        "input_tokens": cost.input_tokens,
+        "output_tokens": cost.output_tokens,
+        "cost_usd": usd(cost.cost_nanousd),
     }
 
 

@@ -30,12 +30,18 @@ def run(
         typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
     ] = None,
     tenant: Annotated[str, typer.Option("--tenant", help="Whose run it is.")] = "default",
+    team: Annotated[
+        str | None, typer.Option("--team", help="Whose of the tenant: what its limits count it in.")
+    ] = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Makes the start idempotent: the same key is the same run.")
     ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is durably started.")] = False,
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
@@ -49,7 +55,8 @@ def run(
     with Interruption(following.words) as interruption:
         try:
             return _follow(following, interruption, given, as_json, How(detach, here),
-                           {"tenant": tenant, "cost_limit_usd": cost_limit, "key": key, "by": who(by)})  # fmt: skip
+                           {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
+                            "by": who(by), "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED

@@ -14,6 +14,7 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
 from holdfast.core.policies import ErrorRecord
+from holdfast.core.scopes import in_words
 
 
 def tell(recorded: ev.Recorded) -> str | None:
@@ -58,6 +59,7 @@ def _by(who: str | None) -> str:
 
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
+    ev.RunAdmitted: lambda e, at_ms: "the run has a place and begins",
     ev.RunPaused: lambda e, at_ms: f"the run was paused{_by(e.by)}",
     ev.RunResumed: lambda e, at_ms: f"the run was resumed{_by(e.by)}",
     ev.RunFailing: lambda e, at_ms: "the run is failing",
@@ -78,6 +80,11 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
     ev.HoldDeferred: lambda e, at_ms: (
         f"{named(e.step)} "
         + ("needs more money than is left" if e.blocked else "waits for money that other calls hold")
+    ),
+    ev.ScopeExceeded: lambda e, at_ms: (
+        f"{named(e.step)} "
+        + ("needs more money than is left" if e.blocked else "waits for money that others hold")
+        + f": {in_words(e.scope)}"
     ),
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
     ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",

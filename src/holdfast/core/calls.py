@@ -11,7 +11,7 @@ from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import CallId, SessionId, call_id, effect_key, node_of
+from holdfast.core.ids import CallId, EffectKey, SessionId, call_id, effect_key, node_of, run_of
 from holdfast.core.policies import CANCELLED, LOST
 from holdfast.core.state import OPEN_STEPS, REPEATABLE, OpenCall, State
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
@@ -29,13 +29,17 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
     stopped = limits.stops_calls(d)
     rooms = [d.state.room(offer.hold_nanousd, offer.tokens) for offer in c.offers]
     if "now" in rooms and not stopped:
-        number = rooms.index("now")
-        offer = c.offers[number]
+        fitting = [number for number, room in enumerate(rooms) if room == "now"]
+        admitted = next((n for n in fitting if limits.scope_short_of(d, c.offers[n].hold_nanousd) is None), None)
+        if admitted is None:
+            limits.wait_for_scope(d, c, min(c.offers[number].hold_nanousd for number in fitting))
+            return
+        offer = c.offers[admitted]
         call = call_id(d.state.run, c.step, c.path, (op.tries if op is not None else 0) + 1)
         d.emit(
             ev.ModelCallHeld(
-                call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, number, offer.model,
-                offer.tokens,
+                call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
+                offer.tokens, scoped=True,
             )
         )  # fmt: skip
         return
@@ -54,18 +58,19 @@ def settle_model_call(d: Decision, c: commands.SettleModelCall) -> None:
     if call is None:
         return
     over = c.cost_nanousd > call.hold_nanousd
-    d.emit(ev.ModelCallSettled(c.call, c.cost_nanousd, c.input_tokens, c.output_tokens, c.output, over))
+    d.emit(ev.ModelCallSettled(c.call, c.cost_nanousd, c.input_tokens, c.output_tokens, c.output, over, call.hold))
 
 
 def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:
-    if _open(d, c.call, "model") is not None:
-        d.emit(ev.ModelCallFailed(c.call, c.error, c.reopens))
+    call = _open(d, c.call, "model")
+    if call is not None:
+        d.emit(ev.ModelCallFailed(c.call, c.error, c.reopens, call.hold))
 
 
 def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None and not call.doubted:
-        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output))
+        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output, call.hold))
 
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
@@ -74,7 +79,7 @@ def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
         raise NotFound(f"No money is in doubt under the call {c.call}.")
     if c.cost_nanousd < 0:
         raise InvalidInput(f"A call cannot have cost less than nothing; {c.call} is still in doubt.")
-    d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, c.by))
+    d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, c.by, call.hold))
 
 
 # --- Effects ----------------------------------------------------------------------------------------------------------
@@ -93,7 +98,13 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     for id_, call in doubted:
         if call.args_hash != c.args_hash:
             raise _reused(c, id_)
+    elsewhere = d.taken.get(key) if c.tenant_wide and known is None else None
+    if elsewhere is not None and elsewhere.args_hash != c.args_hash:
+        raise _reused(c, elsewhere.call)
     d.record(c.step, c.values)
+    if elsewhere is not None:
+        _meet_elsewhere(d, c, key, elsewhere)
+        return
     if known is not None:
         arrived = known.response is not None
         event = ev.EffectReused if arrived else ev.EffectDeferred
@@ -117,15 +128,27 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
             settles_within_s=c.settles_within_s,
             compensation=c.compensation,
             compensates=c.compensates,
+            tenant_wide=c.tenant_wide,
         )
     )
 
 
+def _meet_elsewhere(d: Decision, c: commands.IntendEffect, key: EffectKey, other: commands.Taken) -> None:
+    """The effect is another run's: take its outcome, or wait for it. Whatever becomes of it, this run sends nothing."""
+    if other.response is not None:
+        d.emit(
+            ev.EffectReused(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call, other.response)
+        )  # fmt: skip
+    else:
+        d.emit(ev.EffectDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call))
+
+
 def _reused(c: commands.IntendEffect, other: CallId) -> KeyReused:
     return KeyReused(
-        f"The effect key of this call to {c.tool!r} was used for another request in call {other}."
+        f"The effect key of this call to {c.tool!r} was used for another request in call {other} of run {run_of(other)}."
         " Nothing was called: the same key must mean the same thing.",
         call=other,
+        run=run_of(other),
     )
 
 
@@ -233,7 +256,7 @@ def lose_calls(d: Decision, dead: frozenset[SessionId]) -> None:
         message = f"The process died during {id_}; nobody can know how far it got."
         error = d.error(node_of(call.step), LOST, message, tool=call.name if call.kind == "effect" else None)
         if call.kind == "model":
-            d.emit(ev.ModelCallInDoubt(id_, error, reopens=True))
+            d.emit(ev.ModelCallInDoubt(id_, error, reopens=True, hold=call.hold))
         elif call.policy in REPEATABLE:
             d.emit(ev.EffectReopened(id_))
         else:

@@ -21,11 +21,29 @@ class Worker(msgspec.Struct, frozen=True):
     slots: int
 
 
+class Shortage(msgspec.Struct, frozen=True):
+    """What is known of a scope that had no room: it may still take `left`; calls in flight there hold `held`."""
+
+    limit: int
+    left: int
+    held: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What is known of a tenant-wide effect that is another run's: its call, its request and, if it came, its outcome."""
+
+    call: CallId
+    args_hash: str
+    response: Payload | None = None
+
+
 class Command(msgspec.Struct, frozen=True):
     """A wish."""
 
 
 class StartRun(Command, frozen=True):
+    """`queue`: where too many runs are active, wait for a place instead of being refused."""
+
     run: RunId
     tenant: str
     input: Payload
@@ -34,6 +52,8 @@ class StartRun(Command, frozen=True):
     key: str | None = None
     by: str | None = None
     price_fingerprint: str | None = None
+    team: str | None = None
+    queue: bool = False
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -48,11 +68,12 @@ class Look(Command, frozen=True):
     """See whether anything is due, lost or startable. `dead` are sessions known to be dead.
 
     `loaded` comes with the finding that for a grace period no living session could run this run's workflow: it is what
-    the process that found it can run.
+    the process that found it can run. `room` are the scopes that it waits for and that have room for it now.
     """
 
     dead: frozenset[SessionId] = frozenset()
     loaded: tuple[Loaded, ...] | None = None
+    room: frozenset[str] = frozenset()
 
 
 class PauseRun(Command, frozen=True):
@@ -186,7 +207,10 @@ class HoldModelCall(AttemptCommand, frozen=True):
 
 
 class IntendEffect(AttemptCommand, frozen=True):
-    """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`."""
+    """`key` names the effect where the caller did, else it is derived; the request's hash is `args_hash`.
+
+    `tenant_wide`: the name is unique in the tenant, not only in the run.
+    """
 
     path: Path
     tool: str
@@ -198,6 +222,7 @@ class IntendEffect(AttemptCommand, frozen=True):
     compensation: str | None = None
     compensates: CallId | None = None
     values: tuple[Value, ...] = ()
+    tenant_wide: bool = False
 
 
 class DenyToolCall(AttemptCommand, frozen=True):

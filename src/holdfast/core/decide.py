@@ -8,13 +8,14 @@ Never here: I/O, a clock, randomness, `async`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.core import calls, commands, deployment, endings, gates, limits, look, steps, waits
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
+from holdfast.core.ids import EffectKey
 from holdfast.core.state import State
 from holdfast.errors import Conflict, NotFound, RunEnded
 
@@ -52,15 +53,21 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
 _AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Look)
 """The truth about money and effects is taken even when the run has ended; a look at it finds nothing."""
 
+_NOTHING_SHORT: Final[Mapping[str, commands.Shortage]] = {}
+_NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
+
 
 def decide(
-    graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None
-) -> list[Event]:
+    graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None,
+    short: Mapping[str, commands.Shortage] = _NOTHING_SHORT,
+    taken: Mapping[EffectKey, commands.Taken] = _NOTHING_TAKEN,
+) -> list[Event]:  # fmt: skip
     """The events that `command` causes at `now_ms`; empty where nothing is to be done.
 
-    `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `state` is used
-    up: it comes back as the fold of the returned events, so whoever fails to append them must load it again. A refusal
-    (an error of holdfast.errors) leaves it as it was.
+    `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `short` is what
+    is known of scopes above the run into which its money did not fit before, `taken` of effects that are other runs'.
+    `state` is used up: it comes back as the fold of the returned events, so whoever fails to append them must load it
+    again. A refusal (an error of holdfast.errors) leaves it as it was.
     """
     if not state.seq and not isinstance(command, commands.StartRun):
         raise NotFound("This run has not been started.")
@@ -72,7 +79,7 @@ def decide(
         if isinstance(command, commands.DecideGate) and command.gate in state.decided:
             raise gates.closed(state, command.gate)
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
-    decision = Decision(graph, state, now_ms, worker)
+    decision = Decision(graph, state, now_ms, worker, short, taken)
     _RULES[type(command)](decision, command)
     if not state.ended:
         if state.gates:

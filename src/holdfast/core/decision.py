@@ -5,10 +5,12 @@ Never here: a rule.
 
 from __future__ import annotations
 
-from holdfast.core.commands import AttemptCommand, Value, Worker
+from collections.abc import Mapping
+
+from holdfast.core.commands import AttemptCommand, Shortage, Taken, Value, Worker
 from holdfast.core.events import Event, ValueRecorded
 from holdfast.core.graph import Graph
-from holdfast.core.ids import NodeName, StepId
+from holdfast.core.ids import EffectKey, NodeName, StepId
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step, evolve
 from holdfast.errors import RunEnded, StaleAttempt
@@ -17,15 +19,22 @@ from holdfast.errors import RunEnded, StaleAttempt
 class Decision:
     """What a command does. Rules check first and emit afterwards: a refusal must find the state untouched."""
 
-    __slots__ = ("events", "graph", "now_ms", "ready", "session", "slots", "state", "touched")
+    __slots__ = ("events", "graph", "now_ms", "ready", "session", "short", "slots", "state", "taken", "touched")
 
-    def __init__(self, graph: Graph, state: State, now_ms: int, worker: Worker | None) -> None:
+    def __init__(
+        self, graph: Graph, state: State, now_ms: int, worker: Worker | None, short: Mapping[str, Shortage],
+        taken: Mapping[EffectKey, Taken],
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.state = state
         # Store time never runs backwards within a run, whatever a clock says.
         self.now_ms = max(now_ms, state.at_ms)
         self.session = worker.session if worker is not None else None
         self.slots = worker.slots if worker is not None else 0
+        self.short = short
+        """Scopes above the run that are known to have little room left, or none."""
+        self.taken = taken
+        """Tenant-wide effects that are known to be another run's."""
         self.events: list[Event] = []
         self.touched: dict[NodeName, None] = {}
         """Nodes about which there is news."""

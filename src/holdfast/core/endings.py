@@ -89,7 +89,7 @@ def end(d: Decision) -> None:
     ):
         return
     if not state.phase:
-        if not state.asked:
+        if not state.asked and state.awaits is None:
             questions.withdraw_all_but_effects(d, "the run has completed")
             ends = _ends(d)
             d.emit(ev.RunCompleted(next(iter(ends.values()))) if len(ends) == 1 else ev.RunCompleted(parts=ends))

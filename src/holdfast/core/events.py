@@ -22,7 +22,11 @@ class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run began, with everything about it that never changes afterwards; limits may be raised by later events."""
+    """A run began, with everything about it that never changes afterwards; limits may be raised by later events.
+
+    `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
+    `awaits`: it waits for a place, in this scope first; nothing of it begins before.
+    """
 
     run: RunId
     tenant: str
@@ -39,6 +43,19 @@ class RunStarted(Event, frozen=True):
     input_digest: str = ""
     by: str | None = None
     price_fingerprint: str | None = None
+    team: str | None = None
+    counted: bool = False
+    awaits: str | None = None
+
+
+class RunAdmitted(Event, frozen=True):
+    """A run that waited for a place among the active ones has it, and begins."""
+
+
+class AdmissionDeferred(Event, frozen=True):
+    """A run that waits for its place found another scope full, and waits there."""
+
+    scope: str
 
 
 class RunPaused(Event, frozen=True):
@@ -248,11 +265,23 @@ class ValueRecorded(Event, frozen=True):
     value: Any
 
 
+class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What had been set aside for a call that now closes, and when: its day is that of the hold, however late it closes.
+
+    `in_doubt`: nobody knew any more what it had cost.
+    """
+
+    nanousd: int
+    at_ms: int
+    in_doubt: bool = False
+
+
 class ModelCallHeld(Event, frozen=True):
     """Money set aside for one model call before it leaves the process: the worst case, never an estimate.
 
     `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
     `tokens` is the most that it may use; they count against the run's limit as the money does.
+    `scoped`: it counts in the scopes above the run too. Early versions had none.
     """
 
     call: CallId
@@ -265,6 +294,7 @@ class ModelCallHeld(Event, frozen=True):
     offer: int = 0
     sent_to: str = ""
     tokens: int = 0
+    scoped: bool = False
 
 
 class HoldDeferred(Event, frozen=True):
@@ -283,6 +313,33 @@ class HoldDeferred(Event, frozen=True):
     blocked: bool = False
 
 
+class ScopeExceeded(Event, frozen=True):
+    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month.
+
+    It waits for room there, at most until `due_at_ms`, when another day or month begins.
+    `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
+    """
+
+    step: StepId
+    attempt: int
+    path: Path
+    model: str
+    args_hash: str
+    scope: str
+    needed_nanousd: int
+    limit_nanousd: int
+    due_at_ms: int
+    blocked: bool = False
+
+
+class OperationReopened(Event, frozen=True):
+    """What waited outside its run is to be tried again: a scope had room, or its time was over, or another run's effect
+    has its outcome."""
+
+    step: StepId
+    path: Path
+
+
 class ModelCallSettled(Event, frozen=True):
     """A model call has its reply and its price; the rest of its hold is free again."""
 
@@ -292,6 +349,7 @@ class ModelCallSettled(Event, frozen=True):
     output_tokens: int
     output: Payload
     over_bound: bool = False
+    hold: Hold | None = None
 
 
 class ModelCallFailed(Event, frozen=True):
@@ -303,6 +361,7 @@ class ModelCallFailed(Event, frozen=True):
     call: CallId
     error: ErrorRecord
     reopens: bool = False
+    hold: Hold | None = None
 
 
 class ModelCallInDoubt(Event, frozen=True):
@@ -312,6 +371,7 @@ class ModelCallInDoubt(Event, frozen=True):
     error: ErrorRecord
     reopens: bool = False
     output: Payload | None = None
+    hold: Hold | None = None
 
 
 class ModelCallReconciled(Event, frozen=True):
@@ -320,6 +380,7 @@ class ModelCallReconciled(Event, frozen=True):
     call: CallId
     cost_nanousd: int
     by: str | None = None
+    hold: Hold | None = None
 
 
 class EffectIntended(Event, frozen=True):
@@ -338,10 +399,14 @@ class EffectIntended(Event, frozen=True):
     settles_within_s: float | None = None
     compensation: str | None = None
     compensates: CallId | None = None
+    tenant_wide: bool = False
 
 
 class EffectReused(Event, frozen=True):
-    """A step meant an effect that the run already has under the same name; it got the recorded outcome."""
+    """A step meant an effect that the run already has under the same name; it got the recorded outcome.
+
+    `call` and `response` where another run of the tenant has it.
+    """
 
     step: StepId
     attempt: int
@@ -349,10 +414,15 @@ class EffectReused(Event, frozen=True):
     tool: str
     args_hash: str
     key: EffectKey
+    call: CallId | None = None
+    response: Payload | None = None
 
 
 class EffectDeferred(Event, frozen=True):
-    """A step means an effect of a name that another call has in flight; it waits for that outcome."""
+    """A step means an effect of a name that another call has in flight; it waits for that outcome.
+
+    `call` where that is another run's.
+    """
 
     step: StepId
     attempt: int
@@ -360,6 +430,7 @@ class EffectDeferred(Event, frozen=True):
     tool: str
     args_hash: str
     key: EffectKey
+    call: CallId | None = None
 
 
 class EffectCompleted(Event, frozen=True):
@@ -553,12 +624,12 @@ class LifespanPassed(Event, frozen=True):
 
 
 AnyEvent = (
-    RunStarted | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted | RunFailed | RunCancelled
-    | RunMigrated | LimitRaised
+    RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
+    | RunFailed | RunCancelled | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | ModelCallHeld | HoldDeferred | ModelCallSettled | ModelCallFailed | ModelCallInDoubt
-    | ModelCallReconciled
+    | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
+    | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut

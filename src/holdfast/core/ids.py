@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Final, NewType
+from typing import Final, Literal, NewType
 
 _MOST_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
@@ -27,6 +27,8 @@ GateId = NewType("GateId", str)
 """`run:step:path` for a gate a step opened, `run:!reason.n` for one the engine opened about the run."""
 EffectKey = NewType("EffectKey", str)
 Seq = NewType("Seq", int)
+Unique = Literal["run", "tenant"]
+"""How far the name reaches that a caller gives to an effect."""
 
 
 def step_id(node: str, visit: int) -> StepId:
@@ -67,6 +69,11 @@ def effect_key(tenant: str, run: RunId, step: StepId, path: Path, tool: str) -> 
 def named_effect_key(tenant: str, run: RunId, name: str, tool: str) -> EffectKey:
     """The key of an effect that the caller named by what it is, unique in the run."""
     return EffectKey(_digest(tenant, run, "named", name, tool))
+
+
+def tenant_effect_key(tenant: str, name: str, tool: str) -> EffectKey:
+    """The key of an effect that the caller named by what it is, unique in the tenant: every run has the same."""
+    return EffectKey(_digest(tenant, "tenant-wide", name, tool))
 
 
 def _digest(*parts: str) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.core import commands, endings, questions
+from holdfast.core import commands, endings, questions, scopes
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import GateId
@@ -105,6 +105,41 @@ def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
     _reach(d, "cost", hold_nanousd, message, facts)
 
 
+def scope_short_of(d: Decision, hold_nanousd: int) -> str | None:
+    """The first scope above the run that is known to have no room for so much."""
+    if not d.short:
+        return None
+    mine = scopes.money_scopes(d.state.tenant, d.state.team, d.now_ms)
+    return next((scope for scope in mine if scope in d.short and hold_nanousd > d.short[scope].left), None)
+
+
+def wait_for_scope(d: Decision, c: commands.HoldModelCall, needed_nanousd: int) -> None:
+    """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
+    scope = scope_short_of(d, needed_nanousd)
+    assert scope is not None
+    short = d.short[scope]
+    blocked = needed_nanousd > short.left + short.held
+    d.emit(
+        ev.ScopeExceeded(
+            c.step, c.attempt, c.path, c.model, c.args_hash, scope, needed_nanousd, short.limit,
+            scopes.over_at_ms(scope), blocked,
+        )
+    )  # fmt: skip
+    if blocked and d.graph.definition.on_limit == "fail" and not d.state.phase:
+        message = (
+            f"The next call to {c.model} may cost ${usd(needed_nanousd)}, for which {scopes.in_words(scope)} has no room"
+            f" under its limit of ${usd(short.limit)}. Nothing was called."
+        )
+        endings.begin_failing(d, d.error("", LIMIT, message))
+
+
+def reopen(d: Decision, room: frozenset[str]) -> None:
+    """Let calls be tried again whose scope has room now, or is over: the money of the new day is another's."""
+    for step, path, op in d.state.short_operations():
+        if op.scope in room or (op.due_at_ms is not None and op.due_at_ms <= d.now_ms):
+            d.emit(ev.OperationReopened(step.id, path))
+
+
 def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> None:
     """A limit is reached: open its gate, once, or begin to fail where the workflow says so."""
     if d.graph.definition.on_limit == "fail" and not d.state.phase:
@@ -133,7 +168,9 @@ def _is_needed(state: State, limit: str) -> bool:
     if limit == "steps":
         return any(state.steps[name].attempt == 0 for name in state.startable)
     return any(
-        op.blocked and op.status == "deferred" for name in state.unfinished for _, op in state.steps[name].unsettled()
+        op.blocked and op.status == "deferred" and op.scope is None
+        for name in state.unfinished
+        for _, op in state.steps[name].unsettled()
     )
 
 

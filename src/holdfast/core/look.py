@@ -6,7 +6,7 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import calls, commands, deployment, gates, limits, steps, waits
+from holdfast.core import admission, calls, commands, deployment, gates, limits, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
@@ -31,9 +31,11 @@ def look(d: Decision, c: commands.Look) -> None:
         step = d.state.steps[name]
         if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
             d.ready[name] = None
+    admission.attend(d, c.room)
     waits.fire_due(d)
     gates.attend_due(d)
     limits.attend_due(d)
+    limits.reopen(d, c.room)
     for name, due_at_ms in list(d.state.joins.items()):
         if due_at_ms is None or due_at_ms > d.now_ms or name in d.state.steps or d.state.phase:
             continue

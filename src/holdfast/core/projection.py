@@ -6,7 +6,7 @@ Never here: SQL, a table's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import Payload
+from holdfast.core.scopes import Charge, Waiter, charges, family_of
 from holdfast.core.state import State
 from holdfast.core.status import due_at_ms, status, waiting_for
 
@@ -101,8 +102,30 @@ class StartKey(msgspec.Struct, frozen=True):
     input_digest: str
 
 
+class KeyClaim(msgspec.Struct, frozen=True):
+    """A call takes a tenant-wide effect key: a free one, or one that its run has already."""
+
+    key: EffectKey
+    tenant: str
+    run: RunId
+    call: CallId
+    args_hash: str
+
+
+class KeyOutcome(msgspec.Struct, frozen=True):
+    """The call that took a tenant-wide effect key has its outcome: `response`, or, without one, the key is free again."""
+
+    key: EffectKey
+    call: CallId
+    response: Payload | None = None
+
+
 class Changes(msgspec.Struct, frozen=True):
-    """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight."""
+    """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
+
+    `charges` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
+    there from now on. `effect_keys` are taken and closed in this order.
+    """
 
     run: RunRow
     sessions: tuple[SessionId, ...]
@@ -111,6 +134,9 @@ class Changes(msgspec.Struct, frozen=True):
     gate_changes: tuple[GateChange, ...] = ()
     effects: tuple[EffectRow, ...] = ()
     effect_changes: tuple[EffectChange, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
+    effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
@@ -143,7 +169,41 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
+        charges(after, events), _waiters(after) if after.short or after.awaits is not None else (),
+        tuple(_keys(after, events)) if after.claims else (),
     )  # fmt: skip
+
+
+def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcome]:
+    """What becomes of tenant-wide effect keys. One whose effect is in doubt stays taken until it has its outcome; one
+    whose effect was undone is free again."""
+    for event in events:
+        match event:
+            case ev.EffectIntended(tenant_wide=True):
+                yield KeyClaim(event.key, s.tenant, s.run, event.call, event.args_hash)
+            case ev.EffectCompleted() if event.call in s.claims:
+                yield KeyOutcome(s.claims[event.call], event.call, event.response)
+            case ev.EffectCompleted() if event.call in s.undoing:
+                undone = s.undoing[event.call]
+                yield KeyOutcome(s.claims[undone], undone)
+            case ev.EffectFailed() | ev.EffectReleased() if event.call in s.claims:
+                yield KeyOutcome(s.claims[event.call], event.call)
+            case _:
+                pass
+
+
+def _waiters(s: State) -> tuple[Waiter, ...]:
+    """Where the run waits for room, and for how much at least. A paused one takes nobody's turn."""
+    least: dict[str, int] = {}
+    for _, _, op in s.short_operations():
+        if op.scope is not None:
+            wanted = op.needed_nanousd if op.other is None else 1
+            least[op.scope] = min(wanted, least.get(op.scope, wanted))
+    if s.paused or s.ended:
+        return ()
+    if s.awaits is not None:
+        least[s.awaits] = 1
+    return tuple(Waiter(scope, family_of(scope), wanted) for scope, wanted in least.items())
 
 
 def _run(s: State, due_ms: int | None) -> RunRow:

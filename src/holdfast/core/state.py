@@ -34,6 +34,9 @@ from holdfast.errors import CorruptHistory
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
 
+EFFECT: Final = "effect"
+"""What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
+
 FOLD_VERSION: Final = 2
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
@@ -64,6 +67,8 @@ class Operation(msgspec.Struct, omit_defaults=True):
     needed_nanousd: int = 0
     needed_tokens: int = 0
     blocked: bool = False
+    scope: str | None = None
+    other: CallId | None = None
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
@@ -119,6 +124,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     reopened: bool = False
     hold_nanousd: int = 0
     tokens: int = 0
+    scoped: bool = False
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -128,6 +134,11 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     compensates: CallId | None = None
     request: Payload = NULL
     error: ErrorRecord | None = None
+
+    @property
+    def hold(self) -> ev.Hold | None:
+        """What closing it gives back in the scopes above the run; None for what was held before there were any."""
+        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted) if self.scoped else None
 
     @property
     def repeatable(self) -> bool:
@@ -194,6 +205,7 @@ class State(msgspec.Struct, omit_defaults=True):
     at_ms: int = 0
     started_at_ms: int = 0
     tenant: str = ""
+    team: str | None = None
     workflow: str = ""
     version: int = 0
     graph_hash: str = ""
@@ -202,6 +214,9 @@ class State(msgspec.Struct, omit_defaults=True):
     input: Payload = NULL
     input_digest: str = ""
     price_fingerprint: str | None = None
+    counted: bool = False
+    awaits: str | None = None
+    """The scope in which the run waits for its place among the active ones."""
 
     budget: Budget = msgspec.field(default_factory=Budget)
     max_steps: int = 0
@@ -239,6 +254,10 @@ class State(msgspec.Struct, omit_defaults=True):
     calls: dict[CallId, OpenCall] = {}
     abandoned: dict[CallId, None] = {}
     named: dict[EffectKey, NamedEffect] = {}
+    claims: dict[CallId, EffectKey] = {}
+    """The calls of this run that have taken a tenant-wide effect key."""
+    undoing: dict[CallId, CallId] = {}
+    """Calls that undo such an effect, and which: then the key is free again."""
     compensable: list[Compensable] = []
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
@@ -246,11 +265,23 @@ class State(msgspec.Struct, omit_defaults=True):
     signals: list[Signal] = []
     signals_received: int = 0
     deferred: dict[str, None] = {}
+    short: dict[str, None] = {}
+    """Operations that wait outside the run, by their place: for room in a scope, or for another run's effect."""
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""
         current = self.steps.get(node_of(step))
         return current if current is not None and current.id == step else None
+
+    def short_operations(self) -> list[tuple[Step, Path, Operation]]:
+        """What waits for something outside the run: room in a scope, or another run's effect."""
+        found = []
+        for place in self.short:
+            step_, _, path = place.rpartition(":")
+            step = self.step(StepId(step_))
+            if step is not None and (op := step.journal.get(Path(path))) is not None:
+                found.append((step, Path(path), op))
+        return found
 
     def room(self, hold_nanousd: int, tokens: int) -> Room:
         """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
@@ -297,7 +328,8 @@ def evolve(state: State, event: ev.Event, at_ms: int) -> State:
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
     s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
-    s.price_fingerprint = e.price_fingerprint
+    s.price_fingerprint, s.team = e.price_fingerprint, e.team
+    s.counted, s.awaits = e.counted, e.awaits
     s.started_at_ms = at_ms
     s.budget.limit_nanousd = e.limit_nanousd
     s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
@@ -306,6 +338,14 @@ def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
         e.max_active_s,
         e.max_lifespan_s,
     )
+
+
+def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:
+    s.counted, s.awaits = True, None
+
+
+def _admission_deferred(s: State, e: ev.AdmissionDeferred, at_ms: int) -> None:
+    s.awaits = e.scope
 
 
 def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
@@ -646,11 +686,12 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     op.tries += 1
     op.call = e.call
     s.deferred.pop(f"{e.step}:{e.path}", None)
+    _leave_scope(s, e.step, e.path, op)
     s.budget.held_nanousd += e.hold_nanousd
     s.tokens_held += e.tokens
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
-        tokens=e.tokens,
+        tokens=e.tokens, scoped=e.scoped,
     )  # fmt: skip
 
 
@@ -662,7 +703,30 @@ def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
     op.needed_nanousd, op.needed_tokens = e.needed_nanousd, e.needed_tokens
     op.blocked = e.blocked
+    _leave_scope(s, e.step, e.path, op)
     s.deferred[f"{e.step}:{e.path}"] = None
+
+
+def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
+    op.needed_nanousd, op.blocked = e.needed_nanousd, e.blocked
+    op.scope, op.due_at_ms = e.scope, e.due_at_ms
+    s.deferred.pop(f"{e.step}:{e.path}", None)
+    s.short[f"{e.step}:{e.path}"] = None
+
+
+def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    _mark(step, e.path, op, "reopened")
+    _leave_scope(s, e.step, e.path, op)
+    _wake(s, step)
+
+
+def _leave_scope(s: State, step: StepId, path: Path, op: Operation) -> None:
+    if op.scope is not None:
+        op.scope, op.other, op.due_at_ms, op.blocked = None, None, None, False
+        s.short.pop(f"{step}:{path}", None)
 
 
 def _free(s: State, call: OpenCall) -> None:
@@ -731,19 +795,33 @@ def _effect_intended(s: State, e: ev.EffectIntended, at_ms: int) -> None:
         policy=e.policy, args_hash=e.args_hash, settles_within_s=e.settles_within_s, compensation=e.compensation,
         compensates=e.compensates, request=e.request,
     )  # fmt: skip
+    _leave_scope(s, e.step, e.path, op)
     if e.named:
         s.named[e.key] = NamedEffect(e.args_hash, e.call)
+    if e.tenant_wide:
+        s.claims[e.call] = e.key
+    if e.compensates is not None and e.compensates in s.claims:
+        s.undoing[e.call] = e.compensates
 
 
 def _effect_reused(s: State, e: ev.EffectReused, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "done")
+    _leave_scope(s, e.step, e.path, op)
+    if e.call is not None:
+        s.named[e.key] = NamedEffect(e.args_hash, e.call, e.response)
     op.key, op.outcome = e.key, s.named[e.key].response
 
 
 def _effect_deferred(s: State, e: ev.EffectDeferred, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "tool", e.tool, e.args_hash, at_ms, "deferred")
     op.key = e.key
-    s.deferred[f"{e.step}:{e.path}"] = None
+    if e.call is None:
+        _leave_scope(s, e.step, e.path, op)
+        s.deferred[f"{e.step}:{e.path}"] = None
+    else:
+        op.scope, op.other = f"{EFFECT}/{e.key}", e.call
+        s.deferred.pop(f"{e.step}:{e.path}", None)
+        s.short[f"{e.step}:{e.path}"] = None
 
 
 def _effect_completed(s: State, e: ev.EffectCompleted, at_ms: int) -> None:
@@ -867,9 +945,9 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
 
 
 def _forget_deferred(s: State, step: StepId) -> None:
-    if s.deferred:
-        for place in [place for place in s.deferred if place.rpartition(":")[0] == step]:
-            del s.deferred[place]
+    for waits in (s.deferred, s.short):
+        for place in [place for place in waits if place.rpartition(":")[0] == step]:
+            del waits[place]
 
 
 # --- People -----------------------------------------------------------------------------------------------------------
@@ -909,6 +987,8 @@ def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
 
 _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.RunStarted: _run_started,
+    ev.RunAdmitted: _run_admitted,
+    ev.AdmissionDeferred: _admission_deferred,
     ev.RunPaused: _run_paused,
     ev.RunResumed: _run_resumed,
     ev.RunFailing: _run_failing,
@@ -937,6 +1017,8 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.ValueRecorded: _value_recorded,
     ev.ModelCallHeld: _model_call_held,
     ev.HoldDeferred: _hold_deferred,
+    ev.ScopeExceeded: _scope_exceeded,
+    ev.OperationReopened: _operation_reopened,
     ev.ModelCallSettled: _model_call_settled,
     ev.ModelCallFailed: _model_call_failed,
     ev.ModelCallInDoubt: _model_call_in_doubt,

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from holdfast.core import gates, limits, questions
+from holdfast.core import gates, limits, questions, scopes
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
-from holdfast.core.state import State
+from holdfast.core.state import Operation, State, Step
 
 Status = Literal[
     "running", "waiting", "requires_attention", "budget_blocked", "paused", "completed", "failed", "cancelled"
@@ -30,8 +30,8 @@ _PICKUP_MS: Final = 1000
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a run waits for. `kind`: gate, signal, timer, retry, money, effect or model; `reason` is a stable
-    code."""
+    """One thing that a run waits for. `kind`: place, gate, signal, timer, retry, money, effect or model; `reason` is a
+    stable code."""
 
     kind: str
     reason: str
@@ -50,13 +50,18 @@ def status(state: State) -> Status:
         return "paused"
     stranded = limits.is_stopped(state) or questions.is_open(state, WORKFLOW_MISSING)
     goes_on = (state.startable or state.asked) and not stranded
-    if state.active or goes_on or (not state.unfinished and not state.gates):
+    if state.active or goes_on or (not state.unfinished and not state.gates and state.awaits is None):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
-    if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()):
+    if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()) or _blocked_above(state):
         return "budget_blocked"
     return "waiting"
+
+
+def _blocked_above(state: State) -> bool:
+    """Whether a scope above the run has less left than one of its calls needs, whatever calls in flight will leave."""
+    return bool(state.short) and any(op.blocked for _, _, op in state.short_operations())
 
 
 def may_start(state: State) -> bool:
@@ -72,29 +77,44 @@ def waiting_for(state: State) -> list[Wait]:
         Wait("gate", gate.opened.reason, id_, gate.at_ms, gate.opened.step, gate.opened.due_at_ms, gate.opened.subject)
         for id_, gate in state.gates.items()
     ]
+    if state.awaits is not None:
+        found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
     for name in state.unfinished:
-        step = state.steps[name]
-        if step.status == "retrying" and step.error is not None:
-            found.append(Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms))
-        for path, op in step.unsettled():
-            place = f"{step.id}:{path}"
-            if op.status == "open" and op.kind == "sleep":
-                found.append(Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms))
-            elif op.status == "open" and op.kind == "signal":
-                found.append(Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms))
-            elif op.status == "deferred" and op.kind == "model":
-                room = state.room(op.needed_nanousd, op.needed_tokens)
-                reason = "over_limit" if room == "never" else "holds_in_flight"
-                found.append(Wait("money", reason, place, op.since_ms, step.id, None, op.name))
-            elif op.status == "deferred":
-                found.append(Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name))
-            elif op.status == "unverified":
-                found.append(Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name))
+        found += _of_step(state, state.steps[name])
     for id_, call in state.calls.items():
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
     return found
+
+
+def _of_step(state: State, step: Step) -> Iterator[Wait]:
+    if step.status == "retrying" and step.error is not None:
+        yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
+    for path, op in step.unsettled():
+        place = f"{step.id}:{path}"
+        if op.status == "open" and op.kind == "sleep":
+            yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "open" and op.kind == "signal":
+            yield Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "deferred" and op.kind == "model":
+            yield _for_money(state, step.id, place, op)
+        elif op.status == "deferred" and op.other is not None:
+            yield Wait("effect", "same_effect_in_another_run", place, op.since_ms, step.id, None, op.other)
+        elif op.status == "deferred":
+            yield Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name)
+        elif op.status == "unverified":
+            yield Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name)
+
+
+def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
+    """A wait in the run's own books, or in those of a scope above it."""
+    if op.scope is not None:
+        reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
+        return Wait("money", reason, place, op.since_ms, step, op.due_at_ms, op.scope)
+    room = state.room(op.needed_nanousd, op.needed_tokens)
+    reason = "over_limit" if room == "never" else "holds_in_flight"
+    return Wait("money", reason, place, op.since_ms, step, None, op.name)
 
 
 def due_at_ms(state: State, *, executing: bool) -> int | None:
@@ -116,7 +136,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         if step.status == "retrying":
             due.append(step.retry_at_ms)
         if step.pending:
-            due += [op.due_at_ms for _, op in step.unsettled() if op.status == "open"]
+            due += [op.due_at_ms for _, op in step.unsettled() if op.status == "open" or op.scope is not None]
     if state.gates:
         due += _due_of_gates(state)
     if not state.phase:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from holdfast.core import commands, endings, limits, questions
+from holdfast.core import admission, commands, endings, limits, questions
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
@@ -44,6 +44,7 @@ from holdfast.errors import Conflict
 def start_run(d: Decision, c: commands.StartRun) -> None:
     if d.state.seq:
         raise Conflict(f"Run {c.run} has already been started.")
+    awaits = admission.claim(d, c)
     definition = d.graph.definition
     limits_ = definition.limits
     d.emit(
@@ -63,6 +64,9 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             input_digest=c.input_digest,
             by=c.by,
             price_fingerprint=c.price_fingerprint,
+            team=c.team,
+            counted=awaits is None,
+            awaits=awaits,
         )
     )
     for name in d.graph.entries:
@@ -179,6 +183,8 @@ def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
 
 def follow(d: Decision) -> None:
     """Take the run as far as it goes without anybody: loops, skips, joins, starts."""
+    if d.state.awaits is not None and not d.state.phase:
+        return  # nothing begins before it has its place
     while d.touched and not d.state.phase:
         name = next(iter(d.touched))
         del d.touched[name]

@@ -47,6 +47,10 @@ _CALL_GRACE_S: Final = 2.0
 """What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
 
 
+_SOON_MS: Final = 1000
+_MOST_REMINDERS: Final = 10_000
+
+
 class Key(NamedTuple):
     """An attempt's name in this process."""
 
@@ -141,6 +145,8 @@ class Driver:
         """Runs with ready steps that wait for a slot here, first come, first served."""
         self._hungry_set: set[RunId] = set()
         self._unsure: dict[RunId, None] = {}
+        self._reminders: dict[RunId, asyncio.Task[None]] = {}
+        """Looks at runs that fall due within a second."""
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
         self._closing = False
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
@@ -206,12 +212,29 @@ class Driver:
             self.others.committed(state, here=is_ours and self._free > 0)
         if not is_ours:
             return
+        if events and mailbox.due_at_ms is not None:
+            self._remember(run, mailbox.due_at_ms - self.store.now_ms())
         if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
             self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
         if may_start(state) and run not in self._hungry_set:
             self._hungry.append(run)
             self._hungry_set.add(run)
             self._feed()
+
+    def _remember(self, run: RunId, due_in_ms: int) -> None:
+        """Look at a run by ourselves that falls due so soon that a sweep would come late."""
+        if not 0 < due_in_ms < _SOON_MS or self._closing:
+            return
+        if (sooner := self._reminders.pop(run, None)) is not None:
+            sooner.cancel()
+        elif len(self._reminders) >= _MOST_REMINDERS:
+            return  # the sweep is good enough
+        self._reminders[run] = asyncio.create_task(self._look_at(run, due_in_ms), name=f"holdfast-due-{run}")
+
+    async def _look_at(self, run: RunId, due_in_ms: int) -> None:
+        await self.clock.sleep((due_in_ms + 1) / 1000)
+        del self._reminders[run]
+        self.mailbox(run).post(cmd.Look()).add_done_callback(_heard)
 
     def rested(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
@@ -507,7 +530,7 @@ class Driver:
         tasks = [task for running in self._attempts.values() for _, task in running.values()]
         if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
-        await _cancel([*tasks, *self._judging.values()])
+        await _cancel([*tasks, *self._judging.values(), *self._reminders.values()])
         if self._calls:
             # An outcome that comes home now spares somebody a question.
             await asyncio.wait([*self._calls], timeout=_CALL_GRACE_S)

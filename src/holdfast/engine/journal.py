@@ -24,7 +24,17 @@ from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.fence import match_operation
 from holdfast.core.gates import TOOL_APPROVAL
-from holdfast.core.ids import CallId, EffectKey, Path, RunId, StepId, named_effect_key, node_of
+from holdfast.core.ids import (
+    CallId,
+    EffectKey,
+    Path,
+    RunId,
+    StepId,
+    Unique,
+    named_effect_key,
+    node_of,
+    tenant_effect_key,
+)
 from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
@@ -151,14 +161,20 @@ class StepContext:
         )
 
     async def tool(
-        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None, **named: Any
-    ) -> Any:
+        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
+        unique: Unique = "run", **named: Any,
+    ) -> Any:  # fmt: skip
         """Call a tool that this node lists, its arguments as an object or by name.
 
-        `key` names the effect by what it is, unique in the run: whoever means the same thing gets the same outcome.
+        `key` names the effect by what it is, `unique` in the run or in the tenant: whoever means the same thing gets the
+        same outcome, and waits for it while another has it in flight.
         """
         label = name.name if isinstance(name, Tool) else name
-        return await self.call_tool(label, {**(arguments or {}), **named}, key=key)
+        if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
+            raise ValueError(
+                f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
+            )
+        return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique)
 
     async def sleep(
         self,
@@ -239,7 +255,8 @@ class StepContext:
             return await self._attempt.house.gateway.call(self, path, request, cheaper)
 
     async def call_tool(
-        self, name: str, arguments: Any, *, key: str | None = None, compensates: CallId | None = None,
+        self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
+        compensates: CallId | None = None,
         allowed: Mapping[str, Tool] | None = None,
     ) -> Any:  # fmt: skip
         asked = self._attempt.house.payloads.redact(name)  # of a tool that nobody offered, any text
@@ -247,7 +264,7 @@ class StepContext:
             return fields(
                 await self._attempt.house.executor.call(
                     self, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
-                    compensates=compensates,
+                    unique=unique, compensates=compensates,
                 )
             )  # fmt: skip
 
@@ -314,19 +331,28 @@ class StepContext:
         await self._outcome(cmd.FailModelCall(call, error, reopens=True))
         raise Suspension
 
+    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
+        await self._attempt.report(cmd.FailModelCall(call, error, reopens=True))
+
     async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
         kept = None if output is None else await self._keep(output)
         await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))
         return None if kept is None else await self.value(kept)
 
     async def intend(
-        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None,
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
         settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
     ) -> CallId | Recall:  # fmt: skip
-        key = None if key_name is None else named_effect_key(self.tenant, self.run, key_name, tool)
+        wide = unique == "tenant"
+        key = None
+        if key_name is not None:
+            key = (
+                tenant_effect_key(self.tenant, key_name, tool) if wide
+                else named_effect_key(self.tenant, self.run, key_name, tool)
+            )  # fmt: skip
         command = cmd.IntendEffect(
             self.step, self._number, path, tool, policy, args_hash, await self._keep(request), key, settles_within_s,
-            compensation, compensates, values=self._take(),
+            compensation, compensates, values=self._take(), tenant_wide=wide,
         )  # fmt: skip
         for event in await self._intend(command):
             if isinstance(event, ev.EffectIntended):

@@ -32,7 +32,7 @@ CLAIM_EVERY_S: Final = 0.4
 MOST_RUNS: Final = 2_000
 """Of one sweep; the rest is found by the next, which follows at once."""
 SHORTEST_PAUSE_S: Final = 0.02
-LONGEST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 1.0
 _HASHES_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 2.0
 """How long a worker has to take up what it was given, before the sweep offers it again."""

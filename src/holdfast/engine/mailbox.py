@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
@@ -22,19 +22,31 @@ from holdfast.core.commands import (
     FailAttempt,
     JudgeGuards,
     Look,
+    Shortage,
     StartRun,
     SuspendStep,
+    Taken,
     Worker,
 )
 from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepStarted
 from holdfast.core.graph import Graph
-from holdfast.core.ids import AppendId, RunId, Seq
+from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
+from holdfast.core.scopes import charges
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.engine.flush import Flush
-from holdfast.errors import CorruptHistory, HoldfastError, NotFound, SeqConflict, UnknownCommit, Unstorable
+from holdfast.errors import (
+    CorruptHistory,
+    EffectKeyTaken,
+    HoldfastError,
+    NotFound,
+    OverLimit,
+    SeqConflict,
+    UnknownCommit,
+    Unstorable,
+)
 from holdfast.ports import Append, SnapshotRecord, Store
 
 MOST_WAITING: Final = 10_000
@@ -57,6 +69,13 @@ _decode_state = msgspec.json.Decoder(State).decode
 
 _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep)
 """What an attempt says last."""
+
+
+def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> None:
+    """What these events take of the little that is left in scopes, the next letter cannot have."""
+    for charge in charges(state, events):
+        if (known := short.get(charge.scope)) is not None:
+            short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
 
 
 @cache
@@ -126,6 +145,8 @@ class Mailbox:
         self.run = run
         self.state: State | None = None
         self.graph = graph
+        self.due_at_ms: int | None = None
+        """When somebody must look at the run, as of the last append that was decided here."""
         self._house = house
         self._letters: deque[Letter] = deque()
         self._working: asyncio.Task[None] | None = None
@@ -200,14 +221,28 @@ class Mailbox:
 
     async def _deliver(self, letters: list[Letter]) -> None:
         """Decide `letters` together until they are committed, refused, or known to be impossible."""
-        for conflicts in range(_MOST_CONFLICTS + 1):
+        conflicts = 0
+        short: dict[str, Shortage] = {}
+        taken: dict[EffectKey, Taken] = {}
+        while conflicts <= _MOST_CONFLICTS:
             try:
                 if conflicts < _MOST_CONFLICTS:
-                    letters = await self._try(letters)
+                    letters = await self._try(letters, short, taken)
                 else:
                     async with self._house.store.exclusive(self.run):
-                        letters = await self._try(letters)
+                        letters = await self._try(letters, short, taken)
             except SeqConflict:
+                conflicts += 1
+                continue
+            except OverLimit as refused:
+                # Decided again by what is left there, whoever's hold it was that did not fit beside the others; where
+                # that has changed again, as if nothing were left: so there are two refusals a scope at most.
+                left = 0 if refused.scope in short else refused.limit - refused.used
+                short[refused.scope] = Shortage(refused.limit, left, refused.held)
+                continue
+            except EffectKeyTaken as other:
+                # Decided again knowing whose it is: one refusal an effect at most.
+                taken[EffectKey(other.key)] = Taken(CallId(other.call), other.args_hash, other.response)
                 continue
             except asyncio.CancelledError:
                 self.state = None
@@ -234,8 +269,11 @@ class Mailbox:
             if not letter.told.done():
                 letter.told.set_exception(problem)
 
-    async def _try(self, letters: list[Letter]) -> list[Letter]:
-        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first."""
+    async def _try(
+        self, letters: list[Letter], short: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
+    ) -> list[Letter]:
+        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, OverLimit when a scope has
+        no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
         state = await self._fresh(letters)
         before = state.seq
         now_ms = max(self._house.store.now_ms(), state.at_ms)
@@ -243,10 +281,11 @@ class Mailbox:
         for letter in letters:
             freed += letter.frees
         worker = self._house.worker(state, freed=freed)
-        answers, events, started = self._decide(letters, state, now_ms, worker)
+        answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
+            self.due_at_ms = changes.run.due_at_ms
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
             await self._commit(append, events, state, slots=max(0, started - freed))
@@ -263,7 +302,13 @@ class Mailbox:
         return letters
 
     def _decide(
-        self, letters: list[Letter], state: State, now_ms: int, worker: Worker | None
+        self,
+        letters: list[Letter],
+        state: State,
+        now_ms: int,
+        worker: Worker | None,
+        short: dict[str, Shortage],
+        taken: Mapping[EffectKey, Taken],
     ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
         """What each letter is answered, once all of it is durable; the events of all, and how many steps they start."""
         graph = self.graph
@@ -276,7 +321,7 @@ class Mailbox:
                 continue
             here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
             try:
-                caused = decide(letter.graph or graph, state, letter.command, now_ms, here)
+                caused = decide(letter.graph or graph, state, letter.command, now_ms, here, short, taken)
             except HoldfastError as refusal:
                 answers.append((letter, refusal))
                 continue
@@ -284,6 +329,8 @@ class Mailbox:
                 started += type(event) is StepStarted
             answers.append((letter, caused))
             events += caused
+            if short:
+                _take_up(short, state, caused)
             if letter.graph is not None and letter.graph.hash == state.graph_hash:
                 graph = letter.graph  # what follows in this batch follows a migration
         return answers, events, started

@@ -78,7 +78,8 @@ async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str,
     (ref,) = settings["tools"]
     name = ref if isinstance(ref, str) else ref.name
     key = settings["key"].format_map(arguments) if settings["key"] is not None else None
-    return Result(await context.call_tool(name, arguments, key=key))
+    unique = settings.get("unique", "run")
+    return Result(await context.call_tool(name, arguments, key=key, unique=unique))
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:

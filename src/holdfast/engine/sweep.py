@@ -14,7 +14,9 @@ from typing import Final, Protocol
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
+from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
+from holdfast.engine.rollup import count_some
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
 from holdfast.ports import DueRun
 
@@ -26,6 +28,8 @@ SHORTEST_PAUSE_S: Final = 0.01
 MOST_RUNS: Final = 500
 """One turn; the rest is found by the next."""
 _AWAY_S: Final = 1.0
+_BEFORE_ROLLUP_S: Final = 60.0
+_DAY_MS: Final = 86_400_000
 _STRANDED_LOOK_S: Final = 1.0
 """How often to look for runs of others whose workflow is gone: a grace period is much longer than that."""
 _PATIENCE_S: Final = 3.0
@@ -55,6 +59,10 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
+        self._began_s = driver.clock.monotonic_s()
+        self._counted: RunId | None = None
+        """Up to which run the roll-up of costs has come, while it is under way."""
+        self._counted_day = 0
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
         self._closing = False
@@ -82,11 +90,14 @@ class Sweep:
         due = [each for each in due if each.run not in self._damaged and (each.dead or not driver.wants(each.run))]
         if patience_ms:
             due = self._overdue(due)
-        looks = [self._look(each.run, Look(each.dead)) for each in due]
+        room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
+        looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in due]
+        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._tend()
+        await self._roll_up()
         return len(due)
 
     async def _patience_ms(self) -> int:
@@ -113,6 +124,21 @@ class Sweep:
             await self._driver.store.tend()
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
+
+    async def _roll_up(self) -> None:
+        """Once a day, some runs a turn, add what calls have cost to the roll-up: of the runs that began before today.
+
+        Not at once when the process starts: one that only runs something and ends has no time for it. Where a leader
+        sweeps, it is the leader's.
+        """
+        driver = self._driver
+        if self._is_led or driver.clock.monotonic_s() - self._began_s < _BEFORE_ROLLUP_S:
+            return
+        today = driver.store.now_ms() // _DAY_MS
+        if self._counted is None and today == self._counted_day:
+            return
+        self._counted = await count_some(driver.store, today * _DAY_MS, self._counted)
+        self._counted_day = today
 
     async def _look_for_stranded(self) -> None:
         """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
@@ -160,6 +186,9 @@ class Sweep:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
+                    await driver.clock.sleep(_LED_LOOK_S)
+                    pause_s = 0.0
                 if await driver.store.changed(pause_s) or missed:
                     await self._refresh()
                 told, missed = "", False
@@ -178,8 +207,6 @@ class Sweep:
         if due_ms is None:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000
-        if self._is_led:
-            until_s += _PATIENCE_S
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
     async def _refresh(self) -> None:

@@ -1,7 +1,8 @@
-"""The one way to a model: bound, hold, send once, settle. What a call may cost is set aside before it leaves.
+"""The one way to a model: bound, reserve, hold, send once, settle. What a call may cost is set aside before it leaves.
 
-Refuse, never clamp: an unknown price, a request without a bound or unreadable usage fails closed. Never here: a
-provider's SDK, a retry (each attempt is a call of its own), the run's books.
+Refuse, never clamp: an unknown price, a request without a bound or unreadable usage fails closed. What the provider
+limits is waited for first, so that the wait holds no money. Never here: a provider's SDK, a retry (each attempt is a call
+of its own; only what a provider with pools refuses until later is asked again), the run's books.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,32 +19,50 @@ from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
 from holdfast.core.money import usd
 from holdfast.core.payload import digest
-from holdfast.core.policies import LOST, MODEL, TIMEOUT, VALIDATION
+from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, VALIDATION, ErrorRecord
 from holdfast.errors import (
     InvalidInput,
     ModelError,
+    ModelRateLimited,
     ModelRefused,
     ModelUncertain,
     OperationFailed,
+    PoolError,
     UnboundableRequest,
     UnknownPrice,
+    UsageError,
 )
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Price, Prices
+from holdfast.models.quota import GRACE_S, Lent, Quotas
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
 
 log = logging.getLogger("holdfast")
 
-_GRACE_S: Final = 5.0
-"""How much longer than its own time-out a request may take before it is given up from outside."""
+_MOST_REFUSALS: Final = 100
+"""How often in a row a provider may refuse a call until later before the call fails, and its step's retries decide."""
+
+_NOT_NOW: Final = object()
+"""The call was not made, and is to be made again."""
+
+
+class _Sending(NamedTuple):
+    """One way to make a call: the request, what it may cost, and what it was lent."""
+
+    request: ModelRequest
+    price: Price
+    offer: Offer
+    lent: Lent | None
+    refusals: int
 
 
 class Gateway:
     """Sends requests of steps to models, each journaled and paid for."""
 
-    def __init__(self, model: Model, prices: Prices) -> None:
+    def __init__(self, model: Model, prices: Prices, quotas: Quotas) -> None:
         self._model = model
         self._prices = prices
+        self._quotas = quotas
 
     @cached_property
     def price_fingerprint(self) -> str:
@@ -74,19 +93,63 @@ class Gateway:
         except (UnknownPrice, UnboundableRequest, ModelRefused) as problem:
             error = journal.error(getattr(problem, "error_class", VALIDATION), problem.message)
             raise OperationFailed(error.message, error=error, path=None) from None
-        call, chosen = await journal.hold(path, ways[0].model, args_hash, offers)
-        request, price, offer = ways[chosen], prices[chosen], offers[chosen]
-        return await journal.outside(self._conclude(journal, path, request, call, price, offer))
+        first = refusals = 0
+        while True:
+            lent = await self._reserve(journal, path, ways[first], offers[first])
+            try:
+                call, chosen = await journal.hold(path, ways[0].model, args_hash, offers[first:])
+            except BaseException:
+                if lent is not None:
+                    self._quotas.unsent(lent)
+                raise
+            wanted, first = first, first + chosen
+            if not self._quotas.same(ways[wanted].model, ways[first].model):
+                await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
+                continue
+            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals)
+            value = await journal.outside(self._conclude(journal, path, call, sending))
+            if value is not _NOT_NOW:
+                return value
+            refusals += 1
 
-    async def _conclude(
-        self, journal: Journal, path: Path, request: ModelRequest, call: CallId, price: Price, offer: Offer
-    ) -> Any:
-        """Send the request and record what became of it."""
+    async def _reserve(self, journal: Journal, path: Path, request: ModelRequest, offer: Offer) -> Lent | None:
+        try:
+            return await self._quotas.reserve(request, offer.tokens - request.max_tokens)
+        except (PoolError, UsageError) as problem:
+            known = RATE_LIMIT if isinstance(problem, PoolError) else VALIDATION
+            error = journal.error(known, problem.message, retryable=known == RATE_LIMIT)
+            raise OperationFailed(error.message, error=error, path=None) from None
+
+    async def _let_go(self, journal: Journal, call: CallId, lent: Lent | None, why: str) -> None:
+        """Give back what a call was lent that is not made now, and the money held for it."""
+        if lent is not None:
+            self._quotas.unsent(lent)
+        await journal.withdraw(call, journal.error(CANCELLED, f"The call was not made yet. {why}"))
+
+    async def _conclude(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
+        """Send the request and record what became of it; _NOT_NOW where it is to be made again."""
+        lent = sending.lent
+        if lent is None:
+            return await self._exchange(journal, path, call, sending)
+        if not self._quotas.in_time(lent):
+            await self._let_go(journal, call, lent, "Holding its money took so long that its quota had to go back.")
+            return _NOT_NOW
+        try:
+            return await self._exchange(journal, path, call, sending)
+        finally:
+            self._quotas.used(lent, sending.request.model, None)  # unless it was given back already
+
+    async def _exchange(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
+        request, price, offer, lent, _ = sending
+        if lent is not None:
+            request = msgspec.structs.replace(request, timeout_s=lent.timeout_s)
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
+            if lent is not None:
+                self._quotas.unsent(lent)
             await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
         try:
-            async with asyncio.timeout(request.timeout_s + _GRACE_S):
+            async with asyncio.timeout(request.timeout_s + GRACE_S):
                 reply = await self._model.request(request)
         except asyncio.CancelledError:
             error = journal.error(
@@ -95,7 +158,7 @@ class Gateway:
             await journal.doubt(call, error, reopens=True)
             raise
         except ModelError as problem:
-            raise await self._failed(journal, path, call, problem) from problem
+            return await self._refusal(journal, path, call, sending, problem)
         except TimeoutError:
             error = journal.error(
                 TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
@@ -107,20 +170,40 @@ class Gateway:
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
             await journal.doubt(call, error)
             raise OperationFailed(error.message, error=error, path=path) from problem
+        if lent is not None:
+            self._quotas.used(lent, request.model, reply.usage)
         try:
             return await self._settle(journal, call, price, offer, reply)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
             raise await self._failed(journal, path, call, uncertain) from problem
 
-    async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
-        """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
-        error = journal.error(
+    async def _refusal(
+        self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
+    ) -> object:
+        """What to do about a call without a reply. One that its provider refuses until later waits for its pools again."""
+        lent, model = sending.lent, sending.request.model
+        if lent is not None and isinstance(problem, ModelRateLimited):
+            self._quotas.close(lent, model, problem.retry_after_s, sending.refusals)
+            self._quotas.refused(lent)
+            if sending.refusals < _MOST_REFUSALS:
+                await journal.withdraw(call, self._error(journal, problem))
+                return _NOT_NOW
+        elif lent is not None and isinstance(problem, ModelRefused):
+            self._quotas.refused(lent)
+        raise await self._failed(journal, path, call, problem) from problem
+
+    def _error(self, journal: Journal, problem: ModelError) -> ErrorRecord:
+        return journal.error(
             problem.error_class,
             problem.message,
             retryable=problem.retryable,
             retry_after_s=getattr(problem, "retry_after_s", None),
         )
+
+    async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
+        """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
+        error = self._error(journal, problem)
         if isinstance(problem, ModelRefused):
             await journal.refuse(call, error)
         else:

@@ -16,7 +16,7 @@ is then changed by POST /_control/rules (more rules, in front) and DELETE /_cont
 import asyncio
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,13 +32,25 @@ from holdfast.testing.http_server import MOMENT_S, HttpServer
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, arguments, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
+from holdfast.testing.rate_limit import RateLimit, Turnstile
 from holdfast.testing.script import Script, load_rules, read_rules
 from holdfast.testing.scripted_model import Kind, Reply, ScriptedModel
 from holdfast.testing.wire import BadRequest, Call, Usage, Wire, WireName
 from holdfast.testing.wires.anthropic import AnthropicWire
 from holdfast.testing.wires.openai import OpenAIWire
 
-__all__ = ["CallRecord", "Fault", "ModelServer", "Rule", "ToolCall", "Usage", "environment", "load_rules", "read_calls"]
+__all__ = [
+    "CallRecord",
+    "Fault",
+    "ModelServer",
+    "RateLimit",
+    "Rule",
+    "ToolCall",
+    "Usage",
+    "environment",
+    "load_rules",
+    "read_calls",
+]
 
 WIRES: tuple[Wire, ...] = (AnthropicWire(), OpenAIWire())
 API_KEY = "any-key-will-do"
@@ -100,9 +112,16 @@ def environment(port: int) -> dict[str, str]:
 class ModelServer(HttpServer):
     """The server, in this process but in a thread of its own. Everything here may be used from any thread."""
 
-    def __init__(self, *, journal: Path, rules: Iterable[Rule] = (), port: int = 0, latency_s: float = 0.0) -> None:
-        """Continues a journal that exists. `latency_s` passes before every reply whose rule says nothing else."""
+    def __init__(
+        self, *, journal: Path, rules: Iterable[Rule] = (), port: int = 0, latency_s: float = 0.0,
+        limits: Mapping[str, RateLimit] | None = None,
+    ) -> None:  # fmt: skip
+        """Continues a journal that exists. `latency_s` passes before every reply whose rule says nothing else.
+
+        `limits`, by model, are enforced: what comes too soon is answered 429 with a Retry-After, and journaled so.
+        """
         super().__init__(port)
+        self._turnstiles = {model: Turnstile(limit) for model, limit in (limits or {}).items()}
         self.script = Script(rules)
         self.journal = JournalFile(journal)
         self._model = ScriptedModel(self.script, latency_s)
@@ -149,7 +168,7 @@ class ModelServer(HttpServer):
     def take(self, call: Call) -> tuple[int, Reply]:
         """Number the call, find its reply and write both down, before anything else can happen to it."""
         try:
-            reply = self._model.reply(call, self._number + 1)
+            reply = self._too_soon(call) or self._model.reply(call, self._number + 1)
         except ValueError as error:
             raise _Refused(400, str(error)) from error
         self._number += 1
@@ -173,6 +192,21 @@ class ModelServer(HttpServer):
             status=_status(reply),
         )
         return self._number, reply
+
+    def _too_soon(self, call: Call) -> Reply | None:
+        """The refusal of a call that its model's limits do not admit now."""
+        turnstile = self._turnstiles.get(call.model)
+        wait_s = turnstile.enter(call, time.monotonic()) if turnstile is not None else None
+        if wait_s is None:
+            return None
+        message = f"This request would exceed the rate limit of {call.model}."
+        return Reply("nothing", None, None, Fault("status", 429, retry_after_s=wait_s, message=message), 0.0)
+
+    def leave(self, call: Call, reply: Reply) -> None:
+        """The call is over: its place is free, and what it reserved and did not use is given back."""
+        turnstile = self._turnstiles.get(call.model)
+        if turnstile is not None and _status(reply) != 429:
+            turnstile.leave(call, reply.used, time.monotonic())
 
     def end(self, number: int, outcome: Outcome) -> None:
         """Write down how the call ends, before its client can know."""
@@ -216,6 +250,12 @@ class _Endpoint:
             body = self._wire.error(refused.status, None, str(refused))
             await JSONResponse(body, refused.status)(scope, receive, send)
             return
+        try:
+            await self._send(number, call, reply, scope, receive, send)
+        finally:
+            self._server.leave(call, reply)
+
+    async def _send(self, number: int, call: Call, reply: Reply, scope: Scope, receive: Receive, send: Send) -> None:
         fault = reply.fault.kind if reply.fault else None
         if await _client_left(receive, within_s=None if fault == "hang" else reply.latency_s):
             self._server.end(number, "cut" if self._server.stopping else "client_left")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool
-from holdfast.core.ids import CallId, Path
+from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
 from holdfast.core.policies import DENIED, LOST, NEVER_RETRIED, REJECTED, SCHEMA, VALIDATION, ErrorRecord
 from holdfast.core.state import REPEATABLE
@@ -61,6 +61,7 @@ class ToolExecutor:
         *,
         allowed: Mapping[str, Tool],
         key: str | None = None,
+        unique: Unique = "run",
         compensates: CallId | None = None,
     ) -> Any:
         """The tool's response. Raises OperationFailed with the recorded error; lets the engine's suspensions through.
@@ -75,14 +76,14 @@ class ToolExecutor:
         except _Refusal as refusal:
             known = await self._refused(journal, path, name, arguments, key, refusal.error)
         else:
-            known = await self._called(journal, path, tool, valid, key, compensates)
+            known = await self._called(journal, path, tool, valid, key, unique, compensates)
         if known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         return known.value
 
     async def _called(
         self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None,
-        compensates: CallId | None,
+        unique: Unique, compensates: CallId | None,
     ) -> Recall:  # fmt: skip
         args_hash = digest([tool.name, arguments, key])
         known = await journal.recall(path, "tool", tool.name, args_hash)
@@ -97,6 +98,7 @@ class ToolExecutor:
             args_hash,
             arguments,
             key_name=key,
+            unique=unique,
             settles_within_s=tool.settles_within_s,
             compensation=tool.compensation_name if compensates is None else None,
             compensates=compensates,

@@ -8,7 +8,7 @@ Never here: what an event or a row means; how often to try.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +26,10 @@ from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_ga
 _RUN_COLUMNS: Final = 19
 _EVENT_COLUMNS: Final = 6
 _KEY_COLUMNS: Final = 4
+_WAITER_COLUMNS: Final = 3
+
+
+_NOBODY: Final[Mapping[RunId, HoldfastError]] = {}
 
 
 class Entry(msgspec.Struct):
@@ -43,6 +47,11 @@ class Entry(msgspec.Struct):
     def has_ledger(self) -> bool:
         changes = self.changes
         return bool(changes.gates or changes.gate_changes or changes.effects or changes.effect_changes)
+
+    @property
+    def reaches_out(self) -> bool:
+        """Whether it touches what stands above its run, so that it may be refused for more than its place."""
+        return bool(self.changes.charges or self.changes.effect_keys)
 
 
 def entry(append: Append) -> Entry:
@@ -73,6 +82,9 @@ async def write(
         *_columns((event for new in entries for event in new.events), _EVENT_COLUMNS),
         *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
         process,
+        *_columns(
+            ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
+        ),
     )
     return row["now_ms"], frozenset(row["written"])
 
@@ -93,8 +105,11 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
     await _put(db, sql["change_effects"], closed.values())
 
 
-async def fates_of(db: Connection, sql: dict[str, str], left: Sequence[Entry]) -> dict[RunId, HoldfastError | None]:
-    """What the appends are told that were not written: that they are there already, or what is in their place.
+async def fates_of(
+    db: Connection, sql: dict[str, str], left: Sequence[Entry], refused: Mapping[RunId, HoldfastError] = _NOBODY
+) -> dict[RunId, HoldfastError | None]:
+    """What the appends are told that were not written: that they are there already, or what is in their place; or,
+    where nothing is, what they were `refused` for.
 
     Inside a transaction that locks their runs. So its commit is acknowledged only when everything that it saw is as
     durable as itself; without that, what a mere look shows could still be undone by a failover.
@@ -104,10 +119,10 @@ async def fates_of(db: Connection, sql: dict[str, str], left: Sequence[Entry]) -
         sql["standings"], *_columns(((new.run, new.expected, new.changes.run.tenant, _key(new)) for new in left), 4)
     )
     found = {row["run"]: row for row in rows}
-    return {new.run: _fate(new, found[new.run]) for new in left}
+    return {new.run: _fate(new, found[new.run], refused.get(new.run)) for new in left}
 
 
-def _fate(new: Entry, row: Any) -> HoldfastError | None:
+def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError | None:
     if row["append_id"] == new.append_id:
         return None
     if row["owner"] is not None and row["owner"] != new.run:
@@ -115,6 +130,8 @@ def _fate(new: Entry, row: Any) -> HoldfastError | None:
         return KeyReused(
             f"The start key {_key(new)!r} belongs to run {owner}. Nothing was started.", key=_key(new), run=owner
         )
+    if refused is not None and row["seq"] == new.expected:
+        return refused
     return SeqConflict(
         f"Run {new.run} is at event {row['seq']}, not at {new.expected}: somebody else was first. Nothing was written; load"
         " it and decide again.",

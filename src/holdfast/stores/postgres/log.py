@@ -14,14 +14,16 @@ from asyncpg import exceptions as pg
 
 from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId, Seq
-from holdfast.errors import HoldfastError, NotFound, StoreError, UnknownCommit, Unstorable
+from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, explain
+from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import Month, make
 from holdfast.stores.postgres.room import Ground, is_run
+from holdfast.stores.postgres.scope import Books
 
 Fates = dict[RunId, HoldfastError | None]
 
@@ -108,7 +110,7 @@ class Log(Archives):
         try:
             async with self._db.taken() as db:
                 connecting = False
-                if not self._db.address.pooled and not any(new.has_ledger for new in entries):
+                if not self._db.address.pooled and not any(new.has_ledger or new.reaches_out for new in entries):
                     now_ms, written = await write(db, self._sql, self._process, entries)
                     self._clock.hear(now_ms)
                     if len(written) == len(entries):
@@ -129,12 +131,21 @@ class Log(Archives):
 
     async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
         """Write `entries` inside a transaction; what became of each, once it is committed, and the time."""
-        now_ms, runs = await write(db, self._sql, self._process, entries)
+        keys = await Keys.locked(db, self._sql, entries)
+        books = await Books.locked(db, self._sql, entries)
+        admitted = [new for new in entries if keys.admit(new) and await books.admit(new)]
+        now_ms, runs = await write(db, self._sql, self._process, admitted)
         fates: Fates = {RunId(run): None for run in runs}
-        await write_ledger(db, self._sql, [new for new in entries if new.run in runs])
+        written = [new for new in admitted if new.run in runs]
+        await write_ledger(db, self._sql, written)
+        await keys.write(written)
+        await books.write(written)
         left = [new for new in entries if new.run not in runs]
         if left:
-            fates |= await fates_of(db, self._sql, left)
+            fates |= await fates_of(db, self._sql, left, {**keys.taken, **books.refused})
+            for new in left:
+                if isinstance(refused := fates[new.run], OverLimit):
+                    await books.leave_waiter(new, refused)
         return fates, now_ms
 
     async def _make_months(self, entries: Sequence[Entry]) -> None:

@@ -18,12 +18,15 @@ import msgspec
 from asyncpg import exceptions as pg
 
 from holdfast.core.ids import RunId
+from holdfast.core.payload import Payload
 from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
 from holdfast.ports import Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine, pack
 from holdfast.stores.postgres.archive import Archives, read
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain
 from holdfast.stores.postgres.partition import LOCK, PARTITIONED, Month, tables
+
+_decode_payload = msgspec.json.Decoder(Payload).decode
 
 _MOST_RUNS: Final = 200
 _MOST_EVENTS: Final = 10_000
@@ -159,7 +162,8 @@ class Retention(Archives):
 
     async def prune(self, before: Month) -> Freed:
         """See ports.Administration. A blob is kept for the month in which it was written, and a run refers to none that was
-        written before it began: when all runs of a time are gone, so is everybody who referred to the blobs of that time."""
+        written before it began: when all runs of a time are gone, so is everybody who referred to the blobs of that time, but
+        for the outcomes of tenant-wide effects."""
         if before > Month.at(self._clock.now_ms()):
             raise UsageError(f"{before} is in the future: only months that are over can be removed. Nothing was done.")
         held = await self._db.fetch(self._sql["first_unarchived"], before.first)
@@ -187,12 +191,24 @@ class Retention(Archives):
                 return
             yield [row[0] for row in rows]
 
+    async def _outcomes_kept(self) -> list[str]:
+        """The blobs that tenant-wide effects are remembered by: a run of any time may mean such an effect again, and gets
+        the outcome that was recorded then."""
+        kept: list[str] = []
+        after = ""
+        while rows := await self._db.fetch(self._sql["large_responses"], after, _MOST_RUNS):
+            payloads = (_decode_payload(row["response"]) for row in rows)
+            kept += [payload.blob for payload in payloads if payload.blob is not None]
+            after = rows[-1]["effect_key"]
+        return kept
+
     async def _forget_blobs(self, before: Month) -> AsyncIterator[list[int]]:
         """Forget what was kept for months before one; the sizes of what nobody keeps any more."""
+        kept = await self._outcomes_kept()
         while True:
             async with self._db.writing() as db:
                 await db.execute(self._sql["lock_blobs"])
-                homes = await db.fetch(self._sql["delete_homes"], str(before), _MOST_RUNS)
+                homes = await db.fetch(self._sql["delete_homes"], str(before), _MOST_RUNS, kept)
                 rows = await db.fetch(self._sql["delete_homeless"], [row["sha256"] for row in homes])
             if not homes:
                 return

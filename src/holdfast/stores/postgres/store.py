@@ -15,10 +15,12 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.lane import Lanes
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
+from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Sessions
 from holdfast.stores.postgres.tail import Tail
 from holdfast.stores.postgres.upkeep import Upkeep
@@ -31,7 +33,7 @@ OLDEST: Final = 15
 _UNSAFE: Final = "off"
 
 
-class PostgresStore(Tail, Graphs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
+class PostgresStore(Tail, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod

@@ -22,7 +22,9 @@ from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.room import SQL, rows, value
+from holdfast.stores.sqlite.scope import Books
 from holdfast.stores.statement import widened
 
 _WIDEST: Final = 128
@@ -72,6 +74,7 @@ def entry(append: Append) -> Entry:
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:
     """Write `entries`, inside a transaction, and say what became of each."""
     standings = _standings(db, entries)
+    books, keys = Books(db, entries), Keys(db, entries)
     fates: list[HoldfastError | None] = []
     accepted: list[Entry] = []
     before: list[str] = []
@@ -80,7 +83,10 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         fate: HoldfastError | None
         if seq != new.expected:
             fate = _late(db, new, seq)
-        elif (fate := _claim(db, new.changes.start_key)) is None:
+        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or books.admit(new)) is None:
+            keys.write(new)
+            if new.changes.start_key is not None:
+                rows(db, "insert_start_key", astuple(new.changes.start_key))
             accepted.append(new)
             before.append(sessions)
             standings[new.run] = (new.changes.run.seq, new.sessions)
@@ -92,6 +98,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
             _move_flights(db, new, set(_decode_sessions(sessions)))
     _write_people(db, accepted)
     _write_ledger(db, accepted)
+    books.write(accepted)
     return fates
 
 
@@ -115,13 +122,12 @@ def _late(db: apsw.Connection, new: Entry, seq: int) -> SeqConflict | None:
     )
 
 
-def _claim(db: apsw.Connection, key: StartKey | None) -> KeyReused | None:
-    """Take a start key, or say whose it is."""
+def _reused(db: apsw.Connection, key: StartKey | None) -> KeyReused | None:
+    """Whose a start key is, if it is somebody's."""
     if key is None:
         return None
     known = rows(db, "run_of_key", (key.tenant, key.key))
     if not known:
-        rows(db, "insert_start_key", astuple(key))
         return None
     owner = known[0][0]
     return KeyReused(f"The start key {key.key!r} belongs to run {owner}. Nothing was started.", key=key.key, run=owner)

@@ -12,11 +12,13 @@ from typing import Final, Self
 
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.graph import Graphs
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.room import Ground, value
+from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.tail import Tail
 from holdfast.stores.sqlite.view import Views
@@ -27,7 +29,7 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Graphs, Blobs, Sessions, Views, Watch, Tail):
+class SqliteStore(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Tail):
     """Keeps ports.Store in one file of this machine, for all processes that open it."""
 
     @classmethod

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -27,8 +29,8 @@ from holdfast.testing.simulation.world import SETTLES_S, Sending, World
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _FROM_ATTEMPTS: Final = (
-    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.EffectIntended,
-    ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
+    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
+    ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
 )  # fmt: skip
 """What only the current attempt may say."""
 _AFTER_THE_END: Final = (
@@ -77,6 +79,7 @@ class Call(msgspec.Struct):
     path: str
     hold: int = 0
     tokens: int = 0
+    held_ms: int = 0
     policy: str = ""
     named: bool = False
     request: Any = None
@@ -95,6 +98,12 @@ class Books:
         self.state = State()
         self.seq = 0
         self.at_ms = 0
+        self.tenant = ""
+        self.team: str | None = None
+        self.placed = False
+        self.awaits: str | None = None
+        self.number = 0
+        """Who came when: those who wait for a place get it in this order."""
         self.limit: int | None = None
         self.most_steps = 0
         self.most_tokens: int | None = None
@@ -138,6 +147,8 @@ class Auditor:
         self.disk = disk
         self.world: World
         self.books: dict[str, Books] = {}
+        self.scopes: dict[str, list[int]] = {}
+        """What all runs have settled, held and left in doubt in each scope."""
         self.violations: list[Violation] = []
         self.clock_jumped = False
         self.events: Counter[str] = Counter()
@@ -167,10 +178,12 @@ class Auditor:
                 self.fault("a history begins with its start", run, type(first).__name__)
                 return
             books = self.books[run] = Books(self._graph(first.graph_hash))
+            books.number = max(each.number for each in self.books.values()) + 1
         for recorded in append.events:
             self._event(books, run, recorded)
         self._compare_rows(books, append)
         self._check_money(books, append)
+        self._check_scopes(books, append)
         for recorded in append.events:
             self.on_event(run, recorded.event)
         if books.ended and all(each.ended for each in self.books.values()):
@@ -240,12 +253,75 @@ class Auditor:
         if books.started > books.most_steps and books.kinds["LimitRaised"] == 0:
             self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
 
+    def _scopes(self, books: Books, at_ms: int) -> list[str]:
+        """Where a run's money of that moment counts."""
+        day = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d")
+        tenant = quote(books.tenant, safe="")
+        owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
+        return [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
+
+    def _move(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0) -> None:
+        for scope in self._scopes(books, call.held_ms):
+            moved = self.scopes.setdefault(scope, [0, 0, 0])
+            for part, amount in enumerate((settled, held, doubt)):
+                moved[part] += amount
+
+    def _check_scopes(self, books: Books, append: Append) -> None:
+        """The store's books of scopes are mine, and whatever holds more stays below the limits."""
+        for kept in (row.scope for row in self.disk.scopes.values() if row.scope.endswith("/runs")):
+            active = sum(
+                each.placed and not each.ended and kept in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")
+                for each in self.books.values()
+            )
+            if self.disk.books(kept).used != active:
+                self.fault("every active run has one place", append.run, f"{self.disk.books(kept)}, {active} are")
+        for scope, mine in self.scopes.items():
+            row = self.disk.books(scope)
+            if [row.settled, row.held, row.in_doubt] != mine:
+                self.fault("a scope's books are the sum of its runs'", append.run, f"{row} against {mine}")
+            if min(mine) < 0:
+                self.fault("no part of a scope's books is negative", append.run, f"{scope}: {mine}")
+        if any(isinstance(each.event, ev.RunAdmitted | ev.RunStarted) for each in append.events) and books.placed:
+            self._check_place(books, append)
+        if not any(isinstance(recorded.event, ev.ModelCallHeld) for recorded in append.events):
+            return
+        for scope in self._scopes(books, books.at_ms):
+            row = self.disk.books(scope)
+            if row.limit is not None and sum(self.scopes[scope]) > row.limit:
+                self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
+
+    def _check_place(self, books: Books, append: Append) -> None:
+        """Whoever gets a place finds room for itself and for all who wait there and came before it."""
+        for scope in (f"tenant/{quote(books.tenant, safe='')}/runs", "fleet/runs"):
+            cap = self.disk.limits.get(scope)
+            others = [each for run, each in self.books.items() if run != append.run and not each.ended]
+            ahead = [each for each in others if each.awaits == scope and each.number < books.number and not each.paused]
+            taken = [
+                each for each in others if each.placed and scope in ("fleet/runs", f"tenant/{quote(each.tenant)}/runs")
+            ]
+            if cap is not None and len(taken) + len(ahead) + 1 > cap:
+                told = f"{len(taken)} active, {len(ahead)} before it, {cap} may be"
+                self.fault("no more runs are active than may be, first come, first served", append.run, told)
+
     # --- The run ------------------------------------------------------------------------------------------------------
 
     def _run_started(self, books: Books, run: RunId, e: ev.RunStarted) -> None:
         if books.seq != 1:
             self.fault("a run starts once", run, "RunStarted again")
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
+        books.tenant, books.team = e.tenant, e.team
+        books.placed, books.awaits = e.counted, e.awaits
+        if e.counted == (e.awaits is not None):
+            self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
+
+    def _run_admitted(self, books: Books, run: RunId, e: ev.RunAdmitted) -> None:
+        if books.placed:
+            self.fault("a run is admitted once", run, "it has its place")
+        books.placed, books.awaits = True, None
+
+    def _admission_deferred(self, books: Books, run: RunId, e: ev.AdmissionDeferred) -> None:
+        # There it comes last: what the line is like, its own commit decides.
+        books.awaits, books.number = e.scope, max(each.number for each in self.books.values()) + 1
 
     def _run_paused(self, books: Books, run: RunId, e: ev.RunPaused) -> None:
         books.paused = True
@@ -468,7 +544,9 @@ class Auditor:
         self._check_may_begin(books, run, e.step, "a model call")
         if e.call in books.calls:
             self.fault("a call is held once", run, e.call)
-        books.calls[e.call] = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens)
+        call = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens, books.at_ms)
+        books.calls[e.call] = call
+        self._move(books, call, held=call.hold)
         books.held += e.hold_nanousd
         books.tokens_held += e.tokens
         books.holds += 1
@@ -481,13 +559,16 @@ class Auditor:
         if call.doubted:
             books.doubt -= call.hold
             books.tokens_doubt -= call.tokens
+            self._move(books, call, doubt=-call.hold)
         else:
             books.held -= call.hold
             books.tokens_held -= call.tokens
+            self._move(books, call, held=-call.hold)
         return call
 
     def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
-        self._release(books, run, e.call, e)
+        call = self._release(books, run, e.call, e)
+        self._move(books, call, settled=e.cost_nanousd)
         books.settled += e.cost_nanousd
         books.tokens += e.input_tokens + e.output_tokens
 
@@ -503,11 +584,13 @@ class Auditor:
         books.doubt += call.hold
         books.tokens_held -= call.tokens
         books.tokens_doubt += call.tokens
+        self._move(books, call, held=-call.hold, doubt=call.hold)
 
     def _model_call_reconciled(self, books: Books, run: RunId, e: ev.ModelCallReconciled) -> None:
         call = self._release(books, run, e.call, e)
         if not call.doubted:
             self.fault("only what is in doubt is reconciled", run, e.call)
+        self._move(books, call, settled=e.cost_nanousd)
         books.settled += e.cost_nanousd
         books.tokens += call.tokens
 
@@ -774,6 +857,8 @@ def _difference(one: State, other: State) -> str:
 
 _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]]] = {
     ev.RunStarted: Auditor._run_started,
+    ev.RunAdmitted: Auditor._run_admitted,
+    ev.AdmissionDeferred: Auditor._admission_deferred,
     ev.RunPaused: Auditor._run_paused,
     ev.RunResumed: Auditor._run_resumed,
     ev.RunFailing: Auditor._run_failing,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from holdfast.compose import Engine
 from holdfast.core import events as ev
 from holdfast.core.ids import GateId, RunId, run_of
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.scopes import Period
 from holdfast.core.status import Wait
 from holdfast.errors import (
     AlreadyDecided,
@@ -32,7 +34,7 @@ from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.loop import SimulatedLoop
 from holdfast.testing.simulation.process import Process
-from holdfast.testing.simulation.program import DAY_S, Program
+from holdfast.testing.simulation.program import DAY_S, TENANT, Program
 from holdfast.testing.simulation.world import World
 
 T = TypeVar("T")
@@ -94,6 +96,8 @@ class People:
             case ev.RunStarted() if self.run is None:
                 self.run = run
                 self._do(self._meddle(run))
+            case ev.ScopeExceeded() if event.blocked:
+                self._do(self._allow_more(event))
             case ev.RunPaused():
                 self._do(self._resume(run))
             case _:
@@ -129,11 +133,18 @@ class People:
 
     async def _start(self) -> None:
         program = self._program
+        for period, team, limit_usd in program.budgets:
+            await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=limit_usd, team=team))
+        for whose, runs in program.caps:
+            await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
+        for number in range(program.neighbours):
+            self._do(self._start_neighbour(f"neighbour-{number}", (TENANT, "another tenant")[number % 2]))
 
         async def start(engine: Engine) -> str:
             run = await engine.start(
-                program.workflow, program.input, cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada"
-            )
+                program.workflow, program.input, tenant=TENANT, team=program.team,
+                cost_limit_usd=program.cost_limit_usd, key=program.key, by="ada", queue=program.key is not None,
+            )  # fmt: skip
             return run.id
 
         twice = program.key is not None and self._faults.strikes("started_twice")
@@ -150,9 +161,32 @@ class People:
                 await asyncio.sleep(1.0)
             return
         started = await asyncio.gather(*(self._ask(start) for _ in range(1 + twice)))
-        if len(set(started)) != 1 or len(self._auditor.books) != 1:
+        if len(set(started)) != 1 or len(self._auditor.books) > 1 + program.neighbours:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
+
+    async def _start_neighbour(self, key: str, tenant: str) -> None:
+        """Another run, which wants its share of the same money, or a place beside it."""
+        program = self._program
+        await asyncio.sleep(spread_s(self._stream, 0.01, 20.0))
+        await self._ask(
+            lambda engine: engine.start(
+                program.workflow, program.input, tenant=tenant, team=program.team, key=key, queue=True
+            )
+        )
+
+    async def _allow_more(self, event: ev.ScopeExceeded) -> None:
+        """Somebody sees that a tenant's or a team's limit stops its runs; unless tomorrow will do, it may spend more."""
+        if event.needed_nanousd <= event.limit_nanousd and self._stream.random() < 0.3:
+            return
+        await asyncio.sleep(spread_s(self._stream, 1.0, 3 * DAY_S))
+        kind, *_, named, _ = event.scope.split("/")
+        period: Period = "day" if named == "day" else "month"
+        team = self._program.team if kind == "team" else None
+        limit_usd = (event.limit_nanousd + event.needed_nanousd) * self._stream.choice((1, 3, 20)) / 1_000_000_000
+        await self._ask(
+            partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=f"{limit_usd:.9f}", team=team)
+        )
 
     async def _meddle(self, run: RunId) -> None:
         """What somebody may want of a run at any moment."""

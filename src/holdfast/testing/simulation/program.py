@@ -19,6 +19,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from holdfast.testing.simulation.chance import spread_s
 from holdfast.testing.simulation.process import MODELS
@@ -45,6 +46,9 @@ class Form(BaseModel):
     amount: int = 3
 
 
+TENANT: Final = "a tenant"
+
+
 class Op(msgspec.Struct, frozen=True):
     """One thing that a handler does. `caught`: it lives with its failure."""
 
@@ -62,6 +66,13 @@ class Program(msgspec.Struct):
     input: Any
     cost_limit_usd: float | None
     key: str | None
+    team: str | None = None
+    budgets: tuple[tuple[Period, str | None, float], ...] = ()
+    """What a day or a month of the tenant, or of its team, may cost: (period, team, dollars)."""
+    caps: tuple[tuple[str | None, int], ...] = ()
+    """How many runs of the tenant, or, for None, of all together, may be active."""
+    neighbours: int = 0
+    """How many runs there are beside it; the second is another tenant's."""
 
 
 def draw(stream: Random, name: str) -> Program:
@@ -76,8 +87,23 @@ def draw(stream: Random, name: str) -> Program:
         later = _Draft(Random(seed), name, 2).workflow if stream.random() < 0.15 else None
         given = {"about": name, "text": _BIG if stream.random() < 0.05 else "small"}
         limit = stream.choice((None, 0.02, 0.06, 0.2, 1.0))
-        return Program(workflow, later, given, limit, f"start-{name}" if stream.random() < 0.7 else None)
+        key = f"start-{name}" if stream.random() < 0.7 else None
+        return _in_company(stream, Program(workflow, later, given, limit, key))
     raise AssertionError("no sound program in so many draws")
+
+
+def _in_company(stream: Random, program: Program) -> Program:
+    """The same, perhaps of a team, below limits that it may share with others."""
+    if stream.random() < 0.65:
+        return program
+    program.team = stream.choice((None, "search"))
+    owners = (None, program.team) if program.team is not None else (None,)
+    ways: list[tuple[Period, str | None]] = [(period, owner) for owner in owners for period in PERIODS]
+    chosen = stream.sample(ways, stream.randint(1, len(ways)))
+    program.budgets = tuple((period, owner, stream.choice((0.01, 0.03, 0.1))) for period, owner in chosen)
+    program.neighbours = stream.choice((0, 1, 2))
+    program.caps = tuple((whose, stream.choice((1, 1, 2))) for whose in (TENANT, None) if stream.random() < 0.5)
+    return program
 
 
 # --- The graph --------------------------------------------------------------------------------------------------------

@@ -15,15 +15,20 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.events import Recorded, decode, encode
-from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
-from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
+from holdfast.core.payload import Payload
+from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, KeyClaim, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
+from holdfast.core.scopes import ScopeRow, Waiting, family_of
 from holdfast.errors import (
     CursorLost,
+    EffectKeyTaken,
     HoldfastError,
     KeyReused,
     NotFound,
+    OverLimit,
     SeqConflict,
     StoreBusy,
     StoreError,
@@ -147,6 +152,15 @@ class Disk:
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
+        self.scopes: dict[str, ScopeRow] = {}
+        """Books, without their limits."""
+        self.effect_keys: dict[EffectKey, tuple[KeyClaim, Payload | None]] = {}
+        """Tenant-wide effect keys: who has each, and what came of it."""
+        self.costs: dict[tuple[str, ...], Cost] = {}
+        self.counted: dict[RunId, Seq] = {}
+        self.limits: dict[str, int] = {}
+        self.waiters: dict[tuple[str, RunId], int] = {}
+        """What is wanted, by scope and run, longest waiting first."""
         self.graphs: dict[str, bytes] = {}
         self.blobs: dict[tuple[str, str, str], bytes] = {}
         self.leases: dict[SessionId, Lease] = {}
@@ -191,7 +205,73 @@ class Disk:
         key = append.changes.start_key
         if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
             return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
+        return None if self._is_there(append) else self._key_taken(append) or self._over_limit(append)
+
+    def _key_taken(self, append: Append) -> EffectKeyTaken | None:
+        for change in append.changes.effect_keys:
+            owner, response = self.effect_keys.get(change.key, (None, None))
+            if isinstance(change, KeyClaim) and owner is not None and owner.run != append.run:
+                return EffectKeyTaken(
+                    f"It is call {owner.call}.", key=owner.key, call=owner.call, args_hash=owner.args_hash,
+                    response=response,
+                )  # fmt: skip
         return None
+
+    def _write_keys(self, changes: Changes) -> None:
+        for change in changes.effect_keys:
+            if isinstance(change, KeyClaim):
+                self.effect_keys[change.key] = (change, None)
+            elif (known := self.effect_keys.get(change.key)) is not None and known[0].call == change.call:
+                if change.response is None:
+                    del self.effect_keys[change.key]
+                else:
+                    self.effect_keys[change.key] = (known[0], change.response)
+
+    def _over_limit(self, append: Append) -> OverLimit | None:
+        """Which scope has no room for what is to be charged; its run then waits there."""
+        for charge in append.changes.charges:
+            row = self.books(charge.scope)
+            if not charge.bounded or charge.total <= 0 or row.left is None:
+                continue
+            ahead = self._ahead(charge.scope, append.run) if charge.in_turn else 0
+            if charge.total <= row.left - ahead:
+                continue
+            if append.expected:
+                self.waiters[charge.scope, append.run] = charge.total
+            return OverLimit(
+                f"{charge.scope} has {row.left} left of {row.limit}.", run=append.run, scope=charge.scope,
+                limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
+            )  # fmt: skip
+        return None
+
+    def _ahead(self, scope: str, run: RunId) -> int:
+        """What they want who wait in a scope before `run`, or at all where it does not wait."""
+        wanted = 0
+        for (where, who), amount in self.waiters.items():
+            if (where, who) == (scope, run):
+                break
+            wanted += amount if where == scope else 0
+        return wanted
+
+    def books(self, scope: str) -> ScopeRow:
+        known = self.scopes.get(scope, ScopeRow(scope, None))
+        return msgspec.structs.replace(known, limit=self.limits.get(family_of(scope)))
+
+    def waiting(self) -> list[Waiting]:
+        """Who waits in scopes, longest first."""
+        return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
+
+    def with_room(self) -> list[Waiting]:
+        """Those of them whose scope has room for them alone."""
+        return [
+            each for each in self.waiting()
+            if (each.left is None or each.wanted <= each.left) and not self._in_flight_elsewhere(each)
+        ]  # fmt: skip
+
+    def _in_flight_elsewhere(self, waiting: Waiting) -> bool:
+        """Whether it waits for a tenant-wide effect that another run still has in flight."""
+        owner, response = self.effect_keys.get(EffectKey(waiting.scope.removeprefix("effect/")), (None, None))
+        return owner is not None and owner.run != waiting.run and response is None
 
     def _write(self, append: Append, events: list[bytes]) -> None:
         changes = append.changes
@@ -204,6 +284,19 @@ class Disk:
         kept.row, kept.sessions = changes.run, changes.sessions
         self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
         self._write_beside(changes)
+        self._write_scopes(append.run, changes)
+        self._write_keys(changes)
+
+    def _write_scopes(self, run: RunId, changes: Changes) -> None:
+        for charge in changes.charges:
+            row = self.scopes.get(charge.scope, ScopeRow(charge.scope, None))
+            self.scopes[charge.scope] = ScopeRow(
+                charge.scope, None, row.settled + charge.settled, row.held + charge.held, row.in_doubt + charge.in_doubt
+            )
+        kept = {(waiter.scope, run): waiter.wanted for waiter in changes.waiters}
+        for place in [place for place in self.waiters if place[1] == run and place not in kept]:
+            del self.waiters[place]
+        self.waiters |= kept
 
     def _write_beside(self, changes: Changes) -> None:
         if (key := changes.start_key) is not None:
@@ -381,6 +474,66 @@ class SimulatedStore:
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         await self._read()
         return self.disk.keys.get((tenant, key))
+
+    # --- Scopes -------------------------------------------------------------------------------------------------------
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        await self._write("limit")
+        if amount is None:
+            self.disk.limits.pop(family, None)
+        else:
+            self.disk.limits[family] = amount
+        self.disk.touched(self)
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        await self._read()
+        return {name: amount for name, amount in sorted(self.disk.limits.items()) if name.startswith(family)}
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        await self._read()
+        return [self.disk.books(scope) for scope in names]
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        await self._read()
+        return [each for each in self.disk.waiting() if each.scope in scopes][:limit]
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        await self._read()
+        return self.disk.with_room()[:limit]
+
+    # --- Costs --------------------------------------------------------------------------------------------------------
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        await self._read()
+        found = [
+            Uncounted(run, kept.row.seq, self.disk.counted.get(run, Seq(0)))
+            for run, kept in sorted(self.disk.runs.items())
+            if run > (after or "") and kept.row.started_at_ms < started_before_ms
+        ]  # fmt: skip
+        return [each for each in found if each.seq > each.counted][:limit]
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        await self._write("count")
+        if self.disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
+            return False
+        for cost in costs:
+            kind = (cost.day, cost.tenant, cost.workflow, cost.node, cost.model)
+            known = self.disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
+            self.disk.costs[kind] = msgspec.structs.replace(
+                known, calls=known.calls + cost.calls, input_tokens=known.input_tokens + cost.input_tokens,
+                output_tokens=known.output_tokens + cost.output_tokens,
+                cost_nanousd=known.cost_nanousd + cost.cost_nanousd,
+            )  # fmt: skip
+        self.disk.counted[uncounted.run] = uncounted.seq
+        self.disk.touched(self)
+        return True
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        await self._read()
+        return [
+            cost for _, cost in sorted(self.disk.costs.items())
+            if first_day <= cost.day <= last_day and tenant in (None, cost.tenant)
+        ]  # fmt: skip
 
     # --- Graphs and blobs ---------------------------------------------------------------------------------------------
 
@@ -596,6 +749,8 @@ class SimulatedStore:
         """How long to listen; None for as long as nobody says anything."""
         left_s = max(0.0, until_s - self.disk.clock_s())
         if not self._patient:
+            return left_s
+        if self.leases and self.disk.with_room():
             return left_s
         due_ms = self._next_due_ms(None)
         if due_ms is None or not self.leases:  # who has no session takes nothing up

@@ -86,6 +86,21 @@ told as (
     on conflict (xid) do update set
         runs = commits.runs || excluded.runs, firsts = commits.firsts || excluded.firsts,
         seqs = commits.seqs || excluded.seqs
+),
+waiting as (
+    select run, scope, wanted from unnest($31::uuid[], $32::text[], $33::bigint[]) as waiting (run, scope, wanted)
+),
+left_line as (
+    delete from holdfast.waiters
+    where waiters.run in (select run from written)
+        and not exists (
+            select 1 from waiting where waiting.run = waiters.run and waiting.scope = waiters.scope
+        )
+),
+in_line as (
+    insert into holdfast.waiters (scope, run, wanted)
+    select scope, run, wanted from waiting where run in (select run from written)
+    on conflict (scope, run) do update set wanted = excluded.wanted
 )
 select holdfast.now_ms() as now_ms, array(select run::text from written) as written
 
@@ -165,6 +180,138 @@ where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_ve
 -- name: snapshot
 -- A run's snapshot, if it is of this fold.
 select seq, fold_version, state from holdfast.snapshots where run = $1 and fold_version = $2
+
+-- --- Scopes -----------------------------------------------------------------------------------------------------------
+
+-- name: make_scopes
+-- Rows for scopes in which nothing was ever charged, in the order of their keys.
+insert into holdfast.scopes (scope, family, settled, held, in_doubt)
+select scope, family, 0, 0, 0 from unnest($1::text[], $2::text[]) as given (scope, family) order by scope
+on conflict do nothing
+
+-- name: lock_scopes
+-- The books of scopes with their limits, their rows locked in the order of their keys.
+select scopes.scope, limits.amount, settled, held, in_doubt
+from holdfast.scopes left join holdfast.limits using (family)
+where scope = any($1::text[]) order by scope for update of scopes
+
+-- name: move_scopes
+-- What a flush moves, one update a scope.
+update holdfast.scopes set
+    settled = scopes.settled + moved.settled, held = scopes.held + moved.held,
+    in_doubt = scopes.in_doubt + moved.in_doubt
+from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) as moved (scope, settled, held, in_doubt)
+where scopes.scope = moved.scope
+
+-- name: wanted_ahead
+-- What runs want that wait in a scope before one of them, or at all if that one does not; without those of a list.
+select coalesce(sum(wanted), 0) from holdfast.waiters
+where scope = $1::text and run <> $2::uuid and run <> all($3::uuid[])
+    and place < coalesce(
+        (select place from holdfast.waiters where scope = $1::text and run = $2::uuid), 9223372036854775807
+    )
+
+-- name: put_waiter
+-- A run waits for room in a scope; if it does already, it keeps its turn.
+insert into holdfast.waiters (scope, run, wanted) values ($1, $2::uuid, $3)
+on conflict (scope, run) do update set wanted = excluded.wanted
+
+-- name: books
+-- The books of scopes with the limits of their families; zeros where nothing was ever charged.
+select asked.scope, limits.amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0)
+from unnest($1::text[], $2::text[]) with ordinality as asked (scope, family, place)
+left join holdfast.scopes on scopes.scope = asked.scope
+left join holdfast.limits on limits.family = asked.family
+order by asked.place
+
+-- name: set_limit
+-- A limit of a family of scopes.
+insert into holdfast.limits (family, amount) values ($1, $2)
+on conflict (family) do update set amount = excluded.amount
+
+-- name: delete_limit
+-- A family of scopes has no limit any more.
+delete from holdfast.limits where family = $1
+
+-- name: limits
+-- The limits of the families that begin with a text.
+select family, amount from holdfast.limits where starts_with(family, $1) order by family
+
+-- name: waiting
+-- Who waits in some scopes, longest first, and what is left there.
+select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
+from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
+where waiters.scope = any($1::text[])
+order by place limit $2
+
+-- name: room
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
+-- that no other run has in flight any more.
+select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
+from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
+where (amount is null or wanted <= amount - settled - held - in_doubt)
+    and not exists (
+        select 1 from holdfast.effect_keys
+        where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
+    )
+order by place limit $1
+
+-- --- Tenant-wide effect keys -------------------------------------------------------------------------------------------
+
+-- name: lock_effect_keys
+-- Locks keys until the transaction's end, in their order, whether somebody has them or not.
+select pg_advisory_xact_lock(hashtextextended(effect_key, 0))
+from unnest($1::text[]) with ordinality as given (effect_key, place) order by place
+
+-- name: effect_keys
+-- Who has keys.
+select effect_key, run::text, call, args_hash, response from holdfast.effect_keys where effect_key = any($1::text[])
+
+-- name: claim_effect_key
+-- A call takes a key: a free one, or the one that another call of its run had.
+insert into holdfast.effect_keys (effect_key, tenant, run, call, args_hash) values ($1, $2, $3::uuid, $4, $5)
+on conflict (effect_key) do update set call = excluded.call, args_hash = excluded.args_hash, response = null
+
+-- name: close_effect_key
+-- The effect of a key has happened.
+update holdfast.effect_keys set response = $3 where effect_key = $1 and call = $2
+
+-- name: free_effect_key
+-- The effect of a key has not happened, or was undone.
+delete from holdfast.effect_keys where effect_key = $1 and call = $2
+
+-- --- Costs ------------------------------------------------------------------------------------------------------------
+
+-- name: uncounted
+-- Runs with events that are not in the roll-up of costs, in the order of their ids, and up to where they are; without those
+-- whose histories were removed for good.
+select run::text, runs.seq, coalesce(counted.seq, 0)
+from holdfast.runs left join holdfast.counted using (run)
+where ($1::uuid is null or run > $1::uuid) and runs.seq > coalesce(counted.seq, 0) and started_at_ms < $2
+    and not exists (select 1 from holdfast.archives where archives.run = runs.run and archives.sha256 is null)
+order by run limit $3
+
+-- name: put_counted
+-- A run is in the roll-up up to another event, if it was up to the one that is named.
+insert into holdfast.counted (run, seq) select $1::uuid, $3::integer
+where $2::integer = 0 or exists (select 1 from holdfast.counted where run = $1::uuid)
+on conflict (run) do update set seq = excluded.seq where counted.seq = $2::integer
+returning seq
+
+-- name: add_cost
+-- More calls of a kind, and what they cost.
+insert into holdfast.costs (day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+on conflict (day, tenant, workflow, node, model) do update set
+    calls = costs.calls + excluded.calls, input_tokens = costs.input_tokens + excluded.input_tokens,
+    output_tokens = costs.output_tokens + excluded.output_tokens,
+    cost_nanousd = costs.cost_nanousd + excluded.cost_nanousd
+
+-- name: costs
+-- The roll-up of some days, of one tenant or of all.
+select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from holdfast.costs
+where day between $1 and $2 and ($3::text is null or tenant = $3::text)
+order by day, tenant, workflow, node, model
 
 -- --- Graphs ----------------------------------------------------------------------------------------------------------
 
@@ -560,10 +707,16 @@ returning seq
 -- Nobody puts a blob until the end of the transaction: it could be one that is just found to be nobody's.
 lock table holdfast.blobs in share row exclusive mode
 
+-- name: large_responses
+-- Outcomes of tenant-wide effects that may be in blobs, after a key.
+select effect_key, response from holdfast.effect_keys
+where effect_key > $1 and position('"blob":'::bytea in response) > 0
+order by effect_key limit $2
+
 -- name: delete_homes
--- Some blobs are no longer kept for the months before one.
+-- Some blobs are no longer kept for the months before one, but for those of a list.
 delete from holdfast.blob_homes where (tenant, month, sha256) in (
-    select tenant, month, sha256 from holdfast.blob_homes where month < $1 limit $2
+    select tenant, month, sha256 from holdfast.blob_homes where month < $1 and sha256 <> all($3::text[]) limit $2
 )
 returning sha256
 

@@ -88,6 +88,124 @@ select seq, fold_version, state from snapshots where run = ? and fold_version = 
 -- The time of the newest events; those of one commit may differ a little.
 select max(at_ms) from (select at_ms from events order by id desc limit 256)
 
+-- --- Scopes -----------------------------------------------------------------------------------------------------------
+
+-- name: books
+-- The books of the scopes of a list [[scope, family], ...], with their limits: [[scope, limit, settled, held, in_doubt],
+-- ...], in the order of the list; zeros where nothing was ever charged.
+select json_group_array(
+    json_array(
+        asked.value ->> 0, limits.amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0)
+    ) order by asked.key
+)
+from json_each(?) as asked
+left join scopes on scopes.scope = asked.value ->> 0
+left join limits on limits.family = asked.value ->> 1
+
+-- name: put_scope
+-- The books of a scope after a commit.
+insert into scopes (scope, family, settled, held, in_doubt) values (?, ?, ?, ?, ?)
+on conflict (scope) do update set settled = excluded.settled, held = excluded.held, in_doubt = excluded.in_doubt
+
+-- name: put_waiter
+-- A run waits for room in a scope; if it does already, it keeps its turn.
+insert into waiters (scope, run, wanted) values (?, ?, ?)
+on conflict (scope, run) do update set wanted = excluded.wanted
+
+-- name: delete_waiters
+-- The runs of a list {run: [scope, ...]} wait for nothing else than that.
+delete from waiters
+where run in (select key from json_each(:runs))
+    and scope not in (
+        select scope.value from json_each(:runs) as run, json_each(run.value) as scope where run.key = waiters.run
+    )
+
+-- name: wanted_ahead
+-- What runs want that wait in a scope before one of them, or at all if that one does not; without those of a list.
+select coalesce(sum(wanted), 0) from waiters
+where scope = :scope and run <> :run and run not in (select value from json_each(:admitted))
+    and id < coalesce((select id from waiters where scope = :scope and run = :run), 9223372036854775807)
+
+-- name: effect_keys
+-- Who has the keys of a list.
+select effect_key, run, call, args_hash, response from effect_keys
+where effect_key in (select value from json_each(?))
+
+-- name: claim_effect_key
+-- A call takes a key: a free one, or the one that another call of its run had.
+insert into effect_keys (effect_key, tenant, run, call, args_hash) values (?, ?, ?, ?, ?)
+on conflict (effect_key) do update set call = excluded.call, args_hash = excluded.args_hash, response = null
+
+-- name: close_effect_key
+-- The effect of a key has happened.
+update effect_keys set response = ? where effect_key = ?
+
+-- name: free_effect_key
+-- The effect of a key has not happened, or was undone.
+delete from effect_keys where effect_key = ?
+
+-- name: set_limit
+-- A limit of a family of scopes.
+insert into limits (family, amount) values (?, ?) on conflict (family) do update set amount = excluded.amount
+
+-- name: delete_limit
+-- A family of scopes has no limit any more.
+delete from limits where family = ?
+
+-- name: limits
+-- The limits of the families that begin with a text.
+select family, amount from limits where substr(family, 1, length(:family)) = :family order by family
+
+-- name: waiting
+-- Who waits in the scopes of a list, longest first, and what is left there.
+select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt
+from waiters left join scopes using (scope) left join limits using (family)
+where waiters.scope in (select value from json_each(:scopes))
+order by waiters.id limit :most
+
+-- name: room
+-- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
+-- that no other run has in flight any more.
+select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
+from waiters left join scopes using (scope) left join limits using (family)
+where (room is null or wanted <= room)
+    and not exists (
+        select 1 from effect_keys
+        where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
+    )
+order by waiters.id limit :most
+
+-- --- Costs ------------------------------------------------------------------------------------------------------------
+
+-- name: uncounted
+-- Runs with events that are not in the roll-up of costs, in the order of their names, and up to where they are.
+select run, runs.seq, coalesce(counted.seq, 0)
+from runs left join counted using (run)
+where run > :after and runs.seq > coalesce(counted.seq, 0) and started_at_ms < :before_ms
+order by run limit :most
+
+-- name: counted
+-- Up to which event a run is in the roll-up.
+select seq from counted where run = ?
+
+-- name: put_counted
+-- A run is in the roll-up up to an event.
+insert into counted (run, seq) values (?, ?) on conflict (run) do update set seq = excluded.seq
+
+-- name: add_cost
+-- More calls of a kind, and what they cost.
+insert into costs (day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (day, tenant, workflow, node, model) do update set
+    calls = calls + excluded.calls, input_tokens = input_tokens + excluded.input_tokens,
+    output_tokens = output_tokens + excluded.output_tokens, cost_nanousd = cost_nanousd + excluded.cost_nanousd
+
+-- name: costs
+-- The roll-up of some days, of one tenant or of all.
+select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from costs
+where day between :first and :last and (:tenant is null or tenant = :tenant)
+order by day, tenant, workflow, node, model
+
 -- --- Graphs ----------------------------------------------------------------------------------------------------------
 
 -- name: put_graph

@@ -1,0 +1,159 @@
+"""How much of a provider's limit a fleet uses, and how often the provider has to say no.
+
+    python bench/pools.py POOLS SECONDS [--requests-per-min N] [--tokens-per-min N] [--concurrent N] [--workers N]
+
+POOLS is `redis` or `postgres`: where the pools are counted; both servers are started for the trial. WORKERS processes
+work on one PostgreSQL store and call a model server that enforces the same limits. Prints one JSON line, counted from
+the server's own journal: answers 429, and the part of each limit that was used over the last SECONDS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast import Engine, Workflow, llm_node
+from holdfast.models.providers import Providers
+from holdfast.settings import PoolLimits, Settings
+from holdfast.testing.model_server import CallRecord, ModelServer, RateLimit
+from holdfast.testing.postgres_server import PostgresServer
+from holdfast.testing.redis_server import RedisServer
+
+MODEL = "claude-haiku-4-5"
+LATENCY_S = 0.3
+MAX_TOKENS = 200
+CALLERS = 12
+"""Runs at once in each worker, each one call after another."""
+_SETTLING_S = 4.0
+"""Left out at the beginning: the burst that a full pool allows, and what the workers need to get going."""
+_PATIENCE_S = 90.0
+
+
+def calling() -> Workflow:
+    workflow = Workflow("calling")
+
+    @workflow.node("ask")
+    @llm_node(model=MODEL, max_tokens=MAX_TOKENS)
+    async def ask(state: Any) -> str:
+        return str(state.input["words"])
+
+    return workflow
+
+
+async def work(store: str, pools: str, limits: Mapping[str, int]) -> None:
+    """One worker: calls until its standard input ends."""
+    settings = Settings(store=store, pools=pools, pool_limits={MODEL: PoolLimits(**limits, lease_s=30)})
+    providers, workflow, chance = Providers(), calling(), random.Random(os.getpid())
+    await providers.prepare(MODEL)
+    async with Engine.open(store, workflows=[workflow], settings=settings, model=providers) as engine:
+        print("ready", flush=True)  # noqa: T201
+        await asyncio.to_thread(sys.stdin.readline)
+
+        async def caller() -> None:
+            while True:
+                run = await engine.start(workflow, {"words": "word " * chance.randint(5, 150)})
+                await run.result()
+
+        callers = [asyncio.create_task(caller()) for _ in range(CALLERS)]
+        await asyncio.to_thread(sys.stdin.read)
+        for each in callers:
+            each.cancel()
+        for ended in await asyncio.gather(*callers, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+    await providers.aclose()
+
+
+async def trial(
+    stack: contextlib.ExitStack, folder: Path, pools: str, seconds: float, workers: int, limits: Mapping[str, int]
+) -> dict[str, Any]:
+    postgres = stack.enter_context(PostgresServer())
+    where = stack.enter_context(RedisServer()).url if pools == "redis" else "store"
+    server = ModelServer(journal=folder / "calls.jsonl", latency_s=LATENCY_S, limits={MODEL: RateLimit(**limits)})
+    stack.enter_context(server)
+    fleet = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, __file__, "--worker", postgres.url, where, json.dumps(limits),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, **server.environment},
+        )
+        for _ in range(workers)
+    ]  # fmt: skip
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            for worker in fleet:
+                assert worker.stdout is not None
+                assert await worker.stdout.readline() == b"ready\n"
+        for worker in fleet:
+            assert worker.stdin is not None
+            worker.stdin.write(b"go\n")
+        await _until_it_flows(server)
+        await asyncio.sleep(_SETTLING_S + seconds)
+        ends = time.time()
+        for worker in fleet:
+            assert worker.stdin is not None
+            worker.stdin.close()
+        async with asyncio.timeout(_PATIENCE_S):
+            statuses = [await worker.wait() for worker in fleet]
+    finally:
+        for worker in fleet:
+            if worker.returncode is None:
+                worker.kill()
+                await worker.wait()
+    return {
+        "pools": pools,
+        "workers": workers,
+        "failed": sum(map(bool, statuses)),
+        **figures(server.calls, ends, seconds, limits),
+    }
+
+
+async def _until_it_flows(server: ModelServer) -> None:
+    """The first call: a pool in Redis is closed for a while when it is new."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while not server.calls:  # noqa: ASYNC110 - a journal rings no bell
+            await asyncio.sleep(0.1)
+
+
+def figures(calls: Sequence[CallRecord], ends_s: float, seconds: float, limits: Mapping[str, int]) -> dict[str, Any]:
+    window = [call for call in calls if ends_s - seconds <= call.at_unix_s < ends_s and call.status == 200]
+    tokens = sum(call.used.input_tokens + call.used.output_tokens for call in window if call.used is not None)
+    used = {"requests_per_min": len(window), "tokens_per_min": tokens}
+    return {
+        "calls": len(calls),
+        "refused": sum(call.status == 429 for call in calls),
+        "seconds": seconds,
+        "used": {name: round(used[name] / (limit / 60 * seconds), 3) for name, limit in limits.items() if name in used},
+    }
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--worker"]:
+        store, pools, limits = sys.argv[2:]
+        asyncio.run(work(store, pools, json.loads(limits)))
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pools", choices=("redis", "postgres"))
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--workers", type=int, default=8)
+    for name in ("requests_per_min", "tokens_per_min", "concurrent"):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int)
+    given = vars(parser.parse_args())
+    pools, seconds, workers = given.pop("pools"), given.pop("seconds"), given.pop("workers")
+    limits = {name: limit for name, limit in given.items() if limit is not None}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        found = asyncio.run(trial(stack, Path(folder), pools, seconds, workers, limits))
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

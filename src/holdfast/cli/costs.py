@@ -1,0 +1,82 @@
+"""`holdfast costs`: what models have cost, by day, tenant, workflow, node and model.
+
+Never here: adding anything up but a total.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.opening import asking
+from holdfast.cli.option import AsJson, Store
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.costs import Cost
+
+app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
+
+
+@app.command()
+def rollup(store: Store = None) -> None:
+    """Bring the costs up to date now. Workers do so once a day."""
+    asyncio.run(_roll_up(store))
+    terminal.say("The costs are up to date with every history.")
+
+
+async def _roll_up(store: str | None) -> None:
+    async with asking(store) as engine:
+        await engine.roll_up_costs()
+
+
+@app.command()
+def show(
+    day: Annotated[str | None, typer.Option("--day", metavar="2026-11-21", help="One day (UTC).")] = None,
+    month: Annotated[str | None, typer.Option("--month", metavar="2026-11", help="One month (UTC).")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only one tenant's.")] = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Show what calls have cost, as of the last roll-up. A call counts on the day of its hold."""
+    from holdfast.cli import report
+    from holdfast.core.money import usd
+
+    first, last = _days(day, month)
+    found = asyncio.run(_costs(first, last, tenant, store))
+    if as_json:
+        terminal.emit([report.of_cost(cost) for cost in found])
+        return
+    lines = [
+        (each.day, each.tenant, each.workflow, each.node, each.model, str(each.calls), str(each.input_tokens),
+         str(each.output_tokens), f"${usd(each.cost_nanousd)}")
+        for each in found
+    ]  # fmt: skip
+    terminal.table(("day", "tenant", "workflow", "node", "model", "calls", "tokens in", "tokens out", "cost"), lines)
+    terminal.say(f"In all ${usd(sum(each.cost_nanousd for each in found))}.")
+
+
+def _days(day: str | None, month: str | None) -> tuple[str, str]:
+    """The first and the last day meant; without any, all there are. Raises UsageError."""
+    if day is not None and month is not None:
+        raise UsageError("Give either a day or a month.")
+    if day is None and month is None:
+        return "0000-01-01", "9999-12-31"
+    try:
+        first = datetime.date.fromisoformat(day if day is not None else f"{month}-01")
+    except ValueError:
+        raise UsageError(
+            f"{day or month!r} is no {'day' if day else 'month'}; write it like 2026-11-21 or 2026-11."
+        ) from None
+    return first.isoformat(), first.isoformat() if day is not None else f"{first.isoformat()[:7]}-31"
+
+
+async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> Sequence[Cost]:
+    async with asking(store) as engine:
+        return await engine.costs(first, last, tenant=tenant)

@@ -1,0 +1,52 @@
+"""The rules of admission: a run has its place among the active runs of its tenant and of the fleet, or waits for one.
+
+A place is kept until the run has ended, however long it waits for people meanwhile. Never here: how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core import commands, scopes
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.errors import TooManyRuns
+
+_LONGEST_RETRY_S: Final = 60
+
+
+def full_scope(d: Decision, tenant: str) -> str | None:
+    """The first scope that is known to have no place left for a run of `tenant`."""
+    if not d.short:
+        return None
+    return next((scope for scope in scopes.run_scopes(tenant) if scope in d.short and d.short[scope].left < 1), None)
+
+
+def claim(d: Decision, c: commands.StartRun) -> str | None:
+    """See whether the run has a place; where it has to wait for one. Raises TooManyRuns for one that would not wait."""
+    full = full_scope(d, c.tenant)
+    if full is not None and not c.queue:
+        short = d.short[full]
+        wait_s = min(_LONGEST_RETRY_S, 1 - short.left)
+        raise TooManyRuns(
+            f"{scopes.in_words(full).capitalize()}: {short.limit} may be active, and all places are taken or awaited."
+            f" Nothing was started: try again in {wait_s} s, or have the run queued.",
+            scope=full,
+            limit=short.limit,
+            retry_after_s=wait_s,
+        )
+    return full
+
+
+def attend(d: Decision, room: frozenset[str]) -> None:
+    """Let the run begin that has waited for its place, now that there is room, unless there is none elsewhere."""
+    awaited = d.state.awaits
+    if awaited is None or awaited not in room or d.state.phase:
+        return
+    full = full_scope(d, d.state.tenant)
+    if full is None:
+        d.emit(ev.RunAdmitted())
+        for name in d.graph.entries:
+            d.touch(name)
+    elif full != awaited:
+        d.emit(ev.AdmissionDeferred(full))

@@ -1,0 +1,274 @@
+"""Scopes: what stands above runs and has a limit of its own, like a tenant's day. Which of them an event moves, and how.
+
+A scope is a row of the store with books as a run has them: settled, held, in doubt. A call's money counts in the scopes
+of the time of its hold, however late it is settled: a settlement on the third of the month goes to the day of the hold.
+The active runs of a tenant, and those of all together, are scopes too, in which each run holds one place until its end.
+
+Never here: what a limit is, or what happens where it is reached (limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any, Final, Literal
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import RunId
+from holdfast.core.state import State
+
+Period = Literal["day", "month"]
+PERIODS: Final[tuple[Period, ...]] = ("day", "month")
+
+_DAY_MS: Final = 86_400_000
+_EPOCH: Final = date(1970, 1, 1)
+_MOST_REMEMBERED: Final = 4096
+"""Keys that were made before: each commit of a tenant's runs asks for the same few all day long."""
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What one append moves in the books of one scope: nano-dollars, or places. Each part may be negative.
+
+    `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` charge is refused where
+    the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
+    would be no room if all who wait in the scope before its run had got theirs.
+    """
+
+    scope: str
+    family: str
+    settled: int = 0
+    held: int = 0
+    in_doubt: int = 0
+    bounded: bool = False
+    in_turn: bool = False
+
+    @property
+    def total(self) -> int:
+        return self.settled + self.held + self.in_doubt
+
+
+class Waiter(msgspec.Struct, frozen=True):
+    """A run waits for room for `wanted` in a scope."""
+
+    scope: str
+    family: str
+    wanted: int
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A waiter as the store knows it. `left` is what its scope may still take, None where there is no limit."""
+
+    run: RunId
+    scope: str
+    wanted: int
+    left: int | None
+
+
+class ScopeRow(msgspec.Struct, frozen=True):
+    """The books of a scope, and its limit."""
+
+    scope: str
+    limit: int | None
+    settled: int = 0
+    held: int = 0
+    in_doubt: int = 0
+
+    @property
+    def used(self) -> int:
+        return self.settled + self.held + self.in_doubt
+
+    @property
+    def left(self) -> int | None:
+        return None if self.limit is None else self.limit - self.used
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+def money_family(tenant: str, team: str | None, period: Period) -> str:
+    """What a limit on money is set for: each day, or month, of a tenant, or of one of its teams."""
+    owner = (
+        f"tenant/{quote(tenant, safe='')}" if team is None else f"team/{quote(tenant, safe='')}/{quote(team, safe='')}"
+    )
+    return f"{owner}/{period}"
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _money_scopes(tenant: str, team: str | None, day: int) -> tuple[tuple[str, str], ...]:
+    """(scope, family) of everything that money of this day counts in."""
+    today = _EPOCH + timedelta(days=day)
+    names = {"day": today.isoformat(), "month": today.isoformat()[:7]}
+    found = []
+    for owner in (None, team) if team is not None else (None,):
+        for period in PERIODS:
+            family = money_family(tenant, owner, period)
+            found.append((f"{family}/{names[period]}", family))
+    return tuple(found)
+
+
+def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
+    """The scopes in which a run's money of that moment counts."""
+    return tuple(scope for scope, _ in _money_scopes(tenant, team, at_ms // _DAY_MS))
+
+
+FLEET_RUNS: Final = "fleet/runs"
+"""The active runs of everybody."""
+
+
+def tenant_runs(tenant: str) -> str:
+    """The active runs of one tenant."""
+    return f"tenant/{quote(tenant, safe='')}/runs"
+
+
+def run_scopes(tenant: str) -> tuple[str, ...]:
+    """Where a run of `tenant` needs a place. Each is a family of its own: these have no days."""
+    return (tenant_runs(tenant), FLEET_RUNS)
+
+
+def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
+    """The scopes of one owner, a tenant or a team, at that moment: its day and its month."""
+    return money_scopes(tenant, team, at_ms)[-len(PERIODS) :]
+
+
+def family_of(scope: str) -> str:
+    """What the limit of `scope` is set for."""
+    head, _, last = scope.rpartition("/")
+    return head if last[:1].isdigit() else scope
+
+
+def level(scope: str) -> str:
+    """Whose scope it is: a `tenant`'s, a `team`'s or the `fleet`'s."""
+    return scope.partition("/")[0]
+
+
+def in_words(scope: str) -> str:
+    """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`,
+    `active runs of tenant acme`."""
+    kind, *names = [unquote(part) for part in scope.split("/")]
+    if names[-1] == "runs":
+        return "active runs" if kind == "fleet" else f"active runs of tenant {names[0]}"
+    if kind == "team":
+        owner, names = f"team {names[1]} of {names[0]}", names[2:]
+    else:
+        owner, names = f"{kind} {names[0]}", names[1:]
+    return f"{owner}, {' '.join(names)}" if len(names) > 1 else f"{owner}, each {names[0]}"
+
+
+def over_at_ms(scope: str) -> int:
+    """When a dated scope is over: the first moment (UTC) of the next day or month."""
+    first = date.fromisoformat(f"{scope.rpartition('/')[2]}-01"[:10])
+    if family_of(scope).endswith("/month"):
+        after = (first.replace(day=1) + timedelta(days=32)).replace(day=1)
+    else:
+        after = first + timedelta(days=1)
+    return int(datetime.combine(after, time(), UTC).timestamp()) * 1000
+
+
+# --- What events move ---------------------------------------------------------------------------------------------------
+
+
+class _Move(msgspec.Struct, frozen=True):
+    """What an event does to the books of scopes: of a call's day and month, or, without `at_ms`, of the active runs."""
+
+    at_ms: int | None = None
+    settled: int = 0
+    held: int = 0
+    in_doubt: int = 0
+    bounded: bool = False
+    in_turn: bool = False
+
+
+def charges(after: State, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
+    """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one charge a
+    scope."""
+    found: dict[str, Charge] = {}
+    for event in events:
+        moved = _MOVES.get(type(event))  # most events cost nothing
+        move = moved(event, after) if moved is not None else None
+        if move is None:
+            continue
+        for scope, family in _scopes_of(after, move):
+            before = found.get(scope) or Charge(scope, family)
+            found[scope] = Charge(
+                scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
+                before.bounded or move.bounded, before.in_turn or move.in_turn,
+            )  # fmt: skip
+    return tuple(found.values())
+
+
+def _scopes_of(after: State, move: _Move) -> tuple[tuple[str, str], ...]:
+    if move.at_ms is None:
+        return tuple((scope, scope) for scope in run_scopes(after.tenant))
+    return _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
+
+
+def _started(e: ev.RunStarted, after: State) -> _Move | None:
+    return _TAKES_PLACE if e.counted else None
+
+
+def _admitted(e: ev.RunAdmitted, after: State) -> _Move:
+    return _TAKES_PLACE
+
+
+def _ended(e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled, after: State) -> _Move | None:
+    return _Move(held=-1) if after.counted else None
+
+
+_TAKES_PLACE: Final = _Move(held=1, bounded=True, in_turn=True)
+
+
+def _held(e: ev.ModelCallHeld, after: State) -> _Move | None:
+    return _Move(after.at_ms, held=e.hold_nanousd, bounded=True) if e.scoped else None
+
+
+def _settled(e: ev.ModelCallSettled | ev.ModelCallReconciled, after: State) -> _Move | None:
+    return None if e.hold is None else _closed(e.hold, e.cost_nanousd)
+
+
+def _failed(e: ev.ModelCallFailed, after: State) -> _Move | None:
+    return None if e.hold is None else _closed(e.hold, 0)
+
+
+def _closed(hold: ev.Hold, cost_nanousd: int) -> _Move:
+    if hold.in_doubt:
+        return _Move(hold.at_ms, settled=cost_nanousd, in_doubt=-hold.nanousd)
+    return _Move(hold.at_ms, settled=cost_nanousd, held=-hold.nanousd)
+
+
+def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Move | None:
+    return None if e.hold is None else _Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd)
+
+
+_MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
+    ev.RunStarted: _started,
+    ev.RunAdmitted: _admitted,
+    ev.RunCompleted: _ended,
+    ev.RunFailed: _ended,
+    ev.RunCancelled: _ended,
+    ev.ModelCallHeld: _held,
+    ev.ModelCallSettled: _settled,
+    ev.ModelCallFailed: _failed,
+    ev.ModelCallInDoubt: _doubted,
+    ev.ModelCallReconciled: _settled,
+}
+
+
+# --- Who goes on when there is room ---------------------------------------------------------------------------------------
+
+
+def with_room(waiting: Iterable[Waiting]) -> dict[RunId, frozenset[str]]:
+    """Of those who wait, in the order in which they came: the runs that fit together into what is left, and where."""
+    left: dict[str, int | None] = {}
+    found: dict[RunId, frozenset[str]] = {}
+    for each in waiting:
+        room = left.setdefault(each.scope, each.left)
+        if room is not None:
+            if each.wanted > room:
+                continue
+            left[each.scope] = room - each.wanted
+        found[each.run] = found.get(each.run, frozenset()) | {each.scope}
+    return found

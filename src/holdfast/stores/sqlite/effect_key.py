@@ -1,0 +1,79 @@
+"""Tenant-wide effect keys: taken with the intent that means the effect, closed with its outcome.
+
+Never here: who may call what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import CallId, EffectKey, RunId
+from holdfast.core.payload import Payload
+from holdfast.core.projection import KeyClaim
+from holdfast.errors import EffectKeyTaken
+from holdfast.stores.sqlite.room import rows
+
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite.append import Entry
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_payload: Final = msgspec.json.Decoder(Payload).decode
+
+
+class Owner(NamedTuple):
+    """Who has a key, and what came of it."""
+
+    run: RunId
+    call: CallId
+    args_hash: str
+    response: Payload | None
+
+
+class Keys:
+    """The keys that one commit touches."""
+
+    def __init__(self, db: apsw.Connection, entries: Sequence[Entry]) -> None:
+        self._db = db
+        touched = {change.key for new in entries for change in new.changes.effect_keys}
+        self._owners = _owners(db, touched) if touched else {}
+
+    def taken(self, new: Entry) -> EffectKeyTaken | None:
+        """Which key of `new` is another run's, if one is."""
+        for change in new.changes.effect_keys:
+            owner = self._owners.get(change.key) if isinstance(change, KeyClaim) else None
+            if owner is not None and owner.run != new.run:
+                return EffectKeyTaken(
+                    f"The effect that run {new.run} means is call {owner.call}. Nothing was written.", key=change.key,
+                    call=owner.call, args_hash=owner.args_hash, response=owner.response,
+                )  # fmt: skip
+        return None
+
+    def write(self, new: Entry) -> None:
+        """Take and close the keys of `new`, in its order."""
+        for change in new.changes.effect_keys:
+            if isinstance(change, KeyClaim):
+                row = (change.key, change.tenant, change.run, change.call, change.args_hash)
+                rows(self._db, "claim_effect_key", row)
+                self._owners[change.key] = Owner(change.run, change.call, change.args_hash, None)
+                continue
+            owner = self._owners.get(change.key)
+            if owner is None or owner.call != change.call:
+                continue  # another call of its run has taken its place
+            if change.response is None:
+                rows(self._db, "free_effect_key", (change.key,))
+                del self._owners[change.key]
+            else:
+                rows(self._db, "close_effect_key", (_encode(change.response), change.key))
+                self._owners[change.key] = owner._replace(response=change.response)
+
+
+def _owners(db: apsw.Connection, keys: set[EffectKey]) -> dict[EffectKey, Owner]:
+    found = rows(db, "effect_keys", (_encode(sorted(keys)).decode(),))
+    return {
+        EffectKey(key): Owner(run, call, args_hash, None if response is None else _decode_payload(response))
+        for key, run, call, args_hash, response in found
+    }

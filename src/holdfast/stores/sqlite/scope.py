@@ -1,0 +1,114 @@
+"""The books of the scopes above runs: moved by appends, read by people, and who waits for room in them.
+
+Never here: what a charge means, or who goes on when there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import RunId
+from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
+from holdfast.errors import OverLimit
+from holdfast.stores.sqlite.room import SQL, Room, rows, value
+
+if TYPE_CHECKING:
+    from holdfast.stores.sqlite.append import Entry
+
+_encode = msgspec.json.Encoder().encode
+_decode_books = msgspec.json.Decoder(list[tuple[str, int | None, int, int, int]]).decode
+
+
+class Books:
+    """The books of the scopes that one commit touches: read once, moved append by append, written once."""
+
+    def __init__(self, db: apsw.Connection, entries: Sequence[Entry]) -> None:
+        self._db = db
+        asked = {charge.scope: charge.family for new in entries for charge in new.changes.charges}
+        self._families = asked
+        self._rows = {row.scope: row for row in read(db, list(asked.items()))} if asked else {}
+        self._admitted: list[RunId] = []
+        self._refused: list[tuple[str, str, int]] = []
+
+    def admit(self, new: Entry) -> OverLimit | None:
+        """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
+        for charge in new.changes.charges:
+            row = self._rows[charge.scope]
+            if not charge.bounded or charge.total <= 0 or row.left is None:
+                continue
+            ahead = self._ahead(charge.scope, new.run) if charge.in_turn else 0
+            if charge.total > row.left - ahead:
+                if new.expected:
+                    self._refused.append((charge.scope, new.run, charge.total))
+                return _over(new, row, ahead, charge)
+        for charge in new.changes.charges:
+            self._rows[charge.scope] = _moved(self._rows[charge.scope], charge)
+        self._admitted.append(new.run)
+        return None
+
+    def _ahead(self, scope: str, run: RunId) -> int:
+        """What they want who wait in a scope before `run`, or at all where it does not wait."""
+        asked = {"scope": scope, "run": run, "admitted": _encode(self._admitted).decode()}
+        return int(value(self._db, "wanted_ahead", asked))
+
+    def write(self, accepted: Sequence[Entry]) -> None:
+        """Write the books down, and who waits now: what was taken waits where it says, what was refused where it was."""
+        self._db.executemany(
+            SQL["put_scope"],
+            [
+                (scope, self._families[scope], row.settled, row.held, row.in_doubt)
+                for scope, row in sorted(self._rows.items())
+            ],
+        )
+        waits = {new.run: [waiter.scope for waiter in new.changes.waiters] for new in accepted}
+        rows(self._db, "delete_waiters", {"runs": _encode(waits).decode()})
+        taken = [(each.scope, new.run, each.wanted) for new in accepted for each in new.changes.waiters]
+        self._db.executemany(SQL["put_waiter"], [*taken, *self._refused])
+
+
+def read(db: apsw.Connection, scopes: Sequence[tuple[str, str]]) -> list[ScopeRow]:
+    """The books of (scope, family) each, with the limits of their families."""
+    return [ScopeRow(*row) for row in _decode_books(value(db, "books", (_encode(scopes).decode(),)))]
+
+
+def _moved(row: ScopeRow, charge: Charge) -> ScopeRow:
+    return ScopeRow(
+        row.scope, row.limit, row.settled + charge.settled, row.held + charge.held, row.in_doubt + charge.in_doubt
+    )
+
+
+def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
+    return OverLimit(
+        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {charge.total}. Nothing was written.",
+        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
+    )  # fmt: skip
+
+
+class Scopes(Room):
+    """Keeps ports.Scopes."""
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        def write(db: apsw.Connection) -> None:
+            if amount is None:
+                rows(db, "delete_limit", (family,))
+            else:
+                rows(db, "set_limit", (family, amount))
+
+        await self._writer.write(write)
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        return dict(await self._reader.ask(lambda db: rows(db, "limits", {"family": family})))
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        return await self._reader.ask(lambda db: read(db, [(scope, family_of(scope)) for scope in names]))
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        asked = {"scopes": _encode(scopes).decode(), "most": limit}
+        return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "waiting", asked))]
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "room", {"most": limit}))]

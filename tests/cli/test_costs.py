@@ -1,0 +1,38 @@
+"""`holdfast costs`: what a person sees of the roll-up."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.testing.model_server import ModelServer, Rule, Usage
+from tests.cli.conftest import Shell
+
+
+def test_costs_are_shown_as_of_the_last_rollup(shell: Shell, server: ModelServer) -> None:
+    server.script.add(Rule(usage=Usage(input_tokens=2, output_tokens=1), text="."))
+    for tenant in ("acme", "acme", "umbrella"):
+        shell("run", "flow:affordable", "--tenant", tenant)
+    assert shell("costs", "show", "--json").data == []
+    assert shell("costs", "rollup").code == 0
+    found = shell("costs", "show", "--json").data
+    assert [(each["tenant"], each["calls"], each["input_tokens"], each["cost_usd"]) for each in found] == [
+        ("acme", 2, 4, "0.000014"), ("umbrella", 1, 2, "0.000007"),
+    ]  # fmt: skip
+    day = found[0]["day"]
+    assert {(each["workflow"], each["node"], each["model"]) for each in found} == {
+        ("affordable", "answer", "claude-haiku-4-5")
+    }
+    assert len(shell("costs", "show", "--day", day, "--tenant", "acme", "--json").data) == 1
+    assert len(shell("costs", "show", "--month", day[:7], "--json").data) == 2
+    assert shell("costs", "show", "--day", "1999-01-01", "--json").data == []
+    told = shell("costs", "show")
+    assert "umbrella" in told.out
+    assert "In all $0.000021." in told.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--day", "yesterday"], ["--month", "2026"], ["--day", "2026-01-01", "--month", "2026-01"]]
+)
+def test_what_is_no_day_is_refused(shell: Shell, words: list[str]) -> None:
+    shell("admission", "set", "--fleet", "--none")
+    assert shell("costs", "show", *words).code == 2

@@ -1,0 +1,257 @@
+"""Scopes above a run: a call's money counts in its tenant's and team's day and month, and waits where there is no room."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core import policies
+from holdfast.core.ids import RunId
+from holdfast.core.scopes import (
+    Waiting,
+    family_of,
+    in_words,
+    money_family,
+    money_scopes,
+    over_at_ms,
+    owner_scopes,
+    with_room,
+)
+from tests.core.game import START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds
+
+NOVEMBER_14 = START_MS
+"""22:13:20 on 14 November 2023, UTC."""
+MIDNIGHT = 1_700_006_400_000
+DECEMBER = 1_701_388_800_000
+DAY, MONTH = "tenant/acme/day/2023-11-14", "tenant/acme/month/2023-11"
+TEAM_DAY = "team/acme/search/day/2023-11-14"
+
+
+def two(**more: object) -> Game:
+    """Two branches at work at the same time."""
+    return Game(graph("a > end", "b > end", **more))
+
+
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_and_a_month_are_those_of_utc() -> None:
+    assert money_scopes("acme", None, MIDNIGHT - 1) == (DAY, MONTH)
+    assert money_scopes("acme", None, MIDNIGHT) == ("tenant/acme/day/2023-11-15", MONTH)
+    assert money_scopes("acme", None, DECEMBER) == ("tenant/acme/day/2023-12-01", "tenant/acme/month/2023-12")
+    assert (over_at_ms(DAY), over_at_ms(MONTH)) == (MIDNIGHT, DECEMBER)
+    assert over_at_ms("tenant/acme/month/2023-12") == DECEMBER + 31 * 86_400_000
+
+
+def test_a_team_is_below_its_tenant() -> None:
+    every = money_scopes("acme", "search", NOVEMBER_14)
+    assert every == (DAY, MONTH, TEAM_DAY, "team/acme/search/month/2023-11")
+    assert owner_scopes("acme", "search", NOVEMBER_14) == every[2:]
+    assert owner_scopes("acme", None, NOVEMBER_14) == every[:2]
+
+
+@pytest.mark.parametrize("name", ["acme", "2026", "a/b", "", "day", "a\0b", "Ärzte & Söhne", "x/day/2023-11-14"])
+def test_whatever_a_tenant_is_called_its_scopes_are_its_own(name: str) -> None:
+    for scope in money_scopes(name, name, NOVEMBER_14):
+        kind, *_, period, _ = scope.split("/")
+        assert family_of(scope) == money_family(name, name if kind == "team" else None, period)  # type: ignore[arg-type]
+    assert not set(money_scopes(name, None, NOVEMBER_14)) & set(money_scopes(f"{name}/day", None, NOVEMBER_14))
+
+
+def test_a_scope_can_be_told_to_a_person() -> None:
+    assert in_words(DAY) == "tenant acme, day 2023-11-14"
+    assert in_words("team/acme/r%20and%20d/month/2023-11") == "team r and d of acme, month 2023-11"
+    assert in_words("tenant/acme/day") == "tenant acme, each day"
+
+
+# --- What moves them ----------------------------------------------------------------------------------------------------
+
+
+def moved(game: Game, events: list[ev.Event]) -> dict[str, tuple[int, int, int]]:
+    return {
+        charge.scope: (charge.settled, charge.held, charge.in_doubt)
+        for charge in game.rows(events).charges if not charge.scope.endswith("/runs")
+    }  # fmt: skip
+
+
+def test_a_hold_counts_in_every_scope_of_its_run_and_may_be_refused_there() -> None:
+    game = Game(graph("a"), team="search")
+    events = game.hold("a", 60)
+    assert set(moved(game, events).values()) == {(0, 60, 0)}
+    assert list(moved(game, events)) == list(money_scopes("acme", "search", NOVEMBER_14))
+    assert all(charge.bounded for charge in game.rows(events).charges)
+
+
+def test_what_closes_a_call_is_taken_whatever_the_limit() -> None:
+    game = Game(graph("a"))
+    settled = game.settle(game.held("a", 60), 45)
+    assert moved(game, settled) == {DAY: (45, -60, 0), MONTH: (45, -60, 0)}
+    refused = game.refuse(game.held("a", 60, path="1"), error(policies.MODEL))
+    assert moved(game, refused) == {DAY: (0, -60, 0), MONTH: (0, -60, 0)}
+    call = game.held("a", 60, path="2")
+    doubted = game.doubt_money(call)
+    assert moved(game, doubted) == {DAY: (0, -60, 60), MONTH: (0, -60, 60)}
+    reconciled = game.reconcile(call, 20)
+    assert moved(game, reconciled) == {DAY: (20, 0, -60), MONTH: (20, 0, -60)}
+    for events in (settled, refused, doubted, reconciled):
+        assert not any(charge.bounded for charge in game.rows(events).charges)
+
+
+def test_a_settlement_counts_on_the_day_of_its_hold_however_late_it_comes() -> None:
+    game = two()
+    early, late = game.held("a", 60), game.held("b", 60)
+    game.now_ms = DECEMBER + 5
+    assert moved(game, game.settle(early, 45)) == {DAY: (45, -60, 0), MONTH: (45, -60, 0)}
+    game.doubt_money(late)
+    game.now_ms += 40 * 86_400_000
+    assert moved(game, game.reconcile(late, 60)) == {DAY: (60, 0, -60), MONTH: (60, 0, -60)}
+
+
+def test_one_commit_moves_each_scope_once() -> None:
+    game = two()
+    call = game.held("a", 60)
+    events = [*game.settle(call, 45), *game.hold("b", 10), *game.hold("a", 20, path="1")]
+    (day, month) = game.rows(events).charges
+    assert (day.scope, day.settled, day.held, day.total, day.bounded) == (DAY, 45, -30, 15, True)
+    assert month.scope == MONTH
+
+
+def test_a_hold_of_an_early_version_moves_no_scope() -> None:
+    """It counted in none, so closing it must give nothing back."""
+    game = Game(graph("a"))
+    call = game.held("a", 60)
+    game.state.calls[call].scoped = False
+    held = game.events(ev.ModelCallHeld)[0]
+    early = ev.ModelCallHeld(*(getattr(held, name) for name in held.__struct_fields__[:-1]))
+    game.history[-1] = ev.encode(early)
+    game.scopes.clear()
+    assert moved(game, [early]) == {}
+    assert moved(game, game.settle(call, 45)) == {}
+
+
+# --- Where there is no room ---------------------------------------------------------------------------------------------
+
+
+def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> None:
+    game = two()
+    events = game.hold("b", 60, short=game.short(left=50, held=100, limit=500))
+    (exceeded,) = events
+    assert isinstance(exceeded, ev.ScopeExceeded)
+    assert (exceeded.scope, exceeded.needed_nanousd, exceeded.limit_nanousd, exceeded.blocked) == (DAY, 60, 500, False)
+    game.suspend("b")
+    game.complete("a")
+    assert game.status == "waiting"
+    (wait,) = game.waits
+    assert (wait.kind, wait.reason, wait.about, wait.step) == ("money", "tenant_holds_in_flight", DAY, "b#1")
+    assert wait.due_at_ms == MIDNIGHT
+    assert not game.state.gates
+    assert game.state.budget.committed_nanousd == 0
+    (waiter,) = game.rows(events).waiters
+    assert (waiter.scope, waiter.family, waiter.wanted) == (DAY, "tenant/acme/day", 60)
+
+
+def test_what_would_not_fit_whatever_comes_back_blocks_its_run() -> None:
+    game = Game(graph("a"), team="search")
+    game.hold("a", 60, short=game.short(left=50, held=9, number=2))
+    game.suspend("a")
+    assert game.status == "budget_blocked"
+    assert [(wait.reason, wait.about) for wait in game.waits] == [("team_budget", TEAM_DAY)]
+
+
+def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
+    game = two()
+    game.hold("b", 60, short=game.short())
+    game.suspend("b")
+    assert game.look() == []
+    assert game.do(cmd.Look(room=frozenset([MONTH]))) == [], "another scope is none of its business"
+    events = game.do(cmd.Look(room=frozenset([DAY])))
+    assert kinds(events) == ["OperationReopened", "StepStarted"]
+    assert game.rows(events).waiters == ()
+    assert kinds(game.hold("b", 60)) == ["ModelCallHeld"]
+
+
+def test_room_that_is_found_while_the_waiting_attempt_is_leaving_is_not_missed() -> None:
+    game = two()
+    game.hold("b", 60, short=game.short())
+    assert kinds(game.do(cmd.Look(room=frozenset([DAY])))) == ["OperationReopened"]
+    assert kinds(game.suspend("b")) == ["StepSuspended", "StepStarted"]
+
+
+@pytest.mark.parametrize(("number", "begins"), [(0, MIDNIGHT), (1, DECEMBER)])
+def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
+    game = Game(graph("a"))
+    game.hold("a", 60, short=game.short(number=number))
+    game.suspend("a")
+    assert game.due_ms == begins - START_MS
+    game.now_ms = begins - 1
+    assert game.look() == []
+    game.now_ms = begins
+    assert kinds(game.look()) == ["OperationReopened", "StepStarted"]
+    events = game.hold("a", 60)
+    assert [charge.scope for charge in game.rows(events).charges] == list(money_scopes("acme", None, begins))
+
+
+def test_a_smaller_way_to_make_the_call_is_taken_where_only_that_fits_the_scope() -> None:
+    game = Game(graph("a"))
+    cheaper = (cmd.Offer("small", 40, 5), cmd.Offer("tiny", 10, 5))
+    (held,) = game.hold("a", 60, cheaper=cheaper, short=game.short(left=45))
+    assert (held.sent_to, held.offer) == ("small", 1)  # type: ignore[attr-defined]
+    (exceeded,) = game.hold("a", 60, path="1", cheaper=cheaper, short=game.short(left=5))
+    assert exceeded.needed_nanousd == 10  # type: ignore[attr-defined]
+
+
+def test_the_runs_own_limit_is_asked_first() -> None:
+    game = Game(graph("a", limits={"cost_nanousd": 50}))
+    assert kinds(game.hold("a", 60, short=game.short())) == ["HoldDeferred", "GateOpened"]
+
+
+def test_a_run_that_shall_fail_at_a_limit_fails_at_one_above_it() -> None:
+    game = Game(graph("a", on_limit="fail"))
+    game.hold("a", 60, short=game.short(held=100))
+    assert game.status == "running", "what comes back may be enough"
+    game.hold("a", 60, short=game.short(), path="1")
+    assert game.status == "failed"
+    assert game.state.error is not None
+    assert game.state.error.error_class == policies.LIMIT
+    assert "tenant acme, day 2023-11-14" in game.state.error.message
+
+
+def test_a_paused_run_takes_nobodys_turn_and_waits_again_when_it_goes_on() -> None:
+    game = Game(graph("a"))
+    game.hold("a", 60, short=game.short())
+    game.suspend("a")
+    assert game.rows(game.pause()).waiters == ()
+    assert [waiter.scope for waiter in game.rows(game.resume()).waiters] == [DAY]
+
+
+def test_a_step_that_ends_waits_no_more() -> None:
+    game = two()
+    game.hold("b", 60, short=game.short())
+    game.hold("a", 60, short=game.short(), path="1")
+    assert game.rows(game.fail("b", TRANSIENT)).waiters, "it is tried again"
+    assert game.rows(game.cancel()).waiters == ()
+    assert game.status == "cancelled"
+
+
+def test_a_lost_attempt_keeps_its_wait() -> None:
+    game = Game(graph("a"))
+    game.hold("a", 60, short=game.short())
+    game.lose()
+    assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
+    assert game.state.short == {}
+
+
+# --- Who goes on --------------------------------------------------------------------------------------------------------
+
+
+def waiting(run: str, wanted: int, left: int | None, scope: str = DAY) -> Waiting:
+    return Waiting(RunId(run), scope, wanted, left)
+
+
+def test_as_many_go_on_as_fit_together_in_the_order_in_which_they_came() -> None:
+    found = with_room([waiting("a", 60, 100), waiting("b", 60, 100), waiting("c", 40, 100), waiting("d", 1, 100)])
+    assert list(found) == ["a", "c"]
+
+
+def test_scopes_do_not_stand_in_each_others_way() -> None:
+    found = with_room([waiting("a", 60, 60), waiting("b", 60, None, MONTH), waiting("a", 5, 5, TEAM_DAY)])
+    assert found == {"a": {DAY, TEAM_DAY}, "b": {MONTH}}

@@ -1,0 +1,92 @@
+"""The roll-up of costs: what a night adds up agrees with the histories, and what comes late corrects it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from holdfast import Engine
+from holdfast.compose import Surroundings
+from holdfast.core import events as ev
+from holdfast.core.costs import Cost
+from holdfast.machine import MachineClock
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
+from tests.engine.history import events_of
+from tests.engine.kit import Time, bounded, engine_at
+from tests.engine.test_money import HAIKU, ONCE, asks
+
+CHEAP = Usage(input_tokens=1, output_tokens=1)
+
+
+class Ahead(MachineClock):
+    """The machine's clock, or so much ahead of it."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+async def everything(engine: Engine) -> list[Cost]:
+    return list(await engine.costs("0000-01-01", "9999-12-31"))
+
+
+@bounded
+async def test_whoever_sweeps_adds_yesterdays_costs_up_once_a_day(
+    tmp_path: Path, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+    now, clock = Time(), Ahead()
+    around = Surroundings.of_machine(10, {})._replace(clock=clock)
+    async with engine_at(tmp_path, now, model=model, surroundings=around) as engine:
+        first = await engine.start(asks("a", "b"), tenant="acme")
+        await first.result()
+        now.forward(days=1)
+        await asyncio.sleep(0.5)
+        assert await everything(engine) == [], "who runs something and ends has no time for it"
+        clock.ahead_s = 61
+        while not (found := await everything(engine)):
+            await asyncio.sleep(0.05)
+        assert [(each.tenant, each.workflow, each.node, each.model, each.calls, each.cost_nanousd) for each in found] == [
+            ("acme", "asks", "a", HAIKU, 1, 6_000), ("acme", "asks", "b", HAIKU, 1, 6_000),
+        ]  # fmt: skip
+        await (await engine.start(asks("a"), tenant="acme")).result()
+        await asyncio.sleep(0.5)
+        assert await everything(engine) == found, "today's come with the next night"
+        now.forward(days=1)
+        while len(await everything(engine)) < 3:
+            await asyncio.sleep(0.05)
+
+
+@bounded
+async def test_what_becomes_known_late_corrects_the_day_of_its_hold(
+    tmp_path: Path, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(times=1, fault=Fault("cut_before_reply")), Rule(usage=CHEAP, text="."))
+    now = Time()
+    async with engine_at(tmp_path, now, model=model) as engine:
+        run = await engine.start(asks("a", retry=ONCE, continue_on_error=True))
+        await run.result()
+        (doubted,) = await events_of(run, ev.ModelCallInDoubt)
+        day = (await engine.budgets("default"))["day"].scope.rpartition("/")[2]
+        await engine.roll_up_costs()
+        assert await everything(engine) == []
+        now.forward(days=3)
+        await engine.reconcile(doubted.call, "0.000005")
+        for _ in range(2):
+            await engine.roll_up_costs()
+            (cost,) = await everything(engine)
+            assert (cost.day, cost.calls, cost.cost_nanousd) == (day, 1, 5_000)
+
+
+@bounded
+async def test_many_runs_are_added_up_in_steps(tmp_path: Path, server: ModelServer, model: Providers) -> None:
+    server.script.add(Rule(usage=CHEAP, text="."))
+    async with engine_at(tmp_path, Time(), model=model) as engine:
+        runs = [await engine.start(asks("a")) for _ in range(45)]
+        for run in runs:
+            await run.result()
+        await asyncio.gather(engine.roll_up_costs(), engine.roll_up_costs())
+        (cost,) = await everything(engine)
+        assert (cost.calls, cost.cost_nanousd) == (45, 45 * 6_000)
