@@ -17,10 +17,10 @@ from typing import Any, Final
 from asyncpg import exceptions as pg
 
 from holdfast.core.ids import SessionId
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnknownCommit
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import boot_ms
-from holdfast.stores.postgres.connection import LOST, Connection, connect, explain
+from holdfast.stores.postgres.connection import LOST, Connection, connect, explain, transaction
 from holdfast.stores.postgres.room import Ground, Room, sql
 
 LEASE_S: Final = 10.0
@@ -78,10 +78,10 @@ class Renewer:
         try:
             async with asyncio.timeout(self._every_s):
                 if db is None or db.is_closed():
-                    db = await connect(self._address)
+                    db = await connect(self._address, within_s=self._every_s / 2)
                 renewed(self._leases, sessions, boot_ms(), await extend(db, self._address, sessions))
                 return db
-        except (*LOST, pg.PostgresError):
+        except (*LOST, pg.PostgresError, UnknownCommit):
             if db is not None:
                 db.terminate()
             return None
@@ -89,7 +89,7 @@ class Renewer:
 
 async def extend(db: Connection, address: Address, sessions: Sequence[SessionId]) -> set[str]:
     """Extend the leases of `sessions`, except of those that somebody has found dead; the others."""
-    async with db.transaction():
+    async with transaction(db):
         rows: list[Any] = await db.fetch(sql(address)["renew_sessions"], list(sessions))
     return {row["session"] for row in rows}
 
@@ -119,7 +119,7 @@ class Sessions(Room):
     async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
         asked_boot_ms = boot_ms()
         try:
-            async with self._db.taken() as db, db.transaction():
+            async with self._db.taken() as db, transaction(db):
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
                 await db.execute(self._sql["open_session"], session, label, list(hashes), self._lease_ms)
         except pg.UniqueViolationError as problem:
