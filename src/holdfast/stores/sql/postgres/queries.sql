@@ -555,6 +555,7 @@ select
 select
     gen_random_uuid() as process, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
     pg_current_snapshot()::text as snapshot, current_setting('synchronous_commit') as synchronous_commit,
+    current_setting('synchronous_standby_names') as standbys, current_setting('transaction_isolation') as isolation,
     current_setting('fsync') as fsync, current_setting('server_version_num')::integer as version,
     pg_is_in_recovery() as is_standby, to_regclass('holdfast.migrations') is not null as is_store
 
