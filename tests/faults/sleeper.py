@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from datetime import timedelta
 
 from holdfast import Engine, Workflow, task
 from holdfast.core.ids import SessionId
@@ -33,7 +32,7 @@ def naps() -> Workflow:
     @wf.node("nap")
     @task
     async def nap(state, ctx):
-        await ctx.sleep(timedelta(minutes=30))
+        await ctx.sleep(1800)
         return "awake"
 
     return wf
@@ -57,8 +56,11 @@ async def session(url: str, name: str, lease_s: str) -> None:
     await store.aclose()
 
 
-async def worker(url: str) -> None:
-    """Work on runs that sleep, and start one."""
+async def worker(url: str, wrong_s: str) -> None:
+    """Work on runs that sleep, and start one, by a clock on the wall that is wrong."""
+    right, right_ns = time.time, time.time_ns
+    time.time = lambda: right() + float(wrong_s)
+    time.time_ns = lambda: right_ns() + int(wrong_s) * 10**9
     store = await PostgresStore.connect(url)
     async with Engine.open(store, workflows=[naps()]) as engine:
         run = await engine.start(naps())

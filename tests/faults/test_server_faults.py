@@ -172,3 +172,16 @@ async def test_invariant_07_attempts_go_up_and_effects_happen_once_across_a_fail
         for run in runs:
             await assert_whole(run)
     assert world == dict.fromkeys([run.id for run in runs], 1)
+
+
+@bounded
+async def test_runs_behind_a_pooler_that_lends_a_connection_for_a_transaction_do_all_they_did(
+    pooled_database: str,
+) -> None:
+    world: Counter[str] = Counter()
+    wf = errand(world)
+    async with engine_on(pooled_database, workflows=[wf]) as one, engine_on(pooled_database, workflows=[wf]) as two:
+        runs = await asyncio.gather(*(started(chosen, wf, f"key {n}") for n in range(30) for chosen in (one, two)))
+        assert len({run.id for run in runs}) == 30, "a key belongs to one run, whoever starts it"
+        assert [await result(run) for run in runs] == [run.id for run in runs]
+    assert world == dict.fromkeys([run.id for run in runs], 1)
