@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 from holdfast.errors import StoreUnreadable
@@ -37,10 +38,18 @@ class PostgresStore(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, L
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod
-    async def connect(cls, url: str, *, lease_s: float = LEASE_S, connections: int = MOST_CONNECTIONS) -> Self:
+    async def connect(
+        cls,
+        url: str,
+        *,
+        lease_s: float = LEASE_S,
+        connections: int = MOST_CONNECTIONS,
+        own_ms: Callable[[], int] | None = None,
+    ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
-        `lease_s` is how long this process's sessions live without renewal. Raises UsageError, StoreUnreadable,
+        `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
+        time in histories, where a test owns time. Raises UsageError, StoreUnreadable,
         StoreTooNew, StoreBusy.
         """
         address = Address.of(url)
@@ -52,7 +61,7 @@ class PostgresStore(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, L
             _warn(address, greeting)
             await expect_ready(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
-            clock = StoreClock(greeting["now_ms"], newest_ms or 0)
+            clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             ground = Ground(opened, clock, greeting["process"], greeting["snapshot"], lease_s)
             undo.pop_all()
         return cls(ground)
