@@ -672,7 +672,7 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
             from holdfast.stores.postgres.address import Address
 
             address = Address.of(url)
-            return PostgresAuthority(address.dsn, address.schema)
+            return PostgresAuthority(*address.dsns, schema=address.schema)
         if where != "store":
             from holdfast.pools.redis import RedisAuthority
 

@@ -236,8 +236,9 @@ class Log(Protocol):
         The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
         `expected`, KeyReused where the start key belongs to another run (`run` names it), EffectKeyTaken where a
         tenant-wide effect key does (with what is known of its effect), OverLimit where a scope has no room (see Scopes;
-        asked last, for it leaves a waiter), Unstorable where this append cannot be stored. An append whose fate is an error has
-        written nothing. Raises StoreError when nothing at all was written, UnknownCommit when nobody can know: append
+        asked last, for it leaves a waiter), Unstorable where this append cannot be stored, StoreBusy where somebody else
+        has held its run for too long. An append whose fate is an error has written nothing. Raises StoreError when
+        nothing at all was written, UnknownCommit when nobody can know: append
         again under the same ids.
         """
         ...

@@ -69,7 +69,7 @@ async def writer(database: str, stories: list[Story], export: Export) -> None:
 async def late_committer(database: str, story: Story, export: Export) -> None:
     """Commit appends after others that were begun later have been committed and told."""
     address = Address.of(database)
-    db = await asyncpg.connect(address.dsn)
+    db = await asyncpg.connect(database.partition("?")[0])
     process = await db.fetchval("select gen_random_uuid()")
     for number in range(DELAYED):
         append = story.does(cmd.SendSignal("late")) if number else story.start()

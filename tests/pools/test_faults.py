@@ -199,7 +199,7 @@ async def test_a_process_that_dies_in_the_middle_of_a_visit_to_postgres_leaves_n
     where = Address.of(database)
     async with borrower(authority(database), "first") as first, borrower(authority(database), "second") as second:
         await reserve(first, slot("held"), deadline_s=1)
-        visitor = await asyncpg.connect(where.dsn)
+        visitor = await asyncpg.connect(where.dsns[0])
         await visitor.execute(f"begin; select * from {where.schema}.pools for update")
         waiting = asyncio.create_task(reserve(second, slot("other")))
         await asyncio.sleep(0.3)

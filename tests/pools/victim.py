@@ -26,7 +26,7 @@ def authority(address: str) -> PoolAuthority:
     if address.startswith("redis"):
         return redis.RedisAuthority.connect(address)
     where = Address.of(address)
-    return postgres.PostgresAuthority(where.dsn, where.schema)
+    return postgres.PostgresAuthority(*where.dsns, schema=where.schema)
 
 
 def slot(name: str) -> Pool:

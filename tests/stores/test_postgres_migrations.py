@@ -77,7 +77,7 @@ def newer(tmp_path: Path, database: str) -> Newer:
 
 async def tables(database: str) -> set[str]:
     address = Address.of(database)
-    db = await asyncpg.connect(address.dsn)
+    db = await asyncpg.connect(database.partition("?")[0])
     rows = await db.fetch("select tablename from pg_tables where schemaname = $1", address.schema)
     await db.close()
     return {row["tablename"] for row in rows}
@@ -152,7 +152,7 @@ async def test_a_migration_that_fails_or_is_killed_between_two_statements_leaves
 
 
 async def until_sleeping(database: str) -> None:
-    db = await asyncpg.connect(Address.of(database).dsn)
+    db = await asyncpg.connect(database.partition("?")[0])
     until_s = time.monotonic() + PATIENCE_S
     while not await db.fetchval("select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):
         assert time.monotonic() < until_s
@@ -162,7 +162,7 @@ async def until_sleeping(database: str) -> None:
 
 async def terminate_sleeping(database: str) -> None:
     """The server notices at its next word that the client is gone; here that would take a minute."""
-    db = await asyncpg.connect(Address.of(database).dsn)
+    db = await asyncpg.connect(database.partition("?")[0])
     await db.execute("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'")
     while await db.fetchval("select count(*) from pg_stat_activity where wait_event = 'PgSleep'"):
         await asyncio.sleep(0.02)
@@ -182,7 +182,7 @@ async def test_a_migration_waits_for_a_table_without_holding_others_up_for_long(
     store, story = await PostgresStore.connect(database), Story()
     await put(store, story.start())
     address = Address.of(database)
-    db = await asyncpg.connect(address.dsn)
+    db = await asyncpg.connect(database.partition("?")[0])
     reading = db.transaction()
     await reading.start()
     await db.fetch(f"select * from {address.schema}.runs")

@@ -30,13 +30,16 @@ STORES: dict[str, Callable[[Path, str], Awaitable[Store]]] = {
     "sqlite": lambda folder, _: SqliteStore.connect(folder / "holdfast.db"),
     "simulated": lambda folder, _: simulated(folder),
     "postgres": lambda _, database: PostgresStore.connect(database),
+    "oldest postgres": lambda _, database: PostgresStore.connect(database),
+    "pooled postgres": lambda _, database: PostgresStore.connect(database),
 }
+DATABASES = {"postgres": "database", "oldest postgres": "oldest_database", "pooled postgres": "pooled_database"}
 
 
 @pytest.fixture(params=STORES)
 async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Connect]:
     opened: list[Store] = []
-    database: str = request.getfixturevalue("database") if request.param == "postgres" else ""
+    database: str = request.getfixturevalue(DATABASES[request.param]) if request.param in DATABASES else ""
 
     async def again() -> Store:
         opened.append(await STORES[request.param](tmp_path, database))

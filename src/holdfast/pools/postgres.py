@@ -8,6 +8,7 @@ waits comes by ten times a second. Never here: a rule (core.quota), who waits (b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,8 +55,9 @@ class PostgresAuthority:
 
     poll_s = 0.1
 
-    def __init__(self, dsn: str, schema: str = "holdfast") -> None:
-        self._dsn = dsn
+    def __init__(self, *dsns: str, schema: str = "holdfast") -> None:
+        """`dsns` lead to one server each; the first that takes writes is the authority."""
+        self._dsns = dsns
         self._tables = _FOLDER.joinpath("tables.sql").read_text().replace("holdfast.", f"{schema}.")
         self._tables = self._tables.replace("schema if not exists holdfast", f"schema if not exists {schema}")
         self._sql = {name: sql.replace("holdfast.", f"{schema}.") for name, sql in _statements().items()}
@@ -106,15 +108,20 @@ class PostgresAuthority:
 
     async def _connected(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
-            # Behind a pgbouncer a prepared statement may be another connection's.
-            self._connection = await asyncpg.connect(
-                self._dsn, timeout=_ANSWER_S, command_timeout=_ANSWER_S, statement_cache_size=0
-            )
+            self._connection = await self._connect()
         if not self._prepared:
             if await self._connection.fetchval("select to_regclass($1)", f"{self._schema}.pool_shares") is None:
                 await self._connection.execute(self._tables)
             self._prepared = True
         return self._connection
+
+    async def _connect(self) -> asyncpg.Connection:
+        """Raises what the last server says where none will do."""
+        *others, last = self._dsns
+        for dsn in others:
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                return await _connected_to(dsn)
+        return await _connected_to(last)
 
     # --- A visit -----------------------------------------------------------------------------------------------------
 
@@ -130,6 +137,11 @@ class PostgresAuthority:
         granted = await visit.granted()
         await connection.execute("commit")
         return Answer(known, visit.now_us, granted, refused, again_us)
+
+
+async def _connected_to(dsn: str) -> asyncpg.Connection:
+    # Behind a pgbouncer a prepared statement may be another connection's.
+    return await asyncpg.connect(dsn, timeout=_ANSWER_S, command_timeout=_ANSWER_S, statement_cache_size=0)
 
 
 class _Visit:

@@ -77,10 +77,10 @@ class PostgresServer:
         self._init("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}")
         self._begin()
 
-    def follow(self, primary: PostgresServer, *, name: str) -> None:
-        """Start as a standby of `primary`, known to it as `name`."""
+    def follow(self, primary: PostgresServer, *, name: str, port: int | None = None) -> None:
+        """Start as a standby of `primary`, known to it as `name`; through another `port`, should a proxy listen there."""
         self._folder = new_folder(self._account)
-        upstream = f"host=127.0.0.1 port={primary.port} user={SUPERUSER} application_name={name}"
+        upstream = f"host=127.0.0.1 port={port or primary.port} user={SUPERUSER} application_name={name}"
         self._init("pg_basebackup", "--no-sync", "--checkpoint=fast", "--write-recovery-conf", f"--dbname={upstream}")
         self._begin()
 

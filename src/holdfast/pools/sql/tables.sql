@@ -1,6 +1,9 @@
 -- The tables of provider pools in PostgreSQL. All times are microseconds since the epoch on the database's clock.
 -- Made by whoever comes first; the lock lasts as long as the transaction, so it also works behind a pgbouncer.
 select pg_advisory_xact_lock(hashtext('holdfast.pools'));
+-- Whoever has waited for that lock may still remember that there are no such tables. To open a table is to hear of what
+-- was changed meanwhile; to get an advisory lock is not.
+select from pg_namespace limit 1;
 
 create schema if not exists holdfast;
 

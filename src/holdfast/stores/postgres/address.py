@@ -16,12 +16,14 @@ DEFAULT_SCHEMA: Final = "holdfast"
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,40}\Z")
 _OURS: Final = ("schema", "pooler")
 _POOLERS: Final = ("transaction", "session")
+_TAKES_WRITES: Final = ("target_session_attrs", "read-write")
 
 
 class Address(NamedTuple):
-    """`dsn` is what the driver is given. `pooled`: connections are lent by a pooler for one transaction at a time."""
+    """`dsns` are what the driver is given, one for each server. `pooled`: connections are lent by a pooler for one
+    transaction at a time."""
 
-    dsn: str
+    dsns: tuple[str, ...]
     schema: str
     pooled: bool
     shown: str
@@ -29,11 +31,14 @@ class Address(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """`postgresql://…?schema=NAME&pooler=transaction`, both words optional. Raises UsageError."""
+        """`postgresql://USER@HOST:PORT,HOST:PORT/DATABASE?schema=NAME&pooler=transaction`, both words optional. Of several
+        servers the one is used that takes writes. Raises UsageError."""
         try:
             parts = urlsplit(url)
             words = parse_qsl(parts.query, keep_blank_values=True)
-            shown = f"{parts.hostname or 'localhost'}{f':{parts.port}' if parts.port else ''}{parts.path}"
+            user, at, place = parts.netloc.rpartition("@")
+            servers = [parts._replace(netloc=f"{user}{at}{server}") for server in place.split(",")]
+            ports = [server.port for server in servers]
         except ValueError as problem:
             raise UsageError(f"The store's URL cannot be read: {problem}. Nothing was opened.") from None
         ours = {name: value for name, value in words if name in _OURS}
@@ -47,8 +52,15 @@ class Address(NamedTuple):
             raise UsageError(
                 f"pooler={pooler!r} in the store's URL: it is one of {', '.join(_POOLERS)}. Nothing was opened."
             )
-        theirs = urlencode([(name, value) for name, value in words if name not in _OURS])
-        return cls(urlunsplit(parts._replace(query=theirs)), schema, pooler == "transaction", shown)
+        theirs = {name: value for name, value in words if name not in _OURS}
+        if len(servers) > 1:
+            theirs.setdefault(*_TAKES_WRITES)
+        dsns = tuple(urlunsplit(server._replace(query=urlencode(theirs))) for server in servers)
+        shown = ",".join(
+            f"{server.hostname or 'localhost'}{f':{port}' if port else ''}"
+            for server, port in zip(servers, ports, strict=True)
+        )
+        return cls(dsns, schema, pooler == "transaction", shown + parts.path)
 
     def localized(self, sql: str) -> str:
         """`sql`, written for the usual schema, for this store's."""

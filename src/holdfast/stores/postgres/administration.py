@@ -55,9 +55,10 @@ class PostgresAdministration:
         async with contextlib.AsyncExitStack() as undo:
             connections = await Connections.open(address, _CONNECTIONS)
             undo.push_async_callback(connections.close)
-            ((process, now_ms, snapshot, *_),) = await connections.fetch(sql(address)["greet"])
+            (greeting,) = await connections.fetch(sql(address)["greet"])
             undo.pop_all()
-        return cls(Ground(connections, StoreClock(now_ms, 0), process, snapshot, LEASE_S, elsewhere))
+        clock = StoreClock(greeting["now_ms"], 0)
+        return cls(Ground(connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere))
 
     async def aclose(self) -> None:
         await self._db.close()

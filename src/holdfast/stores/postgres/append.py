@@ -115,6 +115,7 @@ async def fates_of(
     durable as itself; without that, what a mere look shows could still be undone by a failover.
     """
     await db.execute(sql["lock_runs"], [new.run for new in left])
+    await _put(db, sql["lock_keys"], [(new.key.tenant, new.key.key) for new in left if new.key is not None])
     rows = await db.fetch(
         sql["standings"], *_columns(((new.run, new.expected, new.changes.run.tenant, _key(new)) for new in left), 4)
     )

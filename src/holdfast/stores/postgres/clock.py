@@ -6,6 +6,7 @@ Never here: waiting; the clock of the machine that this process runs on, which m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 _STEADY_MS: Final = 10_000
@@ -24,8 +25,10 @@ class StoreClock:
     fires early.
     """
 
-    def __init__(self, now_ms: int, newest_ms: int) -> None:
-        """`newest_ms`: no event is given a time before that."""
+    def __init__(self, now_ms: int, newest_ms: int, own_ms: Callable[[], int] | None = None) -> None:
+        """`newest_ms`: no event is given a time before that. `own_ms`, where given, is believed at every reading instead
+        of the database: time as a test or a simulation owns it."""
+        self._own_ms = own_ms
         self._offset_ms = now_ms - boot_ms()
         self._heard_boot_ms = boot_ms()
         self._latest_ms = newest_ms
@@ -38,7 +41,7 @@ class StoreClock:
             self._offset_ms, self._heard_boot_ms = offset_ms, here_ms
 
     def now_ms(self) -> int:
-        now = self._offset_ms + boot_ms()
+        now = self._offset_ms + boot_ms() if self._own_ms is None else self._own_ms()
         if now > self._latest_ms:
             self._latest_ms = now
         return self._latest_ms

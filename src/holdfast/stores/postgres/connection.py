@@ -7,24 +7,40 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, Final, TypeAlias, TypeVar
 
 import asyncpg
 from asyncpg import exceptions as pg
 
-from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, Unstorable
+from holdfast.errors import StoreBusy, StoreError, StoreFull, StoreUnreadable, UnknownCommit, Unstorable, UsageError
 from holdfast.stores.postgres.address import Address
 
 Connection: TypeAlias = Any
 """An asyncpg connection, as its pool lends it."""
 
+T = TypeVar("T")
+
 MOST_CONNECTIONS: Final = 8
 """Of one process: two carry appends, the others read. A hundred processes need a pooler in front of the database."""
+FEWEST_CONNECTIONS: Final = 2
+"""Whoever holds a run alone has one, and reads through another."""
 CONNECT_S: Final = 10.0
+"""For all servers of a URL together: one that is silent does not use up the time of the next."""
 ANSWER_S: Final = 30.0
 """How long the database may take for one statement. Ours take milliseconds; what takes this long is lost."""
+LOCK_S: Final = 5.0
+"""How long a statement waits for a row that another transaction holds. They hold it for milliseconds."""
+IDLE_S: Final = 15.0
+"""How long a transaction of ours may say nothing before the database ends it: its process may be cut off, and would
+hold its rows for as long as the network keeps silent, which may be hours."""
 _PATIENCE_S: Final = 30.0
+_WAITS: Final = {"lock_timeout": int(LOCK_S * 1000), "idle_in_transaction_session_timeout": int(IDLE_S * 1000)}
+_GIVEN_BACK: Final = (pg.InterfaceError,)
+"""What a lost connection says to everything: it has gone back to the pool by itself."""
+BEGIN: Final = "; ".join(["begin", *(f"set local {name} = {value_ms}" for name, value_ms in _WAITS.items())])
+_STANDBY_WAIT: Final = "SyncRepWaitForLSN"
+"""The server's own name of the place where a commit waits for its standbys. A warning's text may be in any language."""
 
 LOST: Final = (
     pg.PostgresConnectionError,
@@ -57,11 +73,16 @@ AGAIN: Final = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvail
 
 def explain(problem: BaseException, address: Address) -> StoreError:
     """What `problem` means to whoever uses the store."""
+    if isinstance(problem, StoreError):
+        return problem
     where = f"the PostgreSQL store at {address.shown}"
     said = str(problem) or type(problem).__name__
+    return _to_be_mended(problem, where, said, address) or _of_the_moment(problem, where, said)
+
+
+def _to_be_mended(problem: BaseException, where: str, said: str, address: Address) -> StoreError | None:
+    """What stays wrong until somebody changes something; None for all else."""
     match problem:
-        case StoreError():
-            return problem
         case pg.InvalidPasswordError() | pg.InvalidAuthorizationSpecificationError():
             return StoreUnreadable(f"{where} refuses the user: {said}. Check the name and password in the store's URL.")
         case pg.InvalidCatalogNameError():
@@ -73,6 +94,20 @@ def explain(problem: BaseException, address: Address) -> StoreError:
             )
         case pg.UndefinedTableError() | pg.UndefinedColumnError() | pg.UndefinedFunctionError():
             return StoreUnreadable(f"{where}: {said}. Its tables are not this version's: run `holdfast store migrate`.")
+        case pg.ReadOnlySQLTransactionError() | pg.TargetServerAttributeNotMatched():
+            return StoreUnreadable(
+                f"{where} takes no writes: the server that was reached is a standby, or its database is read-only. Nothing"
+                " was written. After a failover the store's URL must lead to the new primary; it may name all servers."
+            )
+        case _ if isinstance(problem, POISON):
+            return Unstorable(f"This cannot be stored in {where}: {said}. Nothing of it was written.")
+        case _:
+            return None
+
+
+def _of_the_moment(problem: BaseException, where: str, said: str) -> StoreError:
+    """What may be over when it is tried again."""
+    match problem:
         case pg.DiskFullError():
             return StoreFull(f"{where} has no room left on its disk: {said}. Nothing was written.")
         case pg.TooManyConnectionsError():
@@ -80,10 +115,10 @@ def explain(problem: BaseException, address: Address) -> StoreError:
                 f"{where} takes no more connections: {said}. Each process uses up to {MOST_CONNECTIONS}; raise"
                 " max_connections, or put a pooler in front of it."
             )
+        case _ if isinstance(problem, AGAIN):
+            return StoreBusy(f"{where}: others were in the way for too long ({said}). Nothing was written.")
         case TimeoutError():
             return StoreBusy(f"{where} did not answer within {ANSWER_S:.0f} s. It is tried again.")
-        case _ if isinstance(problem, POISON):
-            return Unstorable(f"This cannot be stored in {where}: {said}. Nothing of it was written.")
         case _ if isinstance(problem, LOST):
             return StoreUnreadable(f"{where} cannot be reached: {said}. Is the server running? It is tried again.")
         case _:
@@ -93,19 +128,24 @@ def explain(problem: BaseException, address: Address) -> StoreError:
 class Connections:
     """The connections of one process. Taking one waits for its turn, for a bounded time."""
 
-    def __init__(self, address: Address, pool: Any) -> None:
+    def __init__(self, address: Address, pool: Any, most: int) -> None:
         self.address = address
+        self.most = most
         self._pool = pool
         self._closed = False
 
     @classmethod
     async def open(cls, address: Address, most: int = MOST_CONNECTIONS) -> Connections:
         """Raises UsageError for a URL that cannot be used, StoreError when the database cannot be reached."""
+        if most < FEWEST_CONNECTIONS:
+            raise UsageError(f"connections={most}: a store needs at least {FEWEST_CONNECTIONS}. Nothing was opened.")
         try:
-            pool = await asyncpg.create_pool(**_how(address), min_size=0, max_size=most, reset=_nothing)
+            pool = await asyncpg.create_pool(
+                connect=lambda _, **of_pool: connect(address, **of_pool), min_size=0, max_size=most, reset=_nothing
+            )  # fmt: skip
         except (*LOST, pg.PostgresError, ValueError) as problem:
             raise explain(problem, address) from problem
-        return cls(address, pool)
+        return cls(address, pool, most)
 
     async def close(self) -> None:
         """Waits for what is under way. May be called again."""
@@ -129,15 +169,22 @@ class Connections:
             raise StoreError("The store is closed.") from problem
         try:
             yield db
+        except LOST:
+            # To ask the database to stop what it does would mean to wait for its answer, and the other connections most
+            # likely lead to the same server.
+            with contextlib.suppress(*_GIVEN_BACK):
+                db.terminate()
+            await self._pool.expire_connections()
+            raise
         finally:
             await self._give_back(db)
 
     async def _give_back(self, db: Connection) -> None:
         """A connection that was left in the middle of something is thrown away: nobody knows what it would do next."""
-        with contextlib.suppress(pg.InterfaceError):  # the pool has taken it back by itself: it was lost
-            if not db.is_closed() and db.is_in_transaction():
+        with contextlib.suppress(*_GIVEN_BACK):
+            if db.is_in_transaction():
                 db.terminate()
-        await asyncio.shield(self._pool.release(db))
+            await asyncio.shield(self._pool.release(db))
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[Connection]:
@@ -147,7 +194,7 @@ class Connections:
                 if not self.address.pooled:
                     yield db
                     return
-                async with db.transaction(readonly=True):
+                async with transaction(db):
                     yield db
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
@@ -157,7 +204,7 @@ class Connections:
         """A transaction, committed at the end. Raises StoreError; whoever cannot know whether it was committed must
         be able to do the same again."""
         try:
-            async with self.taken() as db, db.transaction():
+            async with self.taken() as db, transaction(db):
                 yield db
         except (*LOST, pg.PostgresError) as problem:
             raise explain(problem, self.address) from problem
@@ -178,19 +225,70 @@ class Connections:
             await db.execute(statement, *bound)
 
 
-async def connect(address: Address) -> Connection:
-    """A connection beside the others, whose errors pass as they are."""
-    return await asyncpg.connect(**_how(address))
+@contextlib.asynccontextmanager
+async def transaction(db: Connection) -> AsyncIterator[None]:
+    """A transaction that waits for nobody for long, nor keeps others waiting. Raises UnknownCommit as `durable` does;
+    errors pass as they are."""
+    await db.execute(BEGIN)
+    try:
+        yield
+    except LOST:
+        raise
+    except Exception:
+        await db.execute("rollback")
+        raise
+    await durable(db, db.execute("commit"))
+
+
+async def durable(db: Connection, committing: Awaitable[T]) -> T:
+    """What `committing` comes to, which commits something on `db`.
+
+    Raises UnknownCommit if somebody ended its wait for a synchronous standby: the database then says that it is done,
+    and warns that a failover may undo it.
+    """
+    unsure: list[str] = []
+
+    def heard(_: Connection, warning: Any) -> None:
+        if warning.server_source_function == _STANDBY_WAIT:
+            unsure.append(warning.message)
+
+    db.add_log_listener(heard)
+    try:
+        answer = await committing
+    finally:
+        with contextlib.suppress(*_GIVEN_BACK):
+            db.remove_log_listener(heard)
+    if unsure:
+        raise UnknownCommit(
+            f"It was committed and may not outlive a failover: {unsure[0]}. It is sent again under the same id."
+        )
+    return answer
+
+
+async def connect(address: Address, *, within_s: float = CONNECT_S, **of_pool: Any) -> Connection:
+    """A connection to the first server that will do, each being given its share of the time. Errors pass as they are."""
+    problem: BaseException | None = None
+    for dsn in address.dsns:
+        try:
+            return await asyncpg.connect(dsn, timeout=within_s / len(address.dsns), **_how(address), **of_pool)
+        except (*LOST, pg.TooManyConnectionsError) as refused:
+            if problem is None or not isinstance(refused, pg.TargetServerAttributeNotMatched):
+                problem = refused
+    assert problem is not None
+    raise problem
 
 
 def _how(address: Address) -> dict[str, Any]:
-    how: dict[str, Any] = {"dsn": address.dsn, "timeout": CONNECT_S, "command_timeout": ANSWER_S}
+    how: dict[str, Any] = {"command_timeout": ANSWER_S}
     if address.pooled:
         # A prepared statement lives in a server connection, and the next transaction may be lent another one.
         how["statement_cache_size"] = 0
     else:
         # Compiling to machine code costs more than any of our statements.
-        how["server_settings"] = {"application_name": "holdfast", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+        how["server_settings"] = {
+            "application_name": "holdfast", "jit": "off", "plan_cache_mode": "force_generic_plan",
+            **{name: str(value_ms) for name, value_ms in _WAITS.items()}
+        }  # fmt: skip
     return how
 
 

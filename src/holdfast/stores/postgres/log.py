@@ -5,6 +5,7 @@ Never here: folding. What a history amounts to is core.state's.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +20,7 @@ from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
 from holdfast.stores.postgres.archive import Archives
-from holdfast.stores.postgres.connection import AGAIN, LOST, POISON, Connection, explain
+from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import Month, make
 from holdfast.stores.postgres.room import Ground, is_run
@@ -47,6 +48,8 @@ class Log(Archives):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._held: dict[RunId, Held] = {}
+        # Whoever holds a run reads it through another connection: those who hold must not have them all.
+        self._alone = asyncio.Semaphore(self._db.most // 2)
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         fates: Fates = {}
@@ -58,36 +61,50 @@ class Log(Archives):
                 fates[append.run] = problem
         alone = [new for new in entries if new.run in self._held]
         together = [new for new in entries if new.run not in self._held]
-        for group in [*([new] for new in alone), together]:
-            if group:
-                fates |= await self._commit(group)
+        fates |= await self._one_by_one([group for group in ([[new] for new in alone] + [together]) if group])
         return [fates[append.run] for append in appends]
 
+    async def _one_by_one(self, groups: Sequence[list[Entry]]) -> Fates:
+        """Commit one group after the other. When one fails, those before it are written: so nothing is known of all."""
+        fates: Fates = {}
+        for group in groups:
+            try:
+                fates |= await self._commit(group)
+            except StoreError as problem:
+                if not fates or isinstance(problem, UnknownCommit):
+                    raise
+                raise UnknownCommit(f"Some of these appends were written and others were not: {problem}") from problem
+        return fates
+
     async def _commit(self, entries: list[Entry]) -> Fates:
-        """Commit `entries` together; where one of them spoils it for the others, each alone."""
+        """Commit `entries` together; where one of them spoils it for the others, or cannot have its run, each alone."""
         try:
             return await self._try(entries)
         except Unstorable as problem:
             if len(entries) == 1:
                 return {entries[0].run: unstorable(entries[0].run, problem)}
-        fates: Fates = {}
-        for new in entries:
-            fates |= await self._commit([new])
-        return fates
+        except pg.LockNotAvailableError as problem:
+            if len(entries) == 1:
+                return {entries[0].run: explain(problem, self._db.address)}
+        return await self._one_by_one([[new] for new in entries])
 
     async def _try(self, entries: list[Entry]) -> Fates:
-        """Raises Unstorable, StoreError where nothing was written, UnknownCommit where nobody can know."""
+        """Raises Unstorable, StoreError where nothing was written, UnknownCommit where nobody can know; and passes on
+        that somebody else has had a run for too long."""
         address = self._db.address
+        in_the_way: BaseException | None = None
         for _ in range(_MOST_TRIES):
             try:
                 return await self._write(entries)
-            except pg.CheckViolationError as problem:  # the first runs of a month
-                if "no partition" not in str(problem):
+            except pg.CheckViolationError as problem:
+                if problem.constraint_name is not None:
                     raise explain(problem, address) from problem
-                await self._make_months(entries)
-            except AGAIN:
-                continue
-            except POISON as problem:
+                await self._make_months(entries)  # the first runs of a month: no partition has room for them
+            except pg.LockNotAvailableError:
+                raise
+            except AGAIN as problem:
+                in_the_way = problem
+            except (*POISON, pg.ReadOnlySQLTransactionError) as problem:
                 raise explain(problem, address) from problem
             except LOST as problem:
                 raise UnknownCommit(
@@ -96,38 +113,56 @@ class Log(Archives):
                 ) from problem
             except pg.PostgresError as problem:
                 raise explain(problem, address) from problem
-        raise StoreError(f"Others were in the way of {len(entries)} appends {_MOST_TRIES} times; nothing was written.")
+        raise StoreError(
+            f"Others were in the way of {len(entries)} appends {_MOST_TRIES} times; nothing was written."
+        ) from in_the_way
 
     async def _write(self, entries: list[Entry]) -> Fates:
-        """One transaction. Errors pass as they are."""
+        """One transaction, or one statement that is its own. Errors pass as they are."""
         held = self._held.get(entries[0].run)
         if held is not None and held.is_open:
             held.is_open = False
-            fates, _ = await self._written(held.db, entries)
-            await held.db.execute("commit")
+            fates, now_ms = await self._written(held.db, entries)
+            await durable(held.db, held.db.execute("commit"))
+            self._clock.hear(now_ms)
             return fates
+        async with self._connected() as db:
+            if not self._db.address.pooled and not any(new.has_ledger or new.reaches_out for new in entries):
+                return await self._write_at_once(db, entries)
+            async with transaction(db):
+                fates, now_ms = await self._written(db, entries)
+            self._clock.hear(now_ms)
+            return fates
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        """A connection to write through. Raises StoreError while there is none, and so nothing has left."""
         connecting = True
         try:
             async with self._db.taken() as db:
                 connecting = False
-                if not self._db.address.pooled and not any(new.has_ledger or new.reaches_out for new in entries):
-                    now_ms, written = await write(db, self._sql, self._process, entries)
-                    self._clock.hear(now_ms)
-                    if len(written) == len(entries):
-                        return dict.fromkeys((new.run for new in entries), None)
-                    left = [new for new in entries if new.run not in written]
-                    async with db.transaction():
-                        return dict.fromkeys((RunId(run) for run in written), None) | await fates_of(
-                            db, self._sql, left
-                        )
-                async with db.transaction():
-                    fates, now_ms = await self._written(db, entries)
-                self._clock.hear(now_ms)
-                return fates
+                yield db
         except LOST as problem:
-            if connecting:  # nothing has left
+            if connecting:
                 raise explain(problem, self._db.address) from problem
             raise
+
+    async def _write_at_once(self, db: Connection, entries: list[Entry]) -> Fates:
+        """One statement, and so one round trip. Whoever was left out by it is told why in a transaction after it."""
+        now_ms, runs = await durable(db, write(db, self._sql, self._process, entries))
+        self._clock.hear(now_ms)
+        fates: Fates = {RunId(run): None for run in runs}
+        left = [new for new in entries if new.run not in runs]
+        if not left:
+            return fates
+        try:
+            async with transaction(db):
+                return fates | await fates_of(db, self._sql, left)
+        except pg.PostgresError as problem:
+            raise UnknownCommit(
+                f"{len(runs)} of {len(entries)} appends were written, and the others could not be told why they were not:"
+                f" {problem}"
+            ) from problem
 
     async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
         """Write `entries` inside a transaction; what became of each, once it is committed, and the time."""
@@ -193,20 +228,22 @@ class Log(Archives):
     @contextlib.asynccontextmanager
     async def _exclusive(self, run: RunId) -> AsyncIterator[None]:
         """Lock the run's row as the transaction's first write, and let the run's next append be the rest of it."""
-        try:
-            async with self._db.taken() as db:
-                await db.execute("begin")
-                await db.execute(self._sql["lock_runs"], [run])
-                self._held[run] = held = Held(db)
-                try:
-                    yield
-                finally:
-                    del self._held[run]
-                    if held.is_open:
-                        held.is_open = False
-                        await db.execute("rollback")
-        except (*LOST, pg.PostgresError) as problem:
-            raise explain(problem, self._db.address) from problem
+        async with self._alone:
+            try:
+                async with self._db.taken() as db:
+                    await db.execute(BEGIN)
+                    await db.execute(self._sql["lock_runs"], [run])
+                    self._held[run] = held = Held(db)
+                    try:
+                        yield
+                    finally:
+                        if self._held[run] is held:  # the row is free as soon as the append is committed
+                            del self._held[run]
+                        if held.is_open:
+                            held.is_open = False
+                            await db.execute("rollback")
+            except (*LOST, pg.PostgresError) as problem:
+                raise explain(problem, self._db.address) from problem
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
         await self._db.execute(
@@ -214,5 +251,8 @@ class Log(Archives):
         )  # fmt: skip
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
-        found: list[Any] = await self._db.fetch(self._sql["run_of_key"], tenant, key)
+        """Who finds its start done already must find it as durable as if it had been done now: so the key is locked, and
+        the commit waited for."""
+        async with self._db.writing() as db:
+            found: list[Any] = await db.fetch(self._sql["run_of_key"], tenant, key)
         return (RunId(found[0][0]), found[0][1]) if found else None

@@ -23,7 +23,7 @@ from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
 from holdfast.ports import Freed, Holder
 from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine, pack
 from holdfast.stores.postgres.archive import Archives, read
-from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain
+from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain, transaction
 from holdfast.stores.postgres.partition import LOCK, PARTITIONED, Month, tables
 
 _decode_payload = msgspec.json.Decoder(Payload).decode
@@ -129,7 +129,7 @@ class Retention(Archives):
     async def _let_go(self, month: Month) -> bool:
         """Drop the month's tables, if by now everything in them is archived; False if not, or somebody is in the way."""
         try:
-            async with self._db.taken() as db, db.transaction():
+            async with self._db.taken() as db, transaction(db):
                 await _wait_at_most(db, _PART_LOCK_MS)
                 await db.execute("select pg_advisory_xact_lock($1)", LOCK)
                 return await self._drop(db, month)

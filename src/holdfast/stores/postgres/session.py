@@ -17,10 +17,10 @@ from typing import Any, Final
 from asyncpg import exceptions as pg
 
 from holdfast.core.ids import SessionId
-from holdfast.errors import StoreError
+from holdfast.errors import StoreError, UnknownCommit
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import boot_ms
-from holdfast.stores.postgres.connection import LOST, Connection, connect, explain
+from holdfast.stores.postgres.connection import LOST, Connection, connect, explain, transaction
 from holdfast.stores.postgres.room import Ground, Room, sql
 from holdfast.stores.postgres.schema import LATEST
 
@@ -29,6 +29,8 @@ LEASE_S: Final = 10.0
 debugger."""
 RENEWALS: Final = 5
 """Renewals in one lease, so one every 2 s: four in a row may fail or be late before a process is taken for dead."""
+_PATIENCE: Final = 0.4
+"""How much of a lease one renewal may take, connecting included, so that a second one still comes in time."""
 _REMEMBERED_MS: Final = 7 * 24 * 3600 * 1000
 """How long a dead session that left nothing behind is remembered, for whoever asks what ran when."""
 
@@ -46,9 +48,10 @@ class Lease:
 class Renewer:
     """A thread with a loop and a connection of its own, that renews in time however busy the process is."""
 
-    def __init__(self, address: Address, every_s: float, leases: dict[SessionId, Lease]) -> None:
+    def __init__(self, address: Address, lease_s: float, leases: dict[SessionId, Lease]) -> None:
         self._address = address
-        self._every_s = every_s
+        self._every_s = lease_s / RENEWALS
+        self._patience_s = lease_s * _PATIENCE
         self._leases = leases
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +67,7 @@ class Renewer:
 
     def _run(self) -> None:
         with asyncio.Runner() as runner:
-            db: Connection | None = None
+            db = runner.run(self._renew(None))  # connecting takes time that is short when a renewal is due
             while not self._over.wait(self._every_s):
                 db = runner.run(self._renew(db))
             if db is not None:
@@ -77,12 +80,12 @@ class Renewer:
         if not sessions:
             return db
         try:
-            async with asyncio.timeout(self._every_s):
+            async with asyncio.timeout(self._patience_s):
                 if db is None or db.is_closed():
-                    db = await connect(self._address)
+                    db = await connect(self._address, within_s=self._patience_s)
                 renewed(self._leases, sessions, boot_ms(), await extend(db, self._address, sessions))
                 return db
-        except (*LOST, pg.PostgresError):
+        except (*LOST, pg.PostgresError, UnknownCommit):
             if db is not None:
                 db.terminate()
             return None
@@ -90,7 +93,7 @@ class Renewer:
 
 async def extend(db: Connection, address: Address, sessions: Sequence[SessionId]) -> set[str]:
     """Extend the leases of `sessions`, except of those that somebody has found dead; the others."""
-    async with db.transaction():
+    async with transaction(db):
         rows: list[Any] = await db.fetch(sql(address)["renew_sessions"], list(sessions))
     return {row["session"] for row in rows}
 
@@ -115,12 +118,12 @@ class Sessions(Room):
         super().__init__(ground)
         self._lease_ms = int(ground.lease_s * 1000)
         self._leases: dict[SessionId, Lease] = {}
-        self._renewer = Renewer(self._db.address, ground.lease_s / RENEWALS, self._leases)
+        self._renewer = Renewer(self._db.address, ground.lease_s, self._leases)
 
     async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
         asked_boot_ms = boot_ms()
         try:
-            async with self._db.taken() as db, db.transaction():
+            async with self._db.taken() as db, transaction(db):
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
                 await db.execute(self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms)
         except pg.UniqueViolationError as problem:

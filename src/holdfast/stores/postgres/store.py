@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Final, Self
+from collections.abc import Callable
+from typing import Any, Final, Self
 
 from holdfast.errors import StoreUnreadable
 from holdfast.ports import Blobs as BlobsPort
@@ -31,6 +32,8 @@ log = logging.getLogger("holdfast")
 
 OLDEST: Final = 15
 _UNSAFE: Final = "off"
+_ALONE: Final = "local"
+_ISOLATION: Final = "read committed"
 
 
 class PostgresStore(Tail, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
@@ -44,29 +47,25 @@ class PostgresStore(Tail, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, 
         lease_s: float = LEASE_S,
         connections: int = MOST_CONNECTIONS,
         elsewhere: BlobsPort | None = None,
+        own_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
 
-        `lease_s` is how long this process's sessions live without renewal, `elsewhere` a place of archives beside the
-        table. Raises UsageError, StoreUnreadable,
-        StoreTooNew, StoreBusy.
+        `lease_s` is how long this process's sessions live without renewal; `own_ms` takes the place of the database's
+        time in histories, where a test owns time; `elsewhere` is a place of archives beside the table. Raises UsageError,
+        StoreUnreadable, StoreTooNew, StoreBusy.
         """
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:
             opened = await Connections.open(address, connections)
             undo.push_async_callback(opened.close)
-            ((process, now_ms, snapshot, synchronous_commit, fsync, version, is_standby, _),) = await opened.fetch(
-                sql(address)["greet"]
-            )
-            _expect_durable(address, synchronous_commit, version, is_standby)
-            if fsync == _UNSAFE:
-                log.warning(
-                    "%s runs with fsync=off: a crash of its machine may lose what was acknowledged.", address.shown
-                )
+            (greeting,) = await opened.fetch(sql(address)["greet"])
+            _expect_durable(address, greeting)
+            _warn(address, greeting)
             await expect_ready(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
-            clock = StoreClock(now_ms, newest_ms or 0)
-            ground = Ground(opened, clock, process, snapshot, lease_s, elsewhere)
+            clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
+            ground = Ground(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
             undo.pop_all()
         return cls(ground)
 
@@ -79,17 +78,34 @@ class PostgresStore(Tail, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, 
         await self._db.close()
 
 
-def _expect_durable(address: Address, synchronous_commit: str, version: int, is_standby: bool) -> None:
+def _expect_durable(address: Address, greeting: Any) -> None:
     """Raises StoreUnreadable for a server on which an acknowledged commit could be lost, or that takes none."""
-    if version // 10_000 < OLDEST:
-        raise StoreUnreadable(f"{address.shown} is PostgreSQL {version // 10_000}; Holdfast needs {OLDEST} or newer.")
-    if is_standby:
+    major = greeting["version"] // 10_000
+    if major < OLDEST:
+        raise StoreUnreadable(f"{address.shown} is PostgreSQL {major}; Holdfast needs {OLDEST} or newer.")
+    if greeting["is_standby"]:
         raise StoreUnreadable(
             f"{address.shown} is a standby, which takes no writes. Name the primary, or all servers in one URL with"
             " target_session_attrs=read-write."
         )
-    if synchronous_commit == _UNSAFE:
+    if greeting["synchronous_commit"] == _UNSAFE:
         raise StoreUnreadable(
             f"{address.shown} has synchronous_commit=off: it would acknowledge what a crash can lose. Set it to on (or"
             " remote_apply) for this database or user."
         )
+    if greeting["isolation"] != _ISOLATION:
+        raise StoreUnreadable(
+            f"{address.shown} has default_transaction_isolation={greeting['isolation']}, where whoever waited for a row may"
+            f" not see what became of it. Set it to '{_ISOLATION}' for this database or user."
+        )
+
+
+def _warn(address: Address, greeting: Any) -> None:
+    """Say what is weaker than it looks, and may be meant so."""
+    if greeting["fsync"] == _UNSAFE:
+        log.warning("%s runs with fsync=off: a crash of its machine may lose what was acknowledged.", address.shown)
+    if greeting["standbys"] and greeting["synchronous_commit"] == _ALONE:
+        log.warning(
+            "%s has synchronous standbys, and synchronous_commit=local does not wait for them: a failover may lose what"
+            " was acknowledged.", address.shown,
+        )  # fmt: skip

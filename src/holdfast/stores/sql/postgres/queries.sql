@@ -109,6 +109,12 @@ select holdfast.now_ms() as now_ms, array(select run::text from written) as writ
 -- writer's is: what it then reads was committed before it, and is as durable as its own commit.
 select run from holdfast.runs where run = any($1::uuid[]) order by run for update
 
+-- name: lock_keys
+-- The same for start keys, which may belong to runs that are in nobody's flush.
+select run from holdfast.start_keys
+where (tenant, start_key) in (select * from unnest($1::text[], $2::text[]))
+order by tenant, start_key for key share
+
 -- name: standings
 -- Why appends were not written: where each run is, which append wrote the event at its place, and who has its start key.
 select given.run::text, coalesce(runs.seq, 0) as seq, events.append_id, start_keys.run::text as owner
@@ -169,7 +175,7 @@ select run::text, seq from holdfast.runs where run = any($1::uuid[])
 
 -- name: run_of_key
 -- The run that was started under a key, and the digest of its input.
-select run::text, input_digest from holdfast.start_keys where tenant = $1 and start_key = $2
+select run::text, input_digest from holdfast.start_keys where tenant = $1 and start_key = $2 for key share
 
 -- name: put_snapshot
 -- A run's snapshot, in the place of an older one or of one of another fold.
@@ -626,6 +632,7 @@ select
 select
     gen_random_uuid() as process, (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
     pg_current_snapshot()::text as snapshot, current_setting('synchronous_commit') as synchronous_commit,
+    current_setting('synchronous_standby_names') as standbys, current_setting('transaction_isolation') as isolation,
     current_setting('fsync') as fsync, current_setting('server_version_num')::integer as version,
     pg_is_in_recovery() as is_standby, to_regclass('holdfast.migrations') is not null as is_store
 

@@ -1,0 +1,521 @@
+"""What is PostgreSQL's alone: lost replies, silent networks, locks, servers that are away, full, strange or misconfigured.
+
+Connections are broken by a proxy, rows are held by a connection of the test's own; nothing is pretended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import asyncpg
+import msgspec
+import pytest
+
+from holdfast.core import commands as cmd
+from holdfast.core.ids import AppendId
+from holdfast.core.payload import inline
+from holdfast.core.state import FOLD_VERSION
+from holdfast.errors import (
+    HoldfastError,
+    KeyReused,
+    SeqConflict,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreTooNew,
+    StoreUnreadable,
+    UnknownCommit,
+    Unstorable,
+    UsageError,
+)
+from holdfast.ports import Append
+from holdfast.stores.postgres import PostgresStore
+from holdfast.stores.postgres import connection as connection_room
+from holdfast.stores.postgres.address import Address
+from holdfast.testing.postgres_server import FAST, PostgresServer
+from holdfast.testing.server_process import free_port
+from holdfast.testing.tcp_proxy import TcpProxy
+from tests.conftest import say
+from tests.engine.kit import bounded
+from tests.stores.story import Story
+
+COMMIT = b"Q\x00\x00\x00\x0bcommit\x00"
+"""The message that ends a transaction, as it goes over the wire."""
+
+Connect = Callable[..., Awaitable[PostgresStore]]
+
+
+@pytest.fixture
+async def connect(database: str) -> AsyncIterator[Connect]:
+    """Opens the store, through a proxy where one is given, as a process of its own would."""
+    opened: list[PostgresStore] = []
+
+    async def another(proxy: TcpProxy | None = None, **options: int) -> PostgresStore:
+        url = database if proxy is None else database.replace(f":{proxy.server_port}/", f":{proxy.port}/")
+        opened.append(await PostgresStore.connect(url, **options))
+        return opened[-1]
+
+    yield another
+    for store in opened:
+        await store.aclose()
+
+
+@pytest.fixture
+def proxy(postgres: PostgresServer) -> Iterator[TcpProxy]:
+    with TcpProxy(postgres.port) as running:
+        yield running
+
+
+@pytest.fixture
+async def holder(postgres: PostgresServer) -> AsyncIterator[asyncpg.Connection]:
+    """A connection that nobody but the test knows of."""
+    connection = await asyncpg.connect(postgres.url)
+    yield connection
+    await connection.close()
+
+
+def schema_of(database: str) -> str:
+    return database.partition("schema=")[2]
+
+
+async def put(store: PostgresStore, *appends: Append) -> None:
+    for append in appends:
+        assert list(await store.append([append])) == [None]
+
+
+def another_id(append: Append) -> Append:
+    """The same events, brought by somebody else."""
+    return msgspec.structs.replace(append, append_id=AppendId(f"{random.getrandbits(128):032x}"))
+
+
+# --- Lost replies -----------------------------------------------------------------------------------------------------
+
+
+@bounded
+@pytest.mark.parametrize("what", ["start with a key", "continuation", "ledger", "held"])
+async def test_an_append_whose_reply_was_lost_is_unknown_and_is_written_once(
+    connect: Connect, proxy: TcpProxy, what: str
+) -> None:
+    store, witness, story = await connect(proxy), await connect(), Story()
+    await put(witness, Story().start())  # the month's partitions are there
+    if what != "start with a key":
+        await put(witness, story.start())
+    if what == "ledger":
+        await put(witness, story.draft())
+    append = {"start with a key": lambda: story.start(key="k"), "ledger": story.ask}.get(what, story.draft)()
+    proxy.lose_reply_to(COMMIT if what in ("ledger", "held") else append.append_id)
+    if what == "held":
+        async with store.exclusive(story.run):
+            with pytest.raises(UnknownCommit):
+                await store.append([append])
+    else:
+        with pytest.raises(UnknownCommit):
+            await store.append([append])
+    assert proxy.lost == 1
+    assert await witness.events(story.run) == tuple(story.history), "the database has it"
+    await put(store, append, append)
+    assert await witness.events(story.run) == tuple(story.history)
+    assert len(await witness.gates(run=story.run)) == (what == "ledger")
+    if what == "start with a key":
+        (fate,) = await store.append([Story().start(key="k")])
+        assert isinstance(fate, KeyReused)
+
+
+@bounded
+async def test_an_append_that_is_cut_off_inside_its_transaction_is_sent_again(
+    connect: Connect, proxy: TcpProxy
+) -> None:
+    store, story = await connect(proxy), Story()
+    await put(store, story.start(), story.draft())
+    append = story.ask()
+    proxy.lose_reply_to(append.append_id)
+    with pytest.raises(UnknownCommit):
+        await store.append([append])
+    assert len(await store.events(story.run)) < len(story.history), "the server undid what was never committed"
+    await put(store, append)
+    assert await store.events(story.run) == tuple(story.history)
+
+
+@bounded
+async def test_a_backend_that_is_terminated_while_it_waits_leaves_its_append_unknown(
+    connect: Connect, holder: asyncpg.Connection, database: str
+) -> None:
+    store, story = await connect(), Story()
+    await put(store, story.start())
+    append = story.draft()
+    async with holder.transaction():
+        await holder.execute(f"select * from {schema_of(database)}.runs for update")
+        writing = asyncio.create_task(store.append([append]))
+        waits = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'"
+        while not await holder.fetchval(waits):
+            await asyncio.sleep(0.01)
+        with pytest.raises(UnknownCommit):
+            await writing
+    await put(store, append)
+    assert await store.events(story.run) == tuple(story.history)
+
+
+@bounded
+async def test_a_silent_network_is_noticed_in_time_and_nothing_hangs(
+    connect: Connect, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cable is pulled: asking the server to stop what it does would wait for an answer that never comes."""
+    monkeypatch.setattr(connection_room, "ANSWER_S", 0.5)
+    store, story = await connect(proxy), Story()
+    await put(store, story.start())
+    append = story.draft()
+    proxy.silent = True
+    begun_s = time.monotonic()
+    with pytest.raises(UnknownCommit):
+        await store.append([append])
+    with pytest.raises(StoreError):
+        async with store.exclusive(story.run):
+            raise AssertionError("there is no way to it")
+    assert time.monotonic() - begun_s < 0.5 + 10 + 5  # an answer, a connection, and a slow machine
+    proxy.silent = False
+    await put(store, append)
+    assert await store.events(story.run) == tuple(story.history)
+
+
+@bounded
+async def test_a_slow_network_changes_nothing_but_time(connect: Connect, proxy: TcpProxy) -> None:
+    proxy.delay_s = 0.05
+    store, story = await connect(proxy), Story()
+    await put(store, *story.whole())
+    assert await store.events(story.run) == tuple(story.history)
+
+
+@bounded
+async def test_a_process_that_was_cut_off_does_not_hold_its_run_for_long(
+    connect: Connect, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps silent inside its transaction, and so does the network: the database must end it by itself."""
+    for room in ("connection", "log"):
+        monkeypatch.setattr(f"holdfast.stores.postgres.{room}.BEGIN", connection_room.BEGIN.replace("15000", "300"))
+    frozen, others, story = await connect(proxy), await connect(), Story()
+    await put(others, story.start())
+    append = story.draft()
+    async with frozen.exclusive(story.run):
+        proxy.silent = True
+        begun_s = time.monotonic()
+        await put(others, append)
+        assert time.monotonic() - begun_s < connection_room.LOCK_S
+        proxy.silent = False
+        with pytest.raises(UnknownCommit):
+            await frozen.append([another_id(append)])
+    (fate,) = await frozen.append([another_id(append)])
+    assert isinstance(fate, SeqConflict)
+
+
+@bounded
+async def test_what_was_written_before_a_flush_broke_is_not_called_unwritten(
+    connect: Connect, holder: asyncpg.Connection, database: str
+) -> None:
+    """One append spoils the flush, so each goes alone; then the disk is full. The first of them is on it already."""
+    store = await connect()
+    first, poison, last = Story(), Story(), Story()
+    await put(store, Story().start())
+    schema = schema_of(database)
+    await holder.execute(
+        f"""create function {schema}.no_room() returns trigger language plpgsql as $$
+            begin raise exception 'no space left on device' using errcode = 'disk_full'; end $$;
+        create trigger no_room before insert on {schema}.runs for each row when (new.run = '{last.run}')
+            execute function {schema}.no_room()"""
+    )
+    bad = poison.start(text="x")
+    bad = msgspec.structs.replace(
+        bad,
+        changes=msgspec.structs.replace(bad.changes, run=msgspec.structs.replace(bad.changes.run, limit_nanousd=2**70)),
+    )
+    flush = [first.start(), bad, last.start()]
+    with pytest.raises(UnknownCommit, match="Some of these appends were written"):
+        await store.append(flush)
+    await holder.execute(f"drop trigger no_room on {schema}.runs")
+    fates = await store.append(flush)
+    assert [type(fate) for fate in fates] == [type(None), Unstorable, type(None)]
+    assert await store.events(first.run) == tuple(first.history)
+
+
+# --- Locks ------------------------------------------------------------------------------------------------------------
+
+
+@bounded
+async def test_a_run_that_is_held_for_long_keeps_only_itself_waiting(
+    connect: Connect, holder: asyncpg.Connection, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connection_room._WAITS, "lock_timeout", 300)
+    store, stories = await connect(), [Story() for _ in range(3)]
+    assert set(await store.append([story.start() for story in stories])) == {None}
+    appends = [story.draft() for story in stories]
+    async with holder.transaction():
+        await holder.execute(f"select * from {schema_of(database)}.runs where run = '{stories[1].run}' for update")
+        fates = await store.append(appends)
+        assert [type(fate) for fate in fates] == [type(None), StoreBusy, type(None)]
+    await put(store, appends[1])
+
+
+@bounded
+async def test_two_flushes_of_the_same_runs_in_opposite_order_do_not_lock_each_other_out(
+    connect: Connect, holder: asyncpg.Connection, database: str
+) -> None:
+    """The first is stopped in the middle by a row that somebody holds, and has some of the rows by then."""
+    mine, theirs = await connect(), await connect()
+    stories = sorted((Story() for _ in range(9)), key=lambda story: story.run)
+    assert set(await mine.append([story.start() for story in stories])) == {None}
+    for ledger in (False, True):
+        appends = [(story.ask if ledger else story.draft)() for story in stories]
+        async with holder.transaction():
+            await holder.execute(f"select * from {schema_of(database)}.runs where run = '{stories[4].run}' for update")
+            one = asyncio.create_task(mine.append(appends))
+            two = asyncio.create_task(theirs.append([another_id(append) for append in reversed(appends)]))
+            assert not (await asyncio.wait({one, two}, timeout=0.3))[0]
+        there, back = await one, list(reversed(await two))
+        for fates in zip(there, back, strict=True):
+            assert {type(fate) for fate in fates} == {type(None), SeqConflict}
+    for story in stories:
+        assert await mine.events(story.run) == tuple(story.history)
+
+
+@bounded
+async def test_start_keys_in_opposite_order_belong_to_one_run_each(connect: Connect) -> None:
+    mine, theirs = await connect(), await connect()
+    await put(mine, Story().start())
+    for round_ in range(10):
+        keys = [f"{round_} {n}" for n in range(20)]
+        ours, others = [Story() for _ in keys], [Story() for _ in keys]
+        one = [story.start(key=key) for story, key in zip(ours, keys, strict=True)]
+        two = [story.start(key=key) for story, key in zip(others, keys, strict=True)]
+        fates, back = await asyncio.gather(mine.append(one), theirs.append(two[::-1]))
+        for key, story, other, here, there in zip(keys, ours, others, fates, reversed(back), strict=True):
+            owner = await mine.run_of_key(story.tenant, key)
+            assert owner is not None
+            assert {type(here), type(there)} == {type(None), KeyReused}
+            assert owner[0] == (story.run if here is None else other.run)
+
+
+@bounded
+async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth(
+    connect: Connect, proxy: TcpProxy
+) -> None:
+    """200 flushes over 30 runs, some of their replies lost on the way. Each place in a history is won by exactly one."""
+    chance = random.Random(30)
+    stores = [await connect(), await connect(), await connect(proxy)]
+    stories = [Story() for _ in range(30)]
+    assert set(await stores[0].append([story.start() for story in stories])) == {None}
+    for _ in range(67):
+        appends = {story.run: story.does(cmd.SendSignal("ping")) for story in stories}
+        flushes = []
+        for _ in stores:
+            runs = chance.sample(sorted(appends), chance.randint(10, 30))
+            flushes.append([another_id(appends[run]) for run in runs])
+        nobodys = set(appends) - {append.run for flush in flushes for append in flush}
+        flushes[0] += [appends[run] for run in nobodys]
+        if chance.random() < 0.3:
+            proxy.lose_reply_to(flushes[2][0].append_id)
+        fates = await asyncio.gather(*(until_known(store, flush) for store, flush in zip(stores, flushes, strict=True)))
+        won = [
+            append.run
+            for flush, told in zip(flushes, fates, strict=True)
+            for append, fate in zip(flush, told, strict=True)
+            if fate is None
+        ]
+        assert sorted(won) == sorted(appends)
+        assert {type(fate) for told in fates for fate in told} <= {type(None), SeqConflict}
+    assert proxy.lost > 5
+    for story in stories:
+        assert await stores[1].events(story.run) == tuple(story.history)
+        row = await stores[1].run(story.run)
+        assert row is not None
+        assert row.seq == len(story.history)
+
+
+async def until_known(store: PostgresStore, flush: list[Append]) -> list[HoldfastError | None]:
+    while True:
+        try:
+            return list(await store.append(flush))
+        except UnknownCommit:
+            continue
+
+
+@bounded
+async def test_many_who_hold_a_run_each_do_not_take_all_connections(connect: Connect) -> None:
+    """Whoever holds a run reads it through another connection."""
+    store, stories = await connect(connections=2), [Story() for _ in range(6)]
+    assert set(await store.append([story.start() for story in stories])) == {None}
+
+    async def alone(story: Story) -> None:
+        async with store.exclusive(story.run):
+            await store.load(story.run, FOLD_VERSION)
+            await put(store, story.draft())
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(alone(story) for story in stories))
+
+
+@bounded
+async def test_two_of_one_process_may_hold_the_same_run_one_after_the_other(connect: Connect) -> None:
+    store, story = await connect(), Story()
+    await put(store, story.start())
+
+    async def alone() -> None:
+        async with store.exclusive(story.run):
+            await asyncio.sleep(0.02)
+            await put(store, story.does(cmd.SendSignal("ping")))
+            await asyncio.sleep(0.02)  # the row is free by now, and the other has it
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(alone() for _ in range(4)))
+    assert await store.events(story.run) == tuple(story.history)
+
+
+# --- Servers that are away, full, strange -----------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_not_there_is_a_clear_error() -> None:
+    with pytest.raises(StoreUnreadable, match=r"cannot be reached.*Is the server running"):
+        await PostgresStore.connect(f"postgresql://me@127.0.0.1:{free_port()}/postgres")
+
+
+async def test_a_database_that_is_not_there_is_a_clear_error(postgres: PostgresServer) -> None:
+    with pytest.raises(StoreUnreadable, match="createdb"):
+        await PostgresStore.connect(postgres.url_of("nowhere"))
+
+
+async def test_a_user_without_rights_is_told_which(postgres: PostgresServer, database: str) -> None:
+    say(postgres, "set client_min_messages = error; drop role if exists bob; create role bob login")
+    as_bob = database.replace("postgres@", "bob@")
+    with pytest.raises(StoreUnreadable, match=r"permission denied.*needs rights on the schema"):
+        await PostgresStore.connect(as_bob)
+    await (await PostgresStore.connect(database)).aclose()
+    with pytest.raises(StoreUnreadable, match=r"permission denied.*needs rights on the schema"):
+        await PostgresStore.connect(as_bob)
+
+
+async def test_a_store_that_has_gone_beyond_this_version_is_left_alone(postgres: PostgresServer, database: str) -> None:
+    await (await PostgresStore.connect(database)).aclose()
+    say(postgres, f"insert into {schema_of(database)}.migrations values (999, 'after')")
+    with pytest.raises(StoreTooNew, match="upgrade Holdfast"):
+        await PostgresStore.connect(database)
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("synchronous_commit=off", "would acknowledge what a crash can lose"),
+        ("default_transaction_isolation=serializable", "transaction_isolation"),
+        ("default_transaction_read_only=on", "takes no writes"),
+    ],
+)
+async def test_a_setting_that_breaks_a_promise_is_refused(
+    postgres: PostgresServer, database: str, setting: str, says: str
+) -> None:
+    name, value = setting.split("=")
+    say(
+        postgres,
+        f"set client_min_messages = error; drop role if exists odd; create role odd login superuser; alter role odd set {name} = '{value}'",
+    )
+    with pytest.raises(StoreUnreadable, match=says):
+        await PostgresStore.connect(database.replace("postgres@", "odd@"))
+
+
+async def test_a_server_that_does_not_sync_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    with PostgresServer(settings=FAST) as careless:
+        await (await PostgresStore.connect(careless.url)).aclose()
+    assert "fsync=off" in caplog.text
+
+
+@bounded
+async def test_a_server_without_a_free_connection_says_so_and_is_of_use_afterwards() -> None:
+    with PostgresServer(
+        settings=[*FAST, "max_connections=5", "superuser_reserved_connections=0", "max_wal_senders=0"]
+    ) as small:
+        store, story = await PostgresStore.connect(small.url), Story()
+        await put(store, story.start())
+        others = await every_connection(small)
+        with pytest.raises(StoreBusy, match=r"takes no more connections.*max_connections"):
+            await PostgresStore.connect(small.url)
+        await put(store, story.draft())
+        answers = await asyncio.gather(*(store.events(story.run) for _ in range(8)), return_exceptions=True)
+        assert {type(answer) for answer in answers} <= {tuple, StoreBusy}
+        for other in others:
+            await other.close()
+        await put(store, story.ask())
+        await store.aclose()
+
+
+@bounded
+async def test_a_full_disk_is_told_and_whatever_was_taken_is_there() -> None:
+    disk = Path(tempfile.mkdtemp(prefix="holdfast-disk-"))
+    mounted = await asyncio.create_subprocess_exec("mount", "-t", "tmpfs", "-o", "size=8m,mode=777", "tmpfs", str(disk))
+    if await mounted.wait():
+        disk.rmdir()
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        with PostgresServer(settings=FAST) as server:
+            owner = server.data.stat()
+            os.chown(disk, owner.st_uid, owner.st_gid)
+            say(server, f"create tablespace small location '{disk}'")
+            store = await PostgresStore.connect(f"{server.url}?default_tablespace=small")
+            story = Story()
+            append, taken, problem = story.start(), 0, None
+            while problem is None:
+                try:
+                    await put(store, append)
+                    taken = len(story.history)
+                    append = story.does(cmd.SendSignal("more", inline(random.randbytes(20_000).hex())))
+                except StoreError as full:
+                    problem = full
+            assert isinstance(problem, StoreFull)
+            assert "no room left" in str(problem)
+            assert await store.events(story.run) == tuple(story.history[:taken])
+            grown = await asyncio.create_subprocess_exec("mount", "-o", "remount,size=64m", str(disk))
+            assert not await grown.wait()
+            await put(store, append)
+            assert await store.events(story.run) == tuple(story.history)
+            await store.aclose()
+    finally:
+        gone = await asyncio.create_subprocess_exec("umount", str(disk))
+        assert not await gone.wait()
+        disk.rmdir()
+
+
+async def every_connection(server: PostgresServer) -> list[asyncpg.Connection]:
+    """As many as it gives."""
+    taken: list[asyncpg.Connection] = []
+    with contextlib.suppress(asyncpg.TooManyConnectionsError):
+        while True:
+            taken.append(await asyncpg.connect(server.url))
+    return taken
+
+
+# --- Addresses --------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_may_name_several_servers_and_shows_no_password() -> None:
+    address = Address.of("postgresql://ann:s3cret@one:5433,two,[::1]:5434/db?schema=mine&sslmode=require")
+    assert address.shown == "one:5433,two,::1:5434/db"
+    assert address.schema == "mine"
+    assert address.dsns == tuple(
+        f"postgresql://ann:s3cret@{server}/db?sslmode=require&target_session_attrs=read-write"
+        for server in ("one:5433", "two", "[::1]:5434")
+    )
+    assert (
+        Address.of("postgresql://one,two/db?target_session_attrs=any").dsns[1].endswith("/db?target_session_attrs=any")
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://h:port/db", "postgresql://h/db?schema=A-B", "postgresql://h/db?pooler=x"]
+)
+async def test_an_address_that_means_nothing_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        await PostgresStore.connect(url)
+    with pytest.raises(UsageError, match="at least 2"):
+        await PostgresStore.connect("postgresql://h/db", connections=1)
