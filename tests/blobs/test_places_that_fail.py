@@ -24,6 +24,7 @@ from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import BlobLost, NotFound, RunFailed, StoreError, StoreUnreadable, UsageError
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite.database import MIGRATIONS
 from holdfast.testing.object_server import ACCESS_KEY, SECRET_KEY, ObjectRule, ObjectServer
 from tests.stores.story import fold
 
@@ -391,7 +392,12 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
     store = await SqliteStore.connect(path)
 
     def back(db: apsw.Connection) -> None:
-        db.execute("drop table graphs")
+        first = apsw.Connection(":memory:")
+        first.execute(MIGRATIONS[0].sql)
+        then = {name for (name,) in first.execute("select name from sqlite_schema where type = 'table'")}
+        for (name,) in db.execute("select name from sqlite_schema where type = 'table'").fetchall():
+            if name not in then:
+                db.execute(f"drop table {name}")
         db.execute("insert into blobs (sha256, content) values (?, ?)", (graph.hash, graph.encoded))
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))
         db.pragma("user_version", 1)
