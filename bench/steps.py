@@ -1,11 +1,13 @@
 """How many durable steps a second: RUNS runs of STEPS task steps, CONCURRENCY at a time, through the public API.
 
-    python bench/steps.py STORE RUNS STEPS CONCURRENCY [--profile FILE]
+    python bench/steps.py STORE RUNS STEPS CONCURRENCY [--calls] [--profile FILE]
 
 STORE is what `Engine.open` takes (a path, sqlite:///PATH, or postgresql://…); a path must not exist yet. Each step returns
 `{"text": 900 characters}` and is on the disk before the next one begins. Prints one JSON line; `commit_p50_ms` and
 `commit_p95_ms` are from the decision of an append to its acknowledgement. Compare figures of one machine, taken one
 after the other.
+
+With `--calls` each step makes a model call, held before and settled after, of a model that is a function of this process.
 """
 
 from __future__ import annotations
@@ -16,24 +18,40 @@ import cProfile
 import json
 import resource
 import time
+from decimal import Decimal
 from pathlib import Path
 
-from holdfast import Engine, Workflow, task
+from holdfast import Engine, Workflow, llm_node, task
 from holdfast.machine import collect_rarely
-from holdfast.ports import Append
+from holdfast.ports import Append, ModelReply, ModelRequest, Usage
+from holdfast.settings import DeclaredModel, Settings
 
 TEXT = {"text": "x" * 900}
 
 
-def chain(steps: int) -> Workflow:
+class Echo:
+    """A model that answers at once."""
+
+    async def prepare(self, model: str) -> None:
+        pass
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        return ModelReply(TEXT["text"], (), None, Usage(100, 225), "stop", None, None)
+
+
+def chain(steps: int, calls: bool) -> Workflow:
     """`steps` tasks, one after the other."""
     workflow = Workflow("steps", max_steps=steps + 1)
 
-    async def step(state: object) -> dict[str, str]:
+    async def plain(state: object) -> dict[str, str]:
         return TEXT
 
+    def ask(state: object) -> str:
+        return "say it"
+
+    node = llm_node(model="echo", max_tokens=1000)(ask) if calls else task(plain)
     for number in range(steps):
-        workflow.node(f"n{number}")(task(step))
+        workflow.node(f"n{number}")(node)
         if number:
             workflow.edge(f"n{number - 1}", f"n{number}")
     return workflow
@@ -43,14 +61,16 @@ def percentile_ms(latencies_s: list[float], share: float) -> float:
     return round(sorted(latencies_s)[int(len(latencies_s) * share)] * 1000, 2)
 
 
-async def measure(store: str, runs: int, steps: int, concurrency: int) -> dict[str, object]:
+async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bool) -> dict[str, object]:
     collect_rarely()  # as `holdfast worker` does
-    workflow = chain(steps)
+    workflow = chain(steps, calls)
+    price = DeclaredModel(input_usd_per_mtok=Decimal(1), output_usd_per_mtok=Decimal(5))
+    settings = Settings(models={"echo": price})
     places = asyncio.Semaphore(concurrency)
     commits_s: list[float] = []
     walls_s: list[float] = []
 
-    async with Engine.open(store, workflows=[workflow], slots=concurrency) as engine:
+    async with Engine.open(store, workflows=[workflow], slots=concurrency, model=Echo(), settings=settings) as engine:
         append = engine.driver.flush.append
 
         def timed(one: Append) -> asyncio.Future[None]:
@@ -79,6 +99,7 @@ async def measure(store: str, runs: int, steps: int, concurrency: int) -> dict[s
         "store": "sqlite" if "://" not in store else store.split(":", maxsplit=1)[0],
         "runs": runs,
         "steps": steps,
+        "calls": calls,
         "concurrency": concurrency,
         "steps_per_s": round(runs * steps / took_s),
         "commit_p50_ms": percentile_ms(commits_s, 0.5),
@@ -95,6 +116,7 @@ def main() -> None:
     parser.add_argument("store")
     for number in ("runs", "steps", "concurrency"):
         parser.add_argument(number, type=int)
+    parser.add_argument("--calls", action="store_true", help="a held and settled model call in each step")
     parser.add_argument("--profile", type=Path, help="where to write a cProfile of the event loop's thread")
     asked = parser.parse_args()
     if "://" not in asked.store and Path(asked.store).exists():
@@ -102,7 +124,7 @@ def main() -> None:
     profile = cProfile.Profile() if asked.profile else None
     if profile is not None:
         profile.enable()
-    figures = asyncio.run(measure(asked.store, asked.runs, asked.steps, asked.concurrency))
+    figures = asyncio.run(measure(asked.store, asked.runs, asked.steps, asked.concurrency, asked.calls))
     if profile is not None:
         profile.dump_stats(asked.profile)
     print(json.dumps(figures))  # noqa: T201 - the line is what it is for

@@ -149,9 +149,13 @@ def encode(value: Any) -> bytes:
     except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
         raise _unstorable(_culprit(value) or str(problem)) from None
     # msgspec writes NaN and infinity as null; a null that was none must not pass.
-    if (b"null" in encoded or _is_deep(encoded)) and (where := _culprit(value)) is not None:
+    suspicious = (b"null" in encoded and not _is_plain(value)) or _is_deep(encoded)
+    if suspicious and (where := _culprit(value)) is not None:
         raise _unstorable(where)
     return encoded
+
+
+_HARMLESS: Final = frozenset({str, int, bool, type(None)})
 
 
 def _unstorable(where: str) -> InvalidInput:
@@ -173,6 +177,25 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` is made of nothing but plain JSON types, without NaN or infinity: the quick answer for nearly all."""
+    left = [value]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is dict:
+            left += item.keys()
+            left += item.values()
+        elif kind is list or kind is tuple:
+            left += item
+        elif kind is float:
+            if not math.isfinite(item):
+                return False
+        elif kind not in _HARMLESS:
+            return False
+    return True
 
 
 def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:

@@ -245,11 +245,6 @@ class Log(Archives):
             except (*LOST, pg.PostgresError) as problem:
                 raise explain(problem, self._db.address) from problem
 
-    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
-        await self._db.execute(
-            self._sql["put_snapshot"], run, record.seq, record.fold_version, record.state
-        )  # fmt: skip
-
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         """Who finds its start done already must find it as durable as if it had been done now: so the key is locked, and
         the commit waited for."""

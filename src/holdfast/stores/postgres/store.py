@@ -23,6 +23,7 @@ from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Sessions
+from holdfast.stores.postgres.snapshot import Snapshots
 from holdfast.stores.postgres.tail import Tail
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
@@ -36,7 +37,7 @@ _ALONE: Final = "local"
 _ISOLATION: Final = "read committed"
 
 
-class PostgresStore(Tail, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
+class PostgresStore(Tail, Snapshots, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod

@@ -177,9 +177,13 @@ select run::text, seq from holdfast.runs where run = any($1::uuid[])
 -- The run that was started under a key, and the digest of its input.
 select run::text, input_digest from holdfast.start_keys where tenant = $1 and start_key = $2 for key share
 
--- name: put_snapshot
--- A run's snapshot, in the place of an older one or of one of another fold.
-insert into holdfast.snapshots (run, seq, fold_version, state) values ($1, $2, $3, $4)
+-- name: put_snapshots
+-- The snapshots of many runs, each in the place of an older one or of one of another fold.
+insert into holdfast.snapshots (run, seq, fold_version, state)
+select run, seq, fold_version, state
+from unnest($1::uuid[], $2::integer[], $3::integer[], $4::bytea[]) with ordinality
+    as given (run, seq, fold_version, state, place)
+order by place
 on conflict (run) do update set seq = excluded.seq, fold_version = excluded.fold_version, state = excluded.state
 where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_version
 
