@@ -519,12 +519,15 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What a worker says of itself: the workflows it can run, its slots, and how many of them are free."""
+    """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
+    that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
+    them is still on its way, and needs a slot too."""
 
     worker: SessionId
     hashes: tuple[str, ...]
     slots: int
     free: int
+    taken: int = 0
 
 
 class Handed(msgspec.Struct, frozen=True):
@@ -568,6 +571,10 @@ class Queue(Protocol):
 
     async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
         """Hand jobs on to a worker: from now on they are its own to acknowledge."""
+        ...
+
+    async def drop(self, useless: Sequence[Handed]) -> None:
+        """These that were offered need no worker: their run waits already, or there is no room for them."""
         ...
 
     async def placed(self, worker: SessionId) -> Sequence[Handed]:

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from holdfast.core.commands import Look
-from holdfast.core.ids import RunId, Seq
+from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.core.state import State
 from holdfast.core.status import may_start
 from holdfast.engine.driver import Driver
@@ -27,6 +27,7 @@ REPORT_EVERY_S: Final = 1.0
 _SHORTEST_S: Final = 0.005
 """Between two words to others: what happens meanwhile goes out together."""
 _SESSION_S: Final = 0.1
+_LAST_WORDS_S: Final = 2.0
 
 
 class Dispatch:
@@ -37,24 +38,43 @@ class Dispatch:
         self._queue = queue
         self._offers: dict[RunId, Job] = {}
         self._news: dict[RunId, Seq] = {}
-        self._reported: tuple[object, ...] | None = None
+        self._reported: Capacity | None = None
         self._reported_s = 0.0
         self._stirred = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._looks: set[asyncio.Task[None]] = set()
+        self._taken = 0
+        """Jobs that this process has been given so far."""
+        self._taking = 0
+        """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
         loops: list[Coroutine[Any, Any, None]] = [self._speak(), self._hear()]
         if self._driver.executes:
             loops.append(self._take())
-        self._tasks = [asyncio.create_task(loop, name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)]
+        self._tasks = [
+            asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
+        ]
 
     async def aclose(self) -> None:
         """Say what is still to be said (that this process takes nothing more, too) and leave."""
-        for task in self._tasks:
+        for task in [*self._tasks, *self._looks]:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._looks, return_exceptions=True)
-        await self._say()
+        try:
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._say()
+        except TimeoutError:
+            log.warning("holdfast could not tell its last words to the others; they find them in the store.")
+
+    async def _watched(self, loop: Coroutine[Any, Any, None]) -> None:
+        """A fault of ours ends the process's work: a worker that is silently deaf would be worse than none."""
+        try:
+            await loop
+        except Exception as problem:
+            log.exception("holdfast can no longer speak with the rest of the fleet")
+            self._driver.give_up(problem)
+            raise
 
     # --- What the driver tells ----------------------------------------------------------------------------------------
 
@@ -95,11 +115,12 @@ class Dispatch:
         driver = self._driver
         if driver.session is None or not driver.executes:
             return
-        said = (driver.session, tuple(driver.workflows), driver.room)
+        free = max(0, driver.room - self._taking)
+        said = Capacity(driver.session, tuple(driver.workflows), driver.slots, free, self._taken)
         now_s = driver.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
-            await self._queue.report(Capacity(driver.session, tuple(driver.workflows), driver.slots, driver.room))
+            await self._queue.report(said)
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
@@ -126,19 +147,23 @@ class Dispatch:
                 continue
             handed = await self._queue.placed(session)
             if handed:
-                self._begin(self._take_up(handed))
+                self._taken += len(handed)
+                self._taking += len(handed)
+                self._begin(self._take_up(session, handed))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
-    async def _take_up(self, handed: Sequence[Handed]) -> None:
+    async def _take_up(self, session: SessionId, handed: Sequence[Handed]) -> None:
         """Look at the runs that were given to this process; they are its own once that is durable."""
-        session = self._driver.session
-        await asyncio.gather(*(self._look(each.job) for each in handed))
-        if session is not None:
-            await self._queue.acknowledge(session, handed)
+        try:
+            await asyncio.gather(*(self._look(each.job) for each in handed))
+        finally:
+            self._taking -= len(handed)
+            self._stirred.set()
+        await self._queue.acknowledge(session, handed)
 
     async def _look(self, job: Job) -> None:
         try:

@@ -43,6 +43,8 @@ log = logging.getLogger("holdfast")
 T = TypeVar("T")
 
 
+_LAST_WORDS_S: Final = 15.0
+"""What the store gets to take them; others find in it what it has not taken, once the lease is over."""
 _CALL_GRACE_S: Final = 2.0
 """What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
 
@@ -209,7 +211,8 @@ class Driver:
         self._match_attempts(mailbox, state)
         is_ours = self.session is not None and state.graph_hash in self.workflows
         if self.others is not None:
-            self.others.committed(state, here=is_ours and self._free > 0)
+            takes = is_ours and self._free > 0 and not self._closing and self.alive()
+            self.others.committed(state, here=takes)
         if not is_ours:
             return
         if events and mailbox.due_at_ms is not None:
@@ -527,6 +530,8 @@ class Driver:
     async def aclose(self, grace_s: float = 0.0) -> None:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, and leave."""
         self._closing = True
+        if self.others is not None:
+            self.others.stir()
         tasks = [task for running in self._attempts.values() for _, task in running.values()]
         if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -536,8 +541,13 @@ class Driver:
             await asyncio.wait([*self._calls], timeout=_CALL_GRACE_S)
         await _cancel([*self._calls])
         # What was just handed over, or became doubtful, is still on its way to the store.
+        deadline_s = self.clock.monotonic_s() + _LAST_WORDS_S
         while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
-            await asyncio.wait(busy)
+            left_s = deadline_s - self.clock.monotonic_s()
+            if left_s <= 0:
+                log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))
+                break
+            await asyncio.wait(busy, timeout=left_s)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

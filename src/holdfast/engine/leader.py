@@ -32,6 +32,8 @@ CLAIM_EVERY_S: Final = 0.4
 MOST_RUNS: Final = 2_000
 """Of one sweep; the rest is found by the next, which follows at once."""
 SHORTEST_PAUSE_S: Final = 0.02
+BUSY_PAUSE_S: Final = 0.1
+"""Between two turns that find only what waits for a worker already."""
 LONGEST_PAUSE_S: Final = 1.0
 _HASHES_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 2.0
@@ -55,6 +57,7 @@ class Leader:
         self._scheduler = Scheduler()
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
+        self._all_in_hand = False
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
         self._awake = asyncio.Event()
@@ -121,7 +124,9 @@ class Leader:
                 leads = session is not None and await self._store.lead(self.lane, session)
                 told = ""
             except StoreError as problem:
-                leads = False
+                leads = (
+                    self.leads.is_set() and self._driver.alive()
+                )  # nobody else can have led before the lease is over
                 if str(problem) != told:
                     told = str(problem)
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
@@ -131,8 +136,8 @@ class Leader:
             elif not leads and self.leads.is_set():
                 log.warning("holdfast leads lane %s no more", self.lane)
                 self.leads.clear()
-                self._scheduler = Scheduler()
                 self._offered_s.clear()
+                await self._queue.drop(self._scheduler.clear())
             await self._driver.clock.sleep(CLAIM_EVERY_S)
 
     async def _hear_jobs(self) -> None:
@@ -142,8 +147,9 @@ class Leader:
             if session is None:
                 await self._driver.clock.sleep(CLAIM_EVERY_S)
                 continue
-            for handed in await self._queue.offered(session):
-                self._offer(handed)
+            useless = [self._offer(handed) for handed in await self._queue.offered(session)]
+            if any(useless):
+                await self._queue.drop([handed for handed in useless if handed is not None])
 
     async def _hear_workers(self) -> None:
         while True:
@@ -151,10 +157,11 @@ class Leader:
                 self._scheduler.report(capacity, self._driver.clock.monotonic_s())
             self._awake.set()
 
-    def _offer(self, handed: Handed) -> None:
-        if self._scheduler.offer(handed):
-            self._offered_s[handed.job.run] = self._driver.clock.monotonic_s()
-            self._awake.set()
+    def _offer(self, handed: Handed) -> Handed | None:
+        """Have a job placed. Returns what was offered in vain."""
+        self._offered_s[handed.job.run] = self._driver.clock.monotonic_s()
+        self._awake.set()
+        return self._scheduler.offer(handed)
 
     async def _place(self) -> None:
         while True:
@@ -162,7 +169,8 @@ class Leader:
             self._awake.clear()
             if not self.leads.is_set():
                 continue
-            for worker, handed in self._scheduler.placements().items():
+            placed = self._scheduler.placements(self._driver.clock.monotonic_s())
+            for worker, handed in placed.items():
                 await self._queue.place(worker, handed)
             await asyncio.sleep(0)
 
@@ -174,7 +182,7 @@ class Leader:
             await self.leads.wait()
             try:
                 found = await self.turn()
-                pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                pause_s = await self._pause_s(found)
                 told = ""
             except StoreError as problem:
                 if str(problem) != told:
@@ -184,23 +192,36 @@ class Leader:
             await self._driver.clock.sleep(pause_s)
 
     async def turn(self) -> int:
-        """Look once at everything that is due now; how many runs that were."""
+        """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
         store, now_s = self._store, self._driver.clock.monotonic_s()
         await store.bury()
         if now_s - self._hashes_s >= _HASHES_EVERY_S:
             self._hashes, self._hashes_s = await store.unended_hashes(), now_s
             await self._tidy(now_s)
-        due = await store.due(store.now_ms(), self._hashes, MOST_RUNS)
-        looks = []
+        handed_on, looks = 0, []
+        due = await self._due()
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
             if self._scheduler.can_run(each.graph_hash):
                 self._offer(Handed(Job(each.run, each.graph_hash, each.dead), ""))
+                handed_on += 1
             else:
                 looks.append(self._look(each))
         await asyncio.gather(*looks)
-        return len(due)
+        self._all_in_hand = bool(due) and not handed_on and not looks
+        return handed_on + len(looks)
+
+    async def _due(self) -> list[DueRun]:
+        """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
+        so that however many they are, the others are found."""
+        found: list[DueRun] = []
+        able = {graph_hash: self._scheduler.can_run(graph_hash) for graph_hash in self._hashes}
+        for runnable in (True, False):
+            hashes = [graph_hash for graph_hash in self._hashes if able[graph_hash] is runnable]
+            if hashes:
+                found += await self._store.due(self._store.now_ms(), hashes, MOST_RUNS)
+        return found
 
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:
         return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
@@ -223,7 +244,12 @@ class Leader:
             for job in await self._queue.reclaim(worker):
                 self._offer(Handed(job, ""))
 
-    async def _pause_s(self) -> float:
+    async def _pause_s(self, found: int) -> float:
+        """Until there may be more to find than the turn before has `found`."""
+        if found >= MOST_RUNS:
+            return SHORTEST_PAUSE_S
+        if self._all_in_hand:
+            return BUSY_PAUSE_S
         due_ms = await self._store.next_due_ms(self._hashes)
         if due_ms is None:
             return LONGEST_PAUSE_S

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Sequence
 from typing import Final, Protocol
+from zlib import crc32
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
@@ -27,6 +28,8 @@ LONGEST_PAUSE_S: Final = 0.2
 SHORTEST_PAUSE_S: Final = 0.01
 MOST_RUNS: Final = 500
 """One turn; the rest is found by the next."""
+FEWEST_RUNS: Final = 50
+"""Of one turn that finds more than there is room for: timers and deadlines need no slot."""
 _AWAY_S: Final = 1.0
 _BEFORE_ROLLUP_S: Final = 60.0
 _DAY_MS: Final = 86_400_000
@@ -65,6 +68,7 @@ class Sweep:
         self._counted_day = 0
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
+        self._all_in_hand = False
         self._closing = False
 
     def start(self) -> None:
@@ -87,18 +91,20 @@ class Sweep:
         hashes = list(driver.workflows)
         patience_ms = await self._patience_ms()
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
-        due = [each for each in due if each.run not in self._damaged and (each.dead or not driver.wants(each.run))]
+        mine = [each for each in due if each.run not in self._damaged and (each.dead or not driver.wants(each.run))]
         if patience_ms:
-            due = self._overdue(due)
+            mine = self._overdue(mine)
+        mine = self._share(mine)
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
-        looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in due]
+        self._all_in_hand = bool(due) and not mine and not room
+        looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._tend()
         await self._roll_up()
-        return len(due)
+        return len(mine)
 
     async def _patience_ms(self) -> int:
         if self._lane is None:
@@ -139,6 +145,16 @@ class Sweep:
             return
         self._counted = await count_some(driver.store, today * _DAY_MS, self._counted)
         self._counted_day = today
+
+    def _share(self, due: list[DueRun]) -> list[DueRun]:
+        """As many as there is room for, where more are due: in an order of this process's own, so that others who find
+        the same runs at the same moment begin with other ones."""
+        driver = self._driver
+        if len(due) <= driver.room:
+            return due
+        own = crc32((driver.session or "").encode())
+        ordered = sorted(due, key=lambda each: crc32(each.run.encode(), own))
+        return ordered[: max(driver.room, FEWEST_RUNS)]
 
     async def _look_for_stranded(self) -> None:
         """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
@@ -185,7 +201,7 @@ class Sweep:
         while driver.broken is None and not self._closing:
             try:
                 found = await self.turn()
-                pause_s = SHORTEST_PAUSE_S if found >= MOST_RUNS else await self._pause_s()
+                pause_s = SHORTEST_PAUSE_S if found >= FEWEST_RUNS else await self._pause_s()
                 if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
                     await driver.clock.sleep(_LED_LOOK_S)
                     pause_s = 0.0
@@ -202,6 +218,8 @@ class Sweep:
                 await driver.clock.sleep(_AWAY_S)
 
     async def _pause_s(self) -> float:
+        if self._all_in_hand:
+            return LONGEST_PAUSE_S  # what is due waits for a slot here: looking at once would find it again
         driver = self._driver
         due_ms = await driver.store.next_due_ms(list(driver.workflows)) if driver.session is not None else None
         if due_ms is None:

@@ -37,6 +37,9 @@ class NoQueue:
     async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
         pass
 
+    async def drop(self, useless: Sequence[Handed]) -> None:
+        pass
+
     async def placed(self, worker: SessionId) -> Sequence[Handed]:
         await _never()
 

@@ -7,7 +7,7 @@
 
 Nothing is trimmed: an entry goes when it is acknowledged. Groups are made again when they are gone, because Redis may be
 flushed, restarted or replaced by a stale copy at any time; what was lost with it is found in the store. What cannot be
-written (Redis away, its memory full) is dropped, and that is said once.
+written (Redis away, its memory full) is dropped, and that is said once; so is what cannot be read.
 
 Never here: a decision about a run or a worker; a fence. XACK of an entry that somebody else has claimed succeeds, so
 nothing may follow from it: only an append to the store says whose work counted.
@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError, ResponseError
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.ports import Capacity, Handed, Job
@@ -36,7 +38,11 @@ DEFAULT_PREFIX: Final = "holdfast"
 MOST_WAITING: Final = 100_000
 """Jobs that may wait for a leader; what is beyond is left to the sweep. Nobody may be leading."""
 MOST_AT_ONCE: Final = 500
+_NEW: Final = ">"
+_ITS_OWN: Final = "0"
 _BLOCK_MS: Final = 2_000
+_ANSWER_S: Final = 5.0
+"""What takes longer than that, a blocking read included, is taken for lost."""
 _CLAIM_IDLE_MS: Final = 0
 """A new leader takes all that the one before it left: of two, the store knows one."""
 _FORGOTTEN_S: Final = 24 * 3600
@@ -55,14 +61,18 @@ class RedisQueue:
 
     def __init__(self, url: str, prefix: str = DEFAULT_PREFIX) -> None:
         """`url` as redis-py takes it; nothing is connected yet. Raises ValueError for one that cannot be read."""
-        self._redis: Redis = Redis.from_url(url, socket_connect_timeout=5.0, health_check_interval=15)
+        self._redis: Redis = Redis.from_url(
+            url, socket_connect_timeout=_ANSWER_S, socket_timeout=_ANSWER_S, health_check_interval=15,
+            retry=Retry(NoBackoff(), 0),  # a read whose reply was lost is caught up with, not repeated in silence
+        )  # fmt: skip
         self._ready = f"{prefix}:ready"
         self._workers = f"{prefix}:worker:"
         self._capacities = f"{prefix}:capacities"
         self._news = f"{prefix}:news"
         self._listening: dict[str, PubSub] = {}
         self._waiting = 0
-        self._claimed: SessionId | None = None
+        self._caught_up: dict[str, SessionId] = {}
+        """Of each stream, who has been given what had been read and not acknowledged before."""
         self._troubled = False
 
     # --- Saying -------------------------------------------------------------------------------------------------------
@@ -95,12 +105,19 @@ class RedisQueue:
 
     async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
         stream = self._workers + worker
-        async with self._pipeline(transaction=True) as pipe:
+        async with self._pipeline(transaction=False) as pipe:
             for handed in placed:
                 pipe.xadd(stream, {"job": _encode(handed.job)})
-                if handed.receipt:
-                    _finish(pipe, self._ready, "leaders", handed.receipt)
             pipe.expire(stream, _FORGOTTEN_S)
+            # Also where the memory was too full for the line above: what is kept waiting would keep it full for ever.
+            for handed in placed:
+                _finish(pipe, self._ready, "leaders", handed.receipt)
+            await self._say(pipe.execute)
+
+    async def drop(self, useless: Sequence[Handed]) -> None:
+        async with self._pipeline(transaction=False) as pipe:
+            for handed in useless:
+                _finish(pipe, self._ready, "leaders", handed.receipt)
             await self._say(pipe.execute)
 
     async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
@@ -131,12 +148,7 @@ class RedisQueue:
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
     async def offered(self, leader: SessionId) -> Sequence[Handed]:
-        if self._claimed != leader:
-            left = await self._patiently(lambda: self._left_over(leader))
-            self._claimed = leader
-            if left:
-                return left
-        return await self._patiently(lambda: self._read(self._ready, "leaders", leader))
+        return await self._heard(self._ready, "leaders", leader, lambda: self._left_over(leader))
 
     async def _left_over(self, leader: SessionId) -> list[Handed]:
         """Everything that was read by leaders before and not placed."""
@@ -148,19 +160,37 @@ class RedisQueue:
                     self._ready, "leaders", leader, _CLAIM_IDLE_MS, start, count=MOST_AT_ONCE
                 )
             except ResponseError as problem:
-                if not str(problem).startswith("NOGROUP"):
+                if "NOGROUP" not in str(problem) and not isinstance(problem, OutOfMemoryError):
                     raise
                 return found
-            found += _handed(entries)
+            found += await self._readable(self._ready, "leaders", entries)
             if start in ("0-0", b"0-0"):
                 return found
 
     async def placed(self, worker: SessionId) -> Sequence[Handed]:
-        return await self._patiently(lambda: self._read(self._workers + worker, "worker", worker))
+        stream = self._workers + worker
+        return await self._heard(stream, "worker", worker, lambda: self._read(stream, "worker", worker, _ITS_OWN))
 
-    async def _read(self, stream: str, group: str, consumer: str) -> list[Handed]:
+    async def _heard(
+        self, stream: str, group: str, consumer: SessionId, left: Callable[[], Awaitable[list[Handed]]]
+    ) -> Sequence[Handed]:
+        """New entries; first what is `left`: of others before, or of a read whose reply was lost."""
+        if self._caught_up.get(stream) != consumer:
+            found = await self._patiently(left)
+            self._caught_up[stream] = consumer
+            if found:
+                return found
+        return await self._patiently(lambda: self._read(stream, group, consumer, _NEW))
+
+    async def _read(self, stream: str, group: str, consumer: str, after: str) -> list[Handed]:
         try:
-            said = await self._redis.xreadgroup(group, consumer, {stream: ">"}, MOST_AT_ONCE, _BLOCK_MS)
+            return await self._readable(stream, group, await self._entries(stream, group, consumer, after))
+        except OutOfMemoryError:
+            return await self._relieve(stream)
+
+    async def _entries(self, stream: str, group: str, consumer: str, after: str) -> list[Any]:
+        try:
+            said = await self._redis.xreadgroup(group, consumer, {stream: after}, MOST_AT_ONCE, _BLOCK_MS)
         except ResponseError as problem:
             if "NOGROUP" not in str(problem):
                 raise
@@ -168,7 +198,27 @@ class RedisQueue:
             await self._redis.xgroup_create(stream, group, id="0", mkstream=True)
             return []
         streams = said.items() if isinstance(said, dict) else said
-        return [handed for _, entries in streams or () for handed in _handed(_flat(entries))]
+        return [entry for _, entries in streams or () for entry in _flat(entries)]
+
+    async def _relieve(self, stream: str) -> list[Handed]:
+        """Take entries out of a Redis that is too full to note who reads them; nobody else is given them. Raises
+        OutOfMemoryError where there are none, so that somebody else's must make room."""
+        entries: Any = await self._redis.xrange(stream, count=MOST_AT_ONCE)
+        if not entries:
+            raise OutOfMemoryError("its memory is full")
+        await self._redis.xdel(stream, *[receipt for receipt, _ in entries])
+        return _handed(entries)[0]
+
+    async def _readable(self, stream: str, group: str, entries: Sequence[Any]) -> list[Handed]:
+        """Entries as jobs. One that nobody here can read, because it is a later version's or a stranger's, is dropped."""
+        jobs, strange = _handed(entries)
+        if strange:
+            log.warning("holdfast drops %d jobs in Redis that it cannot read, of %s.", len(strange), stream)
+            async with self._pipeline(transaction=False) as pipe:
+                for receipt in strange:
+                    _finish(pipe, stream, group, receipt)
+                await pipe.execute()
+        return jobs
 
     async def reclaim(self, worker: SessionId) -> Sequence[Job]:
         stream = self._workers + worker
@@ -177,22 +227,25 @@ class RedisQueue:
             pipe.delete(stream)
             pipe.hdel(self._capacities, worker)
             replies = await self._say(pipe.execute)
-        return [handed.job for handed in _handed(replies[0])] if replies else ()
+        return [handed.job for handed in _handed(replies[0])[0]] if replies else ()
 
     async def reported(self) -> Sequence[Capacity]:
         return await self._patiently(self._next_capacities, self._capacities)
 
     async def _next_capacities(self) -> list[Capacity]:
         if await self._listens(self._capacities):
-            return [_decode_capacity(await self._hear(self._capacities))]
+            return _understood(_decode_capacity, [await self._hear(self._capacities)])
         latest: Any = self._redis.hgetall(self._capacities)
-        return [_decode_capacity(said) for said in (await latest).values()]
+        return _understood(_decode_capacity, (await latest).values())
 
     async def news(self) -> Mapping[RunId, Seq]:
         return await self._patiently(self._next_news, self._news)
 
     async def _next_news(self) -> Mapping[RunId, Seq]:
-        return _decode_seqs(await self._hear(self._news)) if await self._listens(self._news) else {}
+        if not await self._listens(self._news):
+            return {}
+        understood = _understood(_decode_seqs, [await self._hear(self._news)])
+        return understood[0] if understood else {}
 
     async def _listens(self, channel: str) -> bool:
         """Listen to `channel`; whether that was so already, so that nothing has been missed."""
@@ -219,7 +272,7 @@ class RedisQueue:
                 heard = await hear()
             except _TROUBLE as problem:
                 self._tell_trouble(problem)
-                self._claimed = None
+                self._caught_up.clear()
                 await self._listen_no_more(channel)
                 await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
                 failures += 1
@@ -238,13 +291,32 @@ class RedisQueue:
         await self._redis.aclose()
 
 
-def _handed(entries: Sequence[Any]) -> list[Handed]:
-    """Entries of a stream as jobs; one that is no longer there (deleted while it was claimed) is none."""
-    return [
-        Handed(_decode_job(fields[b"job"]), receipt.decode() if isinstance(receipt, bytes) else receipt)
-        for receipt, fields in entries
-        if fields and b"job" in fields
-    ]
+def _handed(entries: Sequence[Any]) -> tuple[list[Handed], list[str]]:
+    """Entries of a stream as jobs, and the receipts of those that cannot be read. One that is no longer there (deleted
+    while it was claimed) is neither."""
+    jobs: list[Handed] = []
+    strange: list[str] = []
+    for receipt, fields in entries:
+        if receipt is None or fields is None:
+            continue
+        name = receipt.decode() if isinstance(receipt, bytes) else receipt
+        understood = _understood(_decode_job, [fields.get(b"job", b"")])
+        if understood:
+            jobs.append(Handed(understood[0], name))
+        else:
+            strange.append(name)
+    return jobs, strange
+
+
+def _understood(decode: Callable[[bytes], T], said: Iterable[bytes]) -> list[T]:
+    """What can be read of it. The rest is no hint to anybody here."""
+    found: list[T] = []
+    for each in said:
+        try:
+            found.append(decode(each))
+        except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+            log.debug("holdfast cannot read what it was told over Redis: %s", problem)
+    return found
 
 
 def _flat(entries: Sequence[Any]) -> Sequence[Any]:
@@ -253,5 +325,7 @@ def _flat(entries: Sequence[Any]) -> Sequence[Any]:
 
 
 def _finish(pipe: Any, stream: str, group: str, receipt: str) -> None:
-    pipe.xack(stream, group, receipt)
-    pipe.xdel(stream, receipt)
+    """The entry is done with. Nothing for a job that came from no stream."""
+    if receipt:
+        pipe.xack(stream, group, receipt)
+        pipe.xdel(stream, receipt)
