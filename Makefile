@@ -8,6 +8,9 @@ UV ?= uv>=0.9,<1
 ARGS ?=
 # How many programs `make simulate` runs.
 SEEDS ?= 3000
+# What `make chaos` is to repeat, and how long everything goes wrong at random, after each fault alone.
+SEED ?=
+MINUTES ?= 3
 
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -17,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash simulate check lint types format lock clean
+.PHONY: help setup demo test mutants crash simulate chaos check lint types format lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +58,9 @@ mutants: setup ## Break one rule at a time and see that every breakage is notice
 
 simulate: setup ## Run random programs among random faults in virtual time: make simulate SEEDS=100000
 	@$(PY) -m holdfast.testing.simulation --seeds $(SEEDS) --jobs 2 $(ARGS)
+
+chaos: setup ## Have everything go wrong in a fleet under load: make chaos SEED=1 MINUTES=10
+	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
 check: lint types test ## Everything a change must pass: lint, types, tests
 

@@ -84,18 +84,19 @@ _MOST_SOON: Final = 100
 _IDLE_LOOK_S: Final = 0.02
 
 
-async def open_store(where: str | Path, elsewhere: Blobs | None = None) -> Store:
+async def open_store(where: str | Path, elsewhere: Blobs | None = None, *, lease_s: float = settings_.LEASE_S) -> Store:
     """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
 
-    `elsewhere` is where archives are besides the store's own table, as `open_blobs` says.
+    `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
+    session of this process lives without renewal.
     """
     text = str(where)
     if text.startswith(_POSTGRES):
-        opened: Store = await _postgres().PostgresStore.connect(text, elsewhere=elsewhere)
+        opened: Store = await _postgres().PostgresStore.connect(text, lease_s=lease_s, elsewhere=elsewhere)
         return opened
     from holdfast.stores.sqlite import SqliteStore
 
-    return await SqliteStore.connect(_path_of(text))
+    return await SqliteStore.connect(_path_of(text), lease_s=lease_s)
 
 
 async def open_administration(where: str | Path, elsewhere: Blobs | None = None) -> Administration:
@@ -285,8 +286,8 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
         raise UsageError(
             "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them."
         )
-    opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
     queue = open_queue(known.queue)
+    opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
     secrets = Secrets(known.secrets_file)
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
@@ -352,7 +353,7 @@ class Engine:
         providers: Any = model or Providers(served_by)
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
         quotas = _quotas(known, store, served_by, around)
-        opened = await open_store(store, elsewhere) if isinstance(store, str | Path) else store
+        opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         driver = Driver(
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),

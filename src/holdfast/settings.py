@@ -23,6 +23,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from holdfast.errors import MissingSecret, UsageError
 
 REDACTED: Final = "[secret]"
+LEASE_S: Final = 10.0
 _SHORTEST_SECRET: Final = 4
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
@@ -83,6 +84,9 @@ class Settings(BaseSettings):
     asked. A deployment that stops the old processes before the new ones are up should take less."""
     retention_days: int | None = Field(default=None, ge=1)
     """How old a run may be before `holdfast store archive` takes its month out of the tables, where no month is named."""
+    lease_s: float = Field(default=LEASE_S, ge=1, le=300)
+    """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
+    others' to go on with. It is renewed five times as often."""
     models: dict[str, DeclaredModel] = {}
     pools: str = "process"
     """Where the provider pools are counted: `process`, `redis://…`, `postgresql://…`, or `store`."""
@@ -107,6 +111,7 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
         unknown = set(given) - {
             "blobs",
+            "lease_s",
             "models",
             "pools",
             "queue",
@@ -116,7 +121,7 @@ def load(directory: Path | None = None) -> Settings:
         }
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, queue,"
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, queue,"
                 " retention_days, secrets_file, workflow_grace_s, [models.NAME] and [pools.NAME]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say

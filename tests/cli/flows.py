@@ -210,3 +210,11 @@ wordy.node("n0")(task(lambda state: 0))
 for _number in range(1, 20):
     wordy.node(f"n{_number}")(task(lambda state: "word " * 40_000))
     wordy.edge(f"n{_number - 1}", f"n{_number}")
+
+overdue = Workflow("overdue")
+
+
+@overdue.node("question")
+@human_gate(timeout_s=3.0)
+async def overdue_question(state):
+    return {"diff": "Shall we?"}

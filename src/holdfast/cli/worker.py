@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from holdfast.core.state import State
 
 _GRACE_S: Final = 10.0
-"""What a running step may take to finish after the first signal, before it is handed over."""
 _LOOK_EVERY_S: Final = 0.5
 
 
@@ -35,6 +34,12 @@ def worker(
         bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
     ] = False,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace-s", min=0, max=3600, help="What steps get to finish when it is told to stop; then others go on."
+        ),
+    ] = _GRACE_S,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -47,7 +52,7 @@ def worker(
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, slots, store))
+        asyncio.run(_work(workflows, tally, until_idle, slots, grace_s, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -90,15 +95,17 @@ class Tally:
                     pass
 
 
-async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, slots: int, store: str | None) -> None:
+async def _work(
+    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, slots: int, grace_s: float, store: str | None
+) -> None:
     from holdfast.compose import Engine
 
     where, known = located(store)
-    async with Engine.open(where, workflows=workflows, slots=slots, settings=known, grace_s=_GRACE_S) as engine:
+    async with Engine.open(where, workflows=workflows, slots=slots, settings=known, grace_s=grace_s) as engine:
         engine.driver.on_commit = tally.hear
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows)
         terminal.say(f"Worker on {where}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
-        stop = stopped(f"nothing new is taken. Steps that run get {_GRACE_S:g} s to finish; then they are handed over")
+        stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:
             waits.append(asyncio.ensure_future(engine.idle()))

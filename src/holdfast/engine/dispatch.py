@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from holdfast.core.commands import Look
@@ -49,9 +49,7 @@ class Dispatch:
         """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
-        loops: list[Coroutine[Any, Any, None]] = [self._speak(), self._hear()]
-        if self._driver.executes:
-            loops.append(self._take())
+        loops = [self._speak, self._hear, *([self._take] if self._driver.executes else [])]
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
         ]
@@ -67,10 +65,10 @@ class Dispatch:
         except TimeoutError:
             log.warning("holdfast could not tell its last words to the others; they find them in the store.")
 
-    async def _watched(self, loop: Coroutine[Any, Any, None]) -> None:
+    async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours ends the process's work: a worker that is silently deaf would be worse than none."""
         try:
-            await loop
+            await loop()
         except Exception as problem:
             log.exception("holdfast can no longer speak with the rest of the fleet")
             self._driver.give_up(problem)

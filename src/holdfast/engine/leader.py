@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
@@ -92,9 +92,7 @@ class Leader:
         await self._store.is_led(self.lane)
 
     def start(self) -> None:
-        loops: list[Coroutine[Any, Any, None]] = [
-            self._claim(), self._hear_jobs(), self._hear_workers(), self._sweep(), self._place()
-        ]  # fmt: skip
+        loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
         ]
@@ -104,10 +102,10 @@ class Leader:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _watched(self, loop: Coroutine[Any, Any, None]) -> None:
+    async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
         try:
-            await loop
+            await loop()
         except Exception as problem:
             log.exception("holdfast can no longer lead")
             self._driver.give_up(problem)

@@ -1,0 +1,72 @@
+"""The workflow of the load: model calls, tools of three policies, a gate and a timer. Its tools touch the world outside only.
+
+Never here: a fault.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast import Workflow, human_gate, llm_node, task, tool, tool_node
+from tests.crash.world import Visit
+
+MODEL = "claude-haiku-4-5"
+LIMIT_USD = "0.003"
+CASE = "chaos"
+
+
+def _ask(name: str, key: str, *, lookup: bool = False, **arguments: Any) -> Any:
+    return Visit(CASE).ask(name, key, arguments, lookup=lookup)
+
+
+@tool(effect="idempotent")
+def note(run: str, line: str, key: str) -> Any:
+    """Write a line, once for each key."""
+    return _ask("note", key, run=run, line=line)
+
+
+def look_up_booking(key: str) -> Any:
+    return _ask("book", key, lookup=True)
+
+
+@tool(effect="verify", verify=look_up_booking)
+def book(run: str, key: str) -> Any:
+    """Book a seat."""
+    return _ask("book", key, run=run)
+
+
+@tool(effect="once")
+def pay(run: str, key: str) -> Any:
+    """Pay. It cannot be asked whether it has."""
+    return _ask("pay", key, run=run)
+
+
+errand = Workflow("errand", cost_limit_usd=LIMIT_USD)
+errand.node("draft")(llm_node(model=MODEL, max_tokens=60)(lambda state: f"{state.run_id}: draft"))
+errand.node("note")(tool_node(name=note)(lambda state: {"run": state.run_id, "line": state.events["draft"].output}))
+errand.node("book")(tool_node(name=book)(lambda state: {"run": state.run_id}))
+errand.node("approval")(human_gate(lambda state: {"diff": state.events["draft"].output}))
+errand.node("pay")(tool_node(name=pay)(lambda state: {"run": state.run_id}))
+
+
+@errand.node("rest")
+@task(tools=[note])
+async def rest(state, ctx):
+    first = await ctx.tool("note", run=state.run_id, line="before a rest")
+    await ctx.sleep(0.3)
+    second = await ctx.tool("note", run=state.run_id, line="after it")
+    return [first["done"], second["done"]]
+
+
+errand.node("word")(llm_node(model=MODEL, max_tokens=60)(lambda state: f"{state.run_id}: word"))
+errand.node("end")(task(lambda state: [state.events["rest"].output, state.events["pay"].output["done"]]))
+OUTPUT = [["note", "note"], "pay"]
+
+errand.edge("draft", "note")
+errand.edge("draft", "book")
+errand.edge("note", "approval")
+errand.edge("book", "approval")
+errand.edge("approval", "pay")
+errand.edge("pay", "rest")
+errand.edge("rest", "word")
+errand.edge("word", "end")

@@ -1,0 +1,332 @@
+"""A fleet as one runs it: real processes on a real PostgreSQL and a real Redis, started, stopped, killed and frozen."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.postgres_server import PostgresServer
+from holdfast.testing.redis_server import RedisServer
+from tests.cli.conftest import Shell
+
+Start = Callable[..., "subprocess.Popen[str]"]
+MOST_S = 30.0
+TAKEN_OVER_S = 3.0
+"""A leader's lease of 2 s, and the next look of whoever waits to lead."""
+LEADS = "This process leads."
+STANDS_BY = "This process stands by."
+
+
+class Member:
+    """A process of the fleet and what it says, line by line as it says it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._said = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            with self._said:
+                self.lines.append(line)
+                self._said.notify_all()
+
+    def says(self, words: str, within_s: float = MOST_S) -> str:
+        """Wait for a line with these words in it; the line."""
+        with self._said:
+            assert self._said.wait_for(lambda: any(words in line for line in self.lines), within_s), self.lines
+            return next(line for line in self.lines if words in line)
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(MOST_S)
+
+
+@pytest.fixture
+def fleet(database: str, process: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Member]]:
+    """Starts processes of a fleet, whose store and queue are also this process's, and ends them with the test."""
+    started: list[Member] = []
+
+    def start(*words: str, **environment: str) -> Member:
+        started.append(Member(process(*words, **environment)))
+        return started[-1]
+
+    with RedisServer() as redis:
+        monkeypatch.setenv("HOLDFAST_STORE", database)
+        monkeypatch.setenv("HOLDFAST_QUEUE", redis.url)
+        yield start
+        for member in started:
+            member.process.kill()
+            member.process.wait(MOST_S)
+
+
+Fleet = Callable[..., Member]
+
+
+def serving(fleet: Fleet) -> Member:
+    return fleet("serve", "--port", "0")
+
+
+def pair(fleet: Fleet) -> tuple[Member, Member]:
+    """One that leads, and one that stands by."""
+    leader = serving(fleet)
+    leader.says(LEADS)
+    standby = serving(fleet)
+    standby.says("Serving lane default")
+    return leader, standby
+
+
+def status_of(shell: Shell, run: str) -> str:
+    status: str = shell("runs", "show", run, "--json").data["status"]
+    return status
+
+
+def becomes(shell: Shell, run: str, status: str, within_s: float = MOST_S) -> float:
+    """Wait until the run is that; how long it took."""
+    began_s = time.monotonic()
+    while status_of(shell, run) != status:
+        assert time.monotonic() < began_s + within_s, status_of(shell, run)
+        time.sleep(0.02)
+    return time.monotonic() - began_s
+
+
+def types_of(shell: Shell, run: str) -> list[str]:
+    return [json.loads(line)["type"] for line in shell("runs", "events", run, "--json").out.splitlines()]
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=MOST_S) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def figure(metrics: str, name: str) -> float:
+    (found,) = re.findall(rf"^{name} (\S+)$", metrics, re.MULTILINE)
+    return float(found)
+
+
+# --- Who leads --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_when_the_leader_dies_or_stands_still_the_other_leads_within_three_seconds(
+    fleet: Fleet, shell: Shell, how: signal.Signals
+) -> None:
+    leader, standby = pair(fleet)
+    fleet("worker", "flow:greet").says("Worker on")
+    leader.process.send_signal(how)
+    standby.says(LEADS, TAKEN_OVER_S)
+    assert shell("run", "flow:greet", "-i", '{"customer": "Ada"}').out == "Dear Ada\n"
+    if how == signal.SIGSTOP:
+        leader.process.send_signal(signal.SIGCONT)
+        leader.says(STANDS_BY)
+        time.sleep(1)
+        assert STANDS_BY not in "".join(standby.lines)
+
+
+def test_a_leader_that_is_told_to_stop_is_followed_at_once(fleet: Fleet) -> None:
+    leader, standby = pair(fleet)
+    began_s = time.monotonic()
+    assert leader.stop() == 0
+    leader.says("SIGTERM: another process leads from now on")
+    standby.says(LEADS, TAKEN_OVER_S - (time.monotonic() - began_s))
+
+
+def test_deadlines_are_kept_though_no_worker_has_the_workflow(fleet: Fleet, shell: Shell) -> None:
+    said = shell("run", "flow:overdue", "--here", "--json")
+    run = said.data["run_id"]
+    assert said.data["status"] == "waiting"
+    serving(fleet).says(LEADS)
+    becomes(shell, run, "requires_attention")
+    assert "GateEscalated" in types_of(shell, run)
+
+
+def test_without_a_leader_the_workers_find_everything_themselves(fleet: Fleet, shell: Shell) -> None:
+    fleet("worker", "flow:greet").says("Worker on")
+    assert shell("run", "flow:greet", "-i", '{"customer": "Ada"}').out == "Dear Ada\n"
+
+
+def test_without_a_queue_the_fleet_does_the_same(fleet: Fleet, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOLDFAST_QUEUE")
+    serving(fleet).says(LEADS)
+    for _ in range(2):
+        fleet("worker", "flow:greet").says("Worker on")
+    assert shell("run", "flow:greet", "-i", '{"customer": "Ada"}').out == "Dear Ada\n"
+
+
+# --- `run` in a fleet -------------------------------------------------------------------------------------------------
+
+
+def test_run_follows_what_a_worker_does(fleet: Fleet, shell: Shell) -> None:
+    serving(fleet).says(LEADS)
+    worker = fleet("worker", "flow:greet")
+    worker.says("Worker on")
+    said = shell("run", "flow:greet", "-i", '{"customer": "Ada"}')
+    assert said.out == "Dear Ada\n"
+    assert "No worker" not in said.err
+    assert worker.stop() == 0
+    worker.says("steps: 1; runs: 1 completed")
+
+
+def test_without_a_worker_run_says_so_and_detaches_or_runs_it_here(fleet: Fleet, shell: Shell) -> None:
+    serving(fleet).says(LEADS)
+    left = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--detach")
+    run = left.out.strip()
+    assert left.code == 0
+    assert "No worker that is alive has this workflow" in left.err
+    assert status_of(shell, run) == "running"
+    here = shell("run", "flow:greet", "-i", '{"customer": "Bob"}', "--here")
+    assert here.out == "Dear Bob\n"
+    assert "No worker" not in here.err
+    fleet("worker", "flow:greet").says("Worker on")
+    becomes(shell, run, "completed")
+
+
+# --- Stopping ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_told_to_stop_takes_nothing_new_and_leaves_the_rest_to_others(
+    fleet: Fleet, shell: Shell, home: Path
+) -> None:
+    serving(fleet).says(LEADS)
+    first = fleet("worker", "flow:slow", STEP_S="2")
+    first.says("Worker on")
+    run = shell("run", "flow:slow", "--detach").out.strip()
+    while not (home / f"began-{first.process.pid}").exists():
+        time.sleep(0.02)
+    second = fleet("worker", "flow:slow", STEP_S="0")
+    second.says("Worker on")
+    first.process.terminate()
+    first.says("SIGTERM: nothing new is taken")
+    others = [shell("run", "flow:slow", "--detach").out.strip() for _ in range(3)]
+    assert first.process.wait(MOST_S) == 0
+    left_s = time.monotonic()
+    first.says("steps: 1; runs: 0 completed")
+    for each in [run, *others]:
+        becomes(shell, each, "completed", 3.0 - (time.monotonic() - left_s))
+    second.stop()
+    second.says("steps: 7; runs: 4 completed")
+
+
+def test_a_worker_whose_step_goes_on_too_long_hands_it_over_and_leaves(fleet: Fleet, shell: Shell, home: Path) -> None:
+    serving(fleet).says(LEADS)
+    first = fleet("worker", "flow:slow", "--grace-s", "1", STEP_S="60")
+    first.says("Worker on")
+    run = shell("run", "flow:slow", "--detach").out.strip()
+    while not (home / f"began-{first.process.pid}").exists():
+        time.sleep(0.02)
+    second = fleet("worker", "flow:slow", STEP_S="0")
+    second.says("Worker on")
+    began_s = time.monotonic()
+    assert first.stop() == 0
+    assert 1 <= time.monotonic() - began_s < 1 + 3, "the grace, and little more"
+    first.says("steps handed over: 1")
+    assert becomes(shell, run, "completed") < 1.0, "it was told, not found"
+
+
+# --- Ports and commands -----------------------------------------------------------------------------------------------
+
+
+def test_the_port_tells_of_health_and_figures(fleet: Fleet, shell: Shell) -> None:
+    leader, standby = pair(fleet)
+    bases = [
+        re.findall(r"http://\S+?(?=\.\s)", member.says("health and metrics on"))[0] for member in (leader, standby)
+    ]
+    fleet("worker", "flow:slow", "--slots", "7").says("Worker on")
+    for base in bases:
+        assert get(f"{base}/healthz") == (200, "ok\n")
+        assert get(f"{base}/readyz") == (200, "ok\n")
+        assert get(f"{base}/elsewhere")[0] == 404
+    until_s = time.monotonic() + MOST_S
+    while figure(metrics := get(f"{bases[0]}/metrics")[1], "holdfast_workers") != 1:
+        assert time.monotonic() < until_s, metrics
+    assert [figure(metrics, f"holdfast_{name}") for name in ("leads", "slots", "slots_free", "jobs_waiting")] == [
+        1,
+        7,
+        7,
+        0,
+    ]
+    assert figure(get(f"{bases[1]}/metrics")[1], "holdfast_leads") == 0
+
+
+def test_a_port_tells_when_the_store_is_away_and_when_it_is_back(
+    home: Path, process: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with PostgresServer() as server:
+        monkeypatch.setenv("HOLDFAST_STORE", server.url)
+        member = Member(process("serve", "--port", "0"))
+        try:
+            (base,) = re.findall(r"http://\S+?(?=\.\s)", member.says("health and metrics on"))
+            member.says(LEADS)
+            server.stop(signal.SIGQUIT)
+            assert get(f"{base}/readyz") == (503, "the store cannot be reached\n")
+            assert get(f"{base}/healthz") == (200, "ok\n")
+            server.restart()
+            until_s = time.monotonic() + MOST_S
+            while get(f"{base}/readyz")[0] != 200:
+                assert time.monotonic() < until_s
+            assert member.stop() == 0
+        finally:
+            member.process.kill()
+            member.process.wait(MOST_S)
+
+
+def test_what_cannot_be_served_is_told(fleet: Fleet, shell: Shell, home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = shell("serve", "--port", str(taken.getsockname()[1]))
+    assert said.code == 2
+    assert "Cannot listen on 127.0.0.1:" in said.err
+    assert "Name another with --port" in said.err
+    assert shell("serve", "--port", "65536").code == 2
+    nowhere = shell("serve", "--port", "0", "--host", "no.such.host.invalid")
+    assert nowhere.code == 2
+    assert "Cannot listen on no.such.host.invalid" in nowhere.err
+    alone = shell("serve", "--store", "sqlite:///holdfast.db")
+    assert alone.code == 2
+    assert "on SQLite the workers of one machine need nobody to lead them" in alone.err
+    assert not list(home.glob("holdfast.db*"))
+
+
+def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url, words in (
+        ("amqp://host", "is no queue that this Holdfast knows"),
+        ("redis://host:port", "cannot be used"),
+    ):
+        monkeypatch.setenv("HOLDFAST_QUEUE", url)
+        for command in (("serve", "--port", "0"), ("worker", "flow:greet")):
+            said = shell(*command)
+            assert said.code == 2, said.err
+            assert words in said.err
+
+
+def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Start, shell: Shell) -> None:
+    member = Member(process("up", "flow:greet", "--workers", "2"))
+    try:
+        store = member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=")
+        member.says("export HOLDFAST_QUEUE=")
+        member.says("[worker 2] Worker on")
+        said = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--store", store)
+        assert said.out == "Dear Ada\n"
+        assert member.stop() == 0
+        member.says("The fleet is gone, and all that was in it.")
+        port = int(re.findall(r":(\d+)/", store)[0])
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.1", port), timeout=1)
+    finally:
+        member.process.kill()
+        member.process.wait(MOST_S)
