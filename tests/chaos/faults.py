@@ -121,8 +121,10 @@ async def fill_disk(fleet: Fleet, chance: random.Random) -> None:
             pass
     await asyncio.sleep(2)
     filler.unlink()
-    await asyncio.to_thread(fleet.postgres.stop, signal.SIGQUIT)
-    await asyncio.to_thread(fleet.postgres.restart)
+    for server in (fleet.postgres, fleet.standby):
+        if server is not None:
+            await asyncio.to_thread(server.stop, signal.SIGQUIT)
+            await asyncio.to_thread(server.restart)
 
 
 async def kill_redis(fleet: Fleet, chance: random.Random) -> None:

@@ -25,6 +25,8 @@ from tests.crash.world import Seen, World
 
 NAME = "ann"
 PATIENCE_S = 5.0
+LAST_STARTS_S = 30.0
+"""What starts that were refused so far get to be acknowledged, when no more are begun."""
 _LOOK_S = 0.15
 
 
@@ -65,7 +67,11 @@ class Load:
             yield
         finally:
             starting.cancel()
-            await asyncio.gather(starting, *self._starting, return_exceptions=True)
+            await asyncio.gather(starting, return_exceptions=True)
+            if self._starting:
+                await asyncio.wait(self._starting, timeout=LAST_STARTS_S)
+            for task in self._starting:
+                task.cancel()
 
     async def _start_for_ever(self) -> None:
         while True:

@@ -204,7 +204,7 @@ def test_a_worker_that_is_told_to_stop_takes_nothing_new_and_leaves_the_rest_to_
     fleet: Fleet, shell: Shell, home: Path
 ) -> None:
     serving(fleet).says(LEADS)
-    first = fleet("worker", "flow:slow", STEP_S="2")
+    first = fleet("worker", "flow:slow", STEP_S="6")
     first.says("Worker on")
     run = shell("run", "flow:slow", "--detach").out.strip()
     while not (home / f"began-{first.process.pid}").exists():

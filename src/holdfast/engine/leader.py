@@ -122,9 +122,8 @@ class Leader:
                 leads = session is not None and await self._store.lead(self.lane, session)
                 told = ""
             except StoreError as problem:
-                leads = (
-                    self.leads.is_set() and self._driver.alive()
-                )  # nobody else can have led before the lease is over
+                # Nobody else can have led before the lease is over.
+                leads = self.leads.is_set() and self._driver.alive()
                 if str(problem) != told:
                     told = str(problem)
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)

@@ -1,0 +1,140 @@
+"""Leading and being led, in one process on a real PostgreSQL and Redis: what no backlog may hide, and what it may not cost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast import Engine, Workflow, task
+from holdfast.compose import leading
+from holdfast.engine import leader as leader_
+from holdfast.engine import sweep as sweep_
+from holdfast.queues.none import NoQueue
+from holdfast.settings import Settings
+from holdfast.testing.redis_server import RedisServer
+from tests.engine.kit import bounded
+
+SWEEP_FINDS_S = 1.5
+"""What the leader's sweep needs at most; a worker's own would wait twice as long for it."""
+
+
+@pytest.fixture
+def settings(database: str) -> Iterator[Settings]:
+    """A fleet of this test's own."""
+    with RedisServer() as redis:
+        yield Settings(store=database, queue=redis.url)
+
+
+def brief(name: str) -> Workflow:
+    wf = Workflow(name)
+    wf.node("only")(task(lambda state: name))
+    return wf
+
+
+def held(until: asyncio.Event) -> Workflow:
+    wf = Workflow("held")
+
+    @wf.node("hold")
+    @task
+    async def hold(state):
+        await until.wait()
+
+    return wf
+
+
+async def until_free(leader: leader_.Leader, slots: int) -> None:
+    while leader.free != slots:
+        await asyncio.sleep(0.01)
+
+
+@bounded
+async def test_runs_that_nobody_can_take_hide_no_others(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_, "MOST_RUNS", 2)
+    known, unknown = brief("known"), brief("unknown")
+    silent = Settings(store=settings.store)
+    async with (
+        Engine.open(settings.store, execute=False, settings=silent, queue=NoQueue()) as asking,
+        Engine.open(settings.store, workflows=[known], settings=settings),
+        leading(settings.store, settings=settings) as leader,
+    ):
+        for _ in range(5):
+            await asking.start(unknown)
+        await leader.leads.wait()
+        await until_free(leader, 100)
+        await asyncio.sleep(1)  # the leader knows of both workflows
+        began_s = time.monotonic()
+        run = await asking.start(known)
+        assert await run.result() == "known"
+        assert time.monotonic() - began_s < SWEEP_FINDS_S
+
+
+@bounded
+async def test_what_waits_for_a_slot_is_not_looked_for_all_the_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough = asyncio.Event()
+    wf = held(enough)
+    turns = {"leader": 0, "sweep": 0}
+    for name, kind in (("leader", leader_.Leader), ("sweep", sweep_.Sweep)):
+
+        def counted(self, turn=kind.turn, name=name):
+            turns[name] += 1
+            return turn(self)
+
+        monkeypatch.setattr(kind, "turn", counted)
+    async with (
+        Engine.open(settings.store, workflows=[wf], slots=1, settings=settings) as worker,
+        leading(settings.store, settings=settings) as leader,
+    ):
+        await leader.leads.wait()
+        runs = [await worker.start(wf) for _ in range(20)]
+        await asyncio.sleep(4.5)  # all are overdue, for the worker's own patience too
+        turns.update(leader=0, sweep=0)
+        await asyncio.sleep(1)
+        assert 1 < turns["leader"] <= 10
+        assert 1 < turns["sweep"] <= 7
+        enough.set()
+        await asyncio.gather(*(run.result() for run in runs))
+
+
+@bounded
+async def test_a_leader_whose_store_is_away_for_a_moment_keeps_leading(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.errors import StoreBusy
+    from holdfast.stores.postgres import PostgresStore
+
+    async with leading(settings.store, settings=settings) as leader:
+        await leader.leads.wait()
+        with monkeypatch.context() as broken:
+
+            async def lead(*_: object) -> bool:
+                raise StoreBusy("not now")
+
+            broken.setattr(PostgresStore, "lead", lead)
+            await asyncio.sleep(1)
+            assert leader.leads.is_set(), "its lease is not over, so nobody else can lead"
+
+
+@bounded
+async def test_more_jobs_than_slots_are_spread_over_the_workers(settings: Settings) -> None:
+    enough = asyncio.Event()
+    wf = held(enough)
+    async with (
+        Engine.open(settings.store, execute=False, settings=settings) as asking,
+        Engine.open(settings.store, workflows=[wf], slots=10, settings=settings) as one,
+        Engine.open(settings.store, workflows=[wf], slots=10, settings=settings) as two,
+        leading(settings.store, settings=settings) as leader,
+    ):
+        await leader.leads.wait()
+        await until_free(leader, 20)
+        runs = await asyncio.gather(*(asking.start(wf) for _ in range(20)))
+        while one.driver.working + two.driver.working < 20:
+            await asyncio.sleep(0.01)
+        await until_free(leader, 0)
+        enough.set()
+        await asyncio.gather(*(run.result() for run in runs))
+        await until_free(leader, 20)
