@@ -16,8 +16,10 @@ from typing import Final, Protocol
 
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
+from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S
 from holdfast.engine.driver import Driver
+from holdfast.engine.rollup import Daily
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
 from holdfast.ports import DueRun, Handed, Job, Lanes, Queue, Store
 from holdfast.scheduling.scheduler import Scheduler
@@ -58,6 +60,7 @@ class Leader:
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
+        self._costs = Daily(store, driver.clock)
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
         self._awake = asyncio.Event()
@@ -204,8 +207,12 @@ class Leader:
                 self._offer(Handed(Job(each.run, each.graph_hash, each.dead), ""))
                 handed_on += 1
             else:
-                looks.append(self._look(each))
+                looks.append(self._look(each.run, Look(each.dead)))
+        for run, scopes in with_room(await store.room(MOST_RUNS)).items():
+            if run not in self._damaged and not self._is_in_hand(run, now_s):
+                looks.append(self._look(run, Look(room=scopes)))
         await asyncio.gather(*looks)
+        await self._costs.turn()
         self._all_in_hand = bool(due) and not handed_on and not looks
         return handed_on + len(looks)
 
@@ -223,15 +230,17 @@ class Leader:
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:
         return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
 
-    async def _look(self, each: DueRun) -> None:
-        self._offered_s[each.run] = self._driver.clock.monotonic_s()
+    async def _look(self, run: RunId, look: Look) -> None:
+        """Look here at a run. If that has changed something, a worker may have something to do by now."""
+        self._offered_s[run] = self._driver.clock.monotonic_s()
         try:
-            await self._driver.send(each.run, Look(each.dead))
+            if await self._driver.send(run, look):
+                self._offered_s.pop(run, None)
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except CorruptHistory as problem:
-            self._damaged.add(each.run)
-            log.error("holdfast leaves run %s alone: %s", each.run, problem)
+            self._damaged.add(run)
+            log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _tidy(self, now_s: float) -> None:
         """Forget what is long past, and workers that say nothing; what they were given is offered to others."""

@@ -10,12 +10,38 @@ from typing import Final
 
 from holdfast.core.costs import Tally, Uncounted
 from holdfast.core.ids import RunId
-from holdfast.ports import Store
+from holdfast.ports import Clock, Store
 
 MOST_RUNS: Final = 20
 """One step; who has other things to do goes on with the next later."""
 _EVENTS: Final = 1000
 """Of a history, at a time."""
+
+
+_BEFORE_S: Final = 60.0
+"""After the start of a process: one that only runs something and ends has no time for it."""
+_DAY_MS: Final = 86_400_000
+
+
+class Daily:
+    """Counts, once a day and some runs a turn, what calls have cost in the runs that began before today."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._began_s = clock.monotonic_s()
+        self._counted: RunId | None = None
+        """Up to which run it has come, while it is under way."""
+        self._counted_day = 0
+
+    async def turn(self) -> None:
+        if self._clock.monotonic_s() - self._began_s < _BEFORE_S:
+            return
+        today = self._store.now_ms() // _DAY_MS
+        if self._counted is None and today == self._counted_day:
+            return
+        self._counted = await count_some(self._store, today * _DAY_MS, self._counted)
+        self._counted_day = today
 
 
 async def count_some(store: Store, started_before_ms: int, after: RunId | None) -> RunId | None:

@@ -17,7 +17,7 @@ from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
-from holdfast.engine.rollup import count_some
+from holdfast.engine.rollup import Daily
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
 from holdfast.ports import DueRun
 
@@ -31,8 +31,6 @@ MOST_RUNS: Final = 500
 FEWEST_RUNS: Final = 50
 """Of one turn that finds more than there is room for: timers and deadlines need no slot."""
 _AWAY_S: Final = 1.0
-_BEFORE_ROLLUP_S: Final = 60.0
-_DAY_MS: Final = 86_400_000
 _STRANDED_LOOK_S: Final = 1.0
 """How often to look for runs of others whose workflow is gone: a grace period is much longer than that."""
 _PATIENCE_S: Final = 3.0
@@ -62,10 +60,7 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
-        self._began_s = driver.clock.monotonic_s()
-        self._counted: RunId | None = None
-        """Up to which run the roll-up of costs has come, while it is under way."""
-        self._counted_day = 0
+        self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
@@ -103,7 +98,8 @@ class Sweep:
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._tend()
-        await self._roll_up()
+        if not self._is_led:  # else it is the leader's
+            await self._costs.turn()
         return len(mine)
 
     async def _patience_ms(self) -> int:
@@ -130,21 +126,6 @@ class Sweep:
             await self._driver.store.tend()
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
-
-    async def _roll_up(self) -> None:
-        """Once a day, some runs a turn, add what calls have cost to the roll-up: of the runs that began before today.
-
-        Not at once when the process starts: one that only runs something and ends has no time for it. Where a leader
-        sweeps, it is the leader's.
-        """
-        driver = self._driver
-        if self._is_led or driver.clock.monotonic_s() - self._began_s < _BEFORE_ROLLUP_S:
-            return
-        today = driver.store.now_ms() // _DAY_MS
-        if self._counted is None and today == self._counted_day:
-            return
-        self._counted = await count_some(driver.store, today * _DAY_MS, self._counted)
-        self._counted_day = today
 
     def _share(self, due: list[DueRun]) -> list[DueRun]:
         """As many as there is room for, where more are due: in an order of this process's own, so that others who find
