@@ -35,7 +35,7 @@ MOST_RUNS: Final = 2_000
 """Of one sweep; the rest is found by the next, which follows at once."""
 SHORTEST_PAUSE_S: Final = 0.02
 BUSY_PAUSE_S: Final = 0.1
-"""Between two turns that find only what waits for a worker already."""
+"""Between two turns that find only what a worker is to take up."""
 LONGEST_PAUSE_S: Final = 1.0
 _HASHES_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 2.0
@@ -213,7 +213,7 @@ class Leader:
                 looks.append(self._look(run, Look(room=scopes)))
         await asyncio.gather(*looks)
         await self._costs.turn()
-        self._all_in_hand = bool(due) and not handed_on and not looks
+        self._all_in_hand = bool(due) and not looks
         return handed_on + len(looks)
 
     async def _due(self) -> list[DueRun]:
@@ -255,7 +255,7 @@ class Leader:
         if found >= MOST_RUNS:
             return SHORTEST_PAUSE_S
         if self._all_in_hand:
-            return BUSY_PAUSE_S
+            return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up
         due_ms = await self._store.next_due_ms(self._hashes)
         if due_ms is None:
             return LONGEST_PAUSE_S
