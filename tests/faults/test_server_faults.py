@@ -137,6 +137,7 @@ async def test_runs_go_on_over_a_network_that_loses_replies_and_do_nothing_twice
             starting = [asyncio.create_task(started(engine, wf, f"key {n}")) for n in range(40)]
 
             async def harm() -> None:
+                proxy.lose_reply_to(COMMIT)
                 while True:
                     await asyncio.sleep(chance.uniform(0.2, 0.8))
                     chance.choice([proxy.cut, lambda: proxy.lose_reply_to(COMMIT)])()
