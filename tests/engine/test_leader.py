@@ -165,3 +165,11 @@ async def test_who_waits_for_money_of_its_tenant_goes_on_in_a_fleet_that_is_led(
             assert status(await run.settled()) == "budget_blocked"
         await asking.set_budget("acme", "day", None)
         assert [await run.result() for run in runs] == ["."] * 3
+
+
+@bounded
+async def test_a_process_that_comes_and_goes_always_goes(settings: Settings) -> None:
+    """It may leave in the very moment in which it begins to listen."""
+    for _ in range(60):
+        async with asyncio.timeout(10), Engine.open(settings.store, execute=False, settings=settings) as engine:
+            await engine.runs()

@@ -28,6 +28,18 @@ _SHORTEST_S: Final = 0.005
 """Between two words to others: what happens meanwhile goes out together."""
 _SESSION_S: Final = 0.1
 _LAST_WORDS_S: Final = 2.0
+_CANCELLED_S: Final = 0.1
+_MOST_CANCELLATIONS: Final = 50
+
+
+async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks that listen until they have ended: a client's own time-out may swallow a cancellation."""
+    for _ in range(_MOST_CANCELLATIONS):
+        for task in tasks:
+            task.cancel()
+        if not tasks or not (await asyncio.wait(tasks, timeout=_CANCELLED_S))[1]:
+            return
+    log.warning("holdfast leaves while it still listens to its queue.")
 
 
 class Dispatch:
@@ -56,9 +68,7 @@ class Dispatch:
 
     async def aclose(self) -> None:
         """Say what is still to be said (that this process takes nothing more, too) and leave."""
-        for task in [*self._tasks, *self._looks]:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._looks, return_exceptions=True)
+        await end([*self._tasks, *self._looks])
         try:
             async with asyncio.timeout(_LAST_WORDS_S):
                 await self._say()

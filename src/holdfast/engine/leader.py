@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
-from holdfast.engine.dispatch import REPORT_EVERY_S
+from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.driver import Driver
 from holdfast.engine.rollup import Daily
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
@@ -101,9 +101,7 @@ class Leader:
         ]
 
     async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
 
     async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
