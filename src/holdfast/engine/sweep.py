@@ -19,7 +19,7 @@ from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
 from holdfast.engine.rollup import Daily
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
-from holdfast.ports import DueRun
+from holdfast.ports import DueRun, Lanes
 
 log = logging.getLogger("holdfast")
 
@@ -91,7 +91,7 @@ class Sweep:
             mine = self._overdue(mine)
         mine = self._share(mine)
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
-        self._all_in_hand = bool(due) and not mine and not room
+        self._all_in_hand = bool(due) and not mine and not room and isinstance(store, Lanes)
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
