@@ -19,7 +19,7 @@ from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
 from holdfast.engine.rollup import Daily
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
-from holdfast.ports import DueRun, Lanes
+from holdfast.ports import DueRun
 
 log = logging.getLogger("holdfast")
 
@@ -63,7 +63,6 @@ class Sweep:
         self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
-        self._all_in_hand = False
         self._closing = False
 
     def start(self) -> None:
@@ -91,7 +90,6 @@ class Sweep:
             mine = self._overdue(mine)
         mine = self._share(mine)
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
-        self._all_in_hand = bool(due) and not mine and not room and isinstance(store, Lanes)
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
@@ -199,8 +197,6 @@ class Sweep:
                 await driver.clock.sleep(_AWAY_S)
 
     async def _pause_s(self) -> float:
-        if self._all_in_hand:
-            return LONGEST_PAUSE_S  # what is due waits for a slot here: looking at once would find it again
         driver = self._driver
         due_ms = await driver.store.next_due_ms(list(driver.workflows)) if driver.session is not None else None
         if due_ms is None:
