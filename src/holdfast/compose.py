@@ -456,13 +456,8 @@ class Engine:
     def run(self, run_id: str) -> Run:
         return Run(self, RunId(run_id))
 
-    @property
-    def is_fleet(self) -> bool:
-        """Whether many processes work on this store, whose workers are told of what there is to do."""
-        return isinstance(self.driver.store, Lanes)
-
     async def workers_of(self, workflow: Workflow) -> int:
-        """How many living processes can run this very version of `workflow`; None of them need be led."""
+        """How many living processes can run this very version of `workflow`; 0 where no fleet shares the store."""
         store = self.driver.store
         return await store.able(workflow.hash) if isinstance(store, Lanes) else 0
 

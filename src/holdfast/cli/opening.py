@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
-    from holdfast.ports import Administration
+    from holdfast.ports import Administration, Blobs
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
+
+_PASSWORD: Final = re.compile(r"(://[^:/@]*):[^/]*@")
 
 
 def located(store: str | None) -> tuple[str, Settings]:
@@ -44,12 +47,9 @@ async def asking(store: str | None) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def opened(store: str | None) -> AsyncIterator[StorePort]:
     """The store itself, which has to be there, for what needs no engine. Raises NotFound, StoreError."""
-    from holdfast.compose import open_blobs, open_store
-    from holdfast.settings import Secrets
+    from holdfast.compose import open_store
 
-    where, known = located(store)
-    _expect(where)
-    found = await open_store(where, open_blobs(known.blobs, Secrets(known.secrets_file)))
+    found = await open_store(*_place(store))
     try:
         yield found
     finally:
@@ -59,16 +59,28 @@ async def opened(store: str | None) -> AsyncIterator[StorePort]:
 @asynccontextmanager
 async def administering(store: str | None) -> AsyncIterator[Administration]:
     """The administration of a store. Raises NotFound for a file that is not there, StoreError."""
-    from holdfast.compose import open_administration, open_blobs
-    from holdfast.settings import Secrets
+    from holdfast.compose import open_administration
 
-    where, known = located(store)
-    _expect(where)
-    found = await open_administration(where, open_blobs(known.blobs, Secrets(known.secrets_file)))
+    found = await open_administration(*_place(store))
     try:
         yield found
     finally:
         await found.aclose()
+
+
+def _place(store: str | None) -> tuple[str, Blobs | None]:
+    """Where a store is that has to be there, and where its large payloads are. Raises NotFound, StoreError."""
+    from holdfast.compose import open_blobs
+    from holdfast.settings import Secrets
+
+    where, known = located(store)
+    _expect(where)
+    return where, open_blobs(known.blobs, Secrets(known.secrets_file))
+
+
+def shown(where: str) -> str:
+    """A store's place as it may be read on a screen or in a log: without a password."""
+    return _PASSWORD.sub(r"\1:***@", where)
 
 
 def _expect(where: str) -> None:
@@ -83,5 +95,5 @@ def _expect(where: str) -> None:
 
 def typed(*words: str, store: str | None) -> str:
     """A command as a person can type it here, quoted for a shell."""
-    named = ("--store", store) if store is not None else ()
+    named = ("--store", shown(store)) if store is not None else ()
     return shlex.join(["holdfast", *words, *named])

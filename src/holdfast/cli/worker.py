@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.opening import located
+from holdfast.cli.opening import located, shown
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.stopping import stopped
 
@@ -104,7 +104,7 @@ async def _work(
     async with Engine.open(where, workflows=workflows, slots=slots, settings=known, grace_s=grace_s) as engine:
         engine.driver.on_commit = tally.hear
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows)
-        terminal.say(f"Worker on {where}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
+        terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:
