@@ -68,9 +68,9 @@ class Meter:
     def time_commits(self, engine: Engine) -> None:
         append = engine.driver.flush.append
 
-        def timed(one: Append) -> asyncio.Future[None]:
+        def timed(one: Append, *, patient: bool = False) -> asyncio.Future[None]:
             began = time.perf_counter()
-            done = append(one)
+            done = append(one, patient=patient)
             done.add_done_callback(lambda _: self.commit_s.append(time.perf_counter() - began))
             return done
 

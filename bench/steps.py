@@ -73,9 +73,9 @@ async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bo
     async with Engine.open(store, workflows=[workflow], slots=concurrency, model=Echo(), settings=settings) as engine:
         append = engine.driver.flush.append
 
-        def timed(one: Append) -> asyncio.Future[None]:
+        def timed(one: Append, *, patient: bool = False) -> asyncio.Future[None]:
             began = time.perf_counter()
-            done = append(one)
+            done = append(one, patient=patient)
             done.add_done_callback(lambda _: commits_s.append(time.perf_counter() - began))
             return done
 

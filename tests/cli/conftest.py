@@ -35,8 +35,9 @@ Shell = Callable[..., Said]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, where the default store will be."""
+    """An empty working directory, where the default store will be; what commands import from it, no later test finds."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("HOLDFAST_USER", "ida")
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
     return tmp_path

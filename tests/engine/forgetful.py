@@ -23,8 +23,8 @@ class ForgetfulFlush(Flush):
         self._snapshots = snapshots
         self.forgotten = 0
 
-    async def append(self, append: Append) -> None:
-        await super().append(append)
+    async def append(self, append: Append, *, patient: bool = False) -> None:
+        await super().append(append, patient=patient)
         mailbox = self._driver.mailbox(append.run)
         if self._snapshots and (state := mailbox.state) is not None:
             record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))

@@ -99,7 +99,7 @@ async def lose_lease(engine: Engine) -> None:
 async def die(engine: Engine) -> None:
     """What others see of a process that is killed: it says nothing more, and its session is dead."""
 
-    async def silence(append: Append) -> None:
+    async def silence(append: Append, *, patient: bool) -> None:
         raise StoreError("This process is dead.")
 
     engine.driver.flush.append = silence  # type: ignore[method-assign]

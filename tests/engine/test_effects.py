@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,8 @@ from holdfast.core import events as ev
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.payload import inline
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import Conflict, InvalidDecision, OutcomeUnknown
+from holdfast.errors import Conflict, HoldfastError, InvalidDecision, OutcomeUnknown
+from holdfast.ports import Append
 from tests.engine.history import events_of
 from tests.engine.kit import Time, call_of, engine_at, eventually, opened
 
@@ -473,6 +474,30 @@ async def test_an_outcome_that_comes_while_the_process_stops_is_not_lost(store: 
     async with opened(store, workflows=[wf]) as engine:
         assert await asyncio.wait_for(engine.run(run.id).result(), 60) == {"paid": 5}
     assert len(world.asked) == 1
+
+
+async def test_a_process_that_stops_waits_until_a_slow_store_has_the_outcome(store: str) -> None:
+    """The attempt has handed its step over long before; nobody but the call itself still knows of its run."""
+    gone = asyncio.Event()
+
+    async def slowly() -> None:
+        gone.set()
+        await asyncio.sleep(0.1)
+
+    wf = pays(World(slowly), "once")
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        await gone.wait()
+        append = engine.driver.store.append
+
+        async def late(appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+            if any(isinstance(each.event, ev.EffectCompleted) for one in appends for each in one.events):
+                await asyncio.sleep(0.3)
+            return await append(appends)
+
+        engine.driver.store.append = late  # type: ignore[method-assign]
+    async with opened(store, workflows=[wf]) as engine:
+        assert await engine.run(run.id).result() == {"paid": 5}
 
 
 async def test_what_became_of_a_call_is_recorded_even_if_nobody_waits_for_it_any_more(store: str) -> None:

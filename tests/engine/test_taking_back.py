@@ -40,12 +40,12 @@ async def test_an_intent_that_is_committed_after_its_attempt_timed_out_is_releas
         flush, held = engine.driver.flush, [0]
         plainly = flush.append
 
-        async def append(append: Append) -> None:
+        async def append(append: Append, *, patient: bool) -> None:
             if held[0] == 0 and any(isinstance(each.event, EffectIntended) for each in append.events):
                 held[0] += 1
                 # The disk is so slow that the attempt's time is up, and it says so, before the intent is durable.
                 await eventually(lambda: engine.driver.mailbox(append.run)._letters)
-            await plainly(append)
+            await plainly(append, patient=patient)
 
         flush.append = append  # type: ignore[method-assign]
         run = await engine.start(wf)
@@ -64,11 +64,11 @@ async def test_an_outcome_that_the_store_refuses_for_a_while_is_brought_home(tmp
         flush, refused = engine.driver.flush, [0]
         plainly = flush.append
 
-        async def append(append: Append) -> None:
+        async def append(append: Append, *, patient: bool) -> None:
             if refused[0] < refusals and any(isinstance(each.event, EffectCompleted) for each in append.events):
                 refused[0] += 1
                 raise StoreError("The disk is full; nothing was written.")
-            await plainly(append)
+            await plainly(append, patient=patient)
 
         flush.append = append  # type: ignore[method-assign]
         run = await engine.start(wf)
@@ -85,11 +85,11 @@ async def test_an_outcome_that_waits_for_the_store_outlives_the_time_of_its_atte
         flush, failed = engine.driver.flush, [False]
         plainly = flush.append
 
-        async def append(append: Append) -> None:
+        async def append(append: Append, *, patient: bool) -> None:
             kinds = {type(each.event) for each in append.events}
             if EffectCompleted in kinds and not failed[0]:
                 raise StoreError("The disk is full; nothing was written.")
-            await plainly(append)
+            await plainly(append, patient=patient)
             failed[0] = failed[0] or AttemptFailed in kinds
 
         flush.append = append  # type: ignore[method-assign]

@@ -74,7 +74,7 @@ async def test_a_commit_whose_reply_was_lost_stays_unknown_while_the_store_is_aw
 async def test_a_step_that_started_without_its_process_knowing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.flush._MOST_TRIES", 1)
+    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.0)
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
         async with opened(store) as engine:
@@ -85,6 +85,44 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
                 await engine.start(wf)
             (row,) = await engine.runs()
             await completed(engine, row.run)
+    finally:
+        await store.aclose()
+
+
+@pytest.mark.parametrize(
+    "words", [["refused"] * 4, ["lost", *["refused"] * 4]], ids=["nothing written", "nobody knows"]
+)
+async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step_and_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Whoever asks from outside is told; a step in the middle of its work has nobody to tell, and goes on when it can."""
+    monkeypatch.setattr("holdfast.engine.flush.PATIENCE_S", 0.1)
+    begun: list[int] = []
+    posted: list[str] = []
+    wf = Workflow("posts")
+
+    @tool(effect="once")
+    async def post(key: str) -> str:
+        posted.append(key)
+        return key
+
+    @wf.node("work")
+    @task(tools=[post])
+    async def work(ctx: Any) -> Any:
+        begun.append(1)
+        lossy.words = [*words]
+        refused, answer = await asyncio.gather(engine.start(two()), ctx.tool("post"), return_exceptions=True)
+        assert isinstance(refused, StoreError)
+        return answer
+
+    store = await SqliteStore.connect(tmp_path / "holdfast.db")
+    try:
+        async with opened(store) as engine:
+            lossy = Lossy(store)
+            run = await engine.start(wf)
+            assert [await run.result()] == posted
+            assert begun == [1]
+            assert engine.driver.broken is None
     finally:
         await store.aclose()
 

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import Engine, Run, Workflow, llm_node, task, tool, tool_node
 from holdfast.core import events as ev
-from holdfast.engine import flush
+from holdfast.engine.flush import PATIENCE_S
 from holdfast.errors import StoreError
 from holdfast.models.providers import Providers
 from holdfast.stores.postgres import PostgresStore
@@ -32,7 +32,6 @@ from tests.stores.test_postgres import COMMIT, proxy
 __all__ = ["pair", "proxy", "version"]
 
 RUNS = 200
-FLUSH_PATIENCE_S = flush._MOST_TRIES * flush._PAUSE_S
 
 
 def errand(world: Counter[str]) -> Workflow:
@@ -96,7 +95,7 @@ def own() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.mark.parametrize("away_s", [0.0, FLUSH_PATIENCE_S + 3], ids=["restarted", "away for longer than a flush waits"])
+@pytest.mark.parametrize("away_s", [0.0, PATIENCE_S + 3], ids=["restarted", "away for longer than a command waits"])
 async def test_every_run_ends_and_every_effect_happens_once_though_the_server_stops_in_the_middle(
     own: PostgresServer, away_s: float
 ) -> None:

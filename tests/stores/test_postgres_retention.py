@@ -264,7 +264,7 @@ async def test_a_month_that_somebody_reads_for_long_is_let_go_later(
 
 async def test_an_archiving_that_is_killed_anywhere_loses_nothing_and_is_done_again(place: Place) -> None:
     stories = await ended_together(place.store, 200)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     kills = 0
     for delay_s in (0.0, 0.02, 0.04, 0.08, 0.12, 0.2, 0.3, 0.5):
         archiver = await asyncio.create_subprocess_exec(

@@ -6,6 +6,7 @@ Never here: what a kind of node does (nodes), what an operation does (journal).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -19,12 +20,14 @@ from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
+from holdfast.core.state import State
 from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
 from holdfast.errors import (
     Conflict,
+    CorruptHistory,
     HoldfastError,
     NotFound,
     RunEnded,
@@ -40,10 +43,14 @@ if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
 
 
+log = logging.getLogger("holdfast")
+
 T = TypeVar("T")
 
-_STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0, 10.0)
-"""How long an attempt waits, again and again, for a store that cannot take its end."""
+_STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
+"""How long an attempt waits, again and again, for a store that is away: ten minutes in all."""
+_NO_USE: Final = (StoreGone, Unstorable, CorruptHistory)
+"""What waiting does not mend."""
 
 
 class Posted(NamedTuple):
@@ -59,7 +66,7 @@ class Attempt:
     def __init__(
         self,
         house: Driver,
-        mailbox: Mailbox,
+        run: RunId,
         graph: Graph,
         step: StepId,
         number: int,
@@ -68,9 +75,8 @@ class Attempt:
         started_at_ms: int,
     ) -> None:
         self.house = house
-        self.mailbox = mailbox
         self.graph = graph
-        self.run: RunId = mailbox.run
+        self.run = run
         self.step = step
         self.number = number
         self.definition = definition
@@ -95,6 +101,11 @@ class Attempt:
         return node_of(self.step)
 
     @property
+    def mailbox(self) -> Mailbox:
+        """The run's own, as it is now: a call may come home long after its attempt, when the run was let go of."""
+        return self.house.mailbox(self.run)
+
+    @property
     def tools(self) -> dict[str, Tool]:
         return self.definition.tools if self.definition is not None else {}
 
@@ -104,8 +115,23 @@ class Attempt:
         differ by a little. Retention goes by months, and relies on it."""
         return max(self.house.store.now_ms(), self._started_at_ms)
 
-    async def send(self, command: cmd.Command) -> list[Event]:
-        return await self.mailbox.send(command)
+    async def send(self, command: cmd.AttemptCommand) -> list[Event]:
+        """Have what the step does next committed; while the store is away, it waits."""
+        return await self.patiently(lambda: self.mailbox.send(command), repeatable=False)
+
+    async def intend(self, command: cmd.AttemptCommand) -> list[Event]:
+        """The same for the intent of a call: if this attempt is called off before it hears of the commit, the call is
+        never made, and its intent must not stay."""
+
+        async def told() -> list[Event]:
+            intent = self.mailbox.post(command)
+            try:
+                return await asyncio.shield(intent)
+            except asyncio.CancelledError:
+                self._take_back(intent)
+                raise
+
+        return await self.patiently(told, repeatable=False)
 
     def post(self, command: cmd.CallCommand) -> None:
         """Have an outcome decided together with what the step says next."""
@@ -134,7 +160,7 @@ class Attempt:
 
     async def view(self) -> StateView:
         """The run as this attempt sees it."""
-        state = await self.mailbox.stable()
+        state = await self.state()
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
         view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
@@ -170,6 +196,9 @@ class Attempt:
             await self._drain()
         except (Conflict, NotFound):
             return  # the step has moved on; whoever moved it knows better
+        except CorruptHistory as problem:
+            # Its own run is lost to us; the others are not.
+            log.error("holdfast leaves run %s alone: %s", self.run, problem)
         except asyncio.CancelledError:
             self._left = True
             posts, self._posted = self._posted, []
@@ -221,7 +250,7 @@ class Attempt:
 
     async def _is_over(self) -> bool:
         """Whether the step has moved on without this attempt."""
-        state = await self.mailbox.current()
+        state = await self.patiently(self.mailbox.current)
         step = state.step(self.step)
         return step is None or (step.status, step.attempt) != ("active", self.number)
 
@@ -272,7 +301,7 @@ class Attempt:
 
         posted.told.add_done_callback(heard)
 
-    def take_back(self, intent: asyncio.Future[list[Event]]) -> None:
+    def _take_back(self, intent: asyncio.Future[list[Event]]) -> None:
         """Release the call of an intent that is committed, or still will be: whoever was to make it has been called off
         before it heard of that, so it never left."""
 
@@ -299,17 +328,24 @@ class Attempt:
             failed = cmd.FailAttempt(self.step, self.number, why, None, ())
             await self.report(failed)
 
-    async def patiently(self, store: Callable[[], Awaitable[T]]) -> T:
+    async def patiently(self, store: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
-        step of its own has failed."""
+        step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
+        written."""
         for wait_s in _STORE_AWAY_S:
             try:
                 return await store()
-            except (StoreGone, Unstorable):
+            except _NO_USE:
                 raise
-            except StoreError:
+            except StoreError as problem:
+                if isinstance(problem, UnknownCommit) and not repeatable:
+                    raise
                 await self.house.clock.sleep(wait_s)
         return await store()
+
+    async def state(self) -> State:
+        """The run, with nothing in it that is still on its way to the disk."""
+        return await self.patiently(self.mailbox.stable)
 
     async def _drain(self) -> None:
         """Hear what became of the outcomes that were only posted."""
@@ -329,4 +365,4 @@ def _untaken(told: asyncio.Future[list[Event]]) -> bool:
     if not told.done() or told.cancelled():
         return False
     problem = told.exception()
-    return isinstance(problem, StoreError) and not isinstance(problem, StoreGone | Unstorable)
+    return isinstance(problem, StoreError) and not isinstance(problem, _NO_USE)

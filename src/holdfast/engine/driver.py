@@ -404,7 +404,7 @@ class Driver:
         name = node_of(key.step)
         definition = None if name == COMPENSATE else workflow.nodes[name]
         attempt = Attempt(
-            self, mailbox, workflow.graph, key.step, key.number, definition, state.tenant, state.started_at_ms
+            self, key.run, workflow.graph, key.step, key.number, definition, state.tenant, state.started_at_ms
         )
         task = asyncio.create_task(attempt.work(), name=f"holdfast-{key.step}-{key.number}")
         self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task)

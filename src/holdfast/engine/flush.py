@@ -6,15 +6,24 @@ Never here: deciding, retrying a conflict (the mailbox does).
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Append, Clock, Log
 
 MOST_APPENDS: Final = 256
 """One flush; more wait for the next, so that a commit's latency stays bounded."""
-_MOST_TRIES: Final = 20
 _PAUSE_S: Final = 0.25
+PATIENCE_S: Final = 5.0
+"""How long those wait for a store that is away who can be told that nothing is known: a person, a program outside."""
+_MOST_PATIENCE_S: Final = 600.0
+"""How long the work of this process waits. A step that cannot know whether its intent was taken can do nothing else."""
+
+
+class _Waiting(NamedTuple):
+    append: Append
+    done: asyncio.Future[None]
+    patient: bool
 
 
 class Flush:
@@ -23,13 +32,16 @@ class Flush:
     def __init__(self, log: Log, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._waiting: list[tuple[Append, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._carrier: asyncio.Task[None] | None = None
 
-    def append(self, append: Append) -> asyncio.Future[None]:
-        """Durable when it is done. Raises the append's own fate: SeqConflict, KeyReused, StoreError."""
+    def append(self, append: Append, *, patient: bool = False) -> asyncio.Future[None]:
+        """Durable when it is done. Raises the append's own fate: SeqConflict, KeyReused, StoreError.
+
+        UnknownCommit, once the store has been away for PATIENCE_S; one that is `patient` hears of it minutes later.
+        """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((append, done))
+        self._waiting.append(_Waiting(append, done, patient))
         if self._carrier is None:
             self._carrier = asyncio.create_task(self._carry(), name="holdfast-flush")
         return done
@@ -44,33 +56,32 @@ class Flush:
         finally:
             self._carrier = None
 
-    async def _commit(self, batch: list[tuple[Append, asyncio.Future[None]]]) -> None:
+    async def _commit(self, batch: list[_Waiting]) -> None:
         try:
-            fates = await self._until_known([append for append, _ in batch])
-        except (HoldfastError, asyncio.CancelledError) as problem:
-            for _, done in batch:
-                if not done.done():
-                    done.set_exception(
-                        problem if isinstance(problem, HoldfastError) else StoreError("The process is stopping.")
-                    )
-            if isinstance(problem, asyncio.CancelledError):
-                raise
+            fates = await self._until_known(batch)
+        except asyncio.CancelledError:
+            _tell(batch, StoreError("The process is stopping."))
+            raise
+        except HoldfastError as problem:
+            _tell(batch, problem)
             return
-        for (_, done), fate in zip(batch, fates, strict=True):
-            if done.done():
+        for each, fate in zip(batch, fates, strict=True):
+            if each.done.done():
                 continue
             if fate is None:
-                done.set_result(None)
+                each.done.set_result(None)
             else:
-                done.set_exception(fate)
+                each.done.set_exception(fate)
 
-    async def _until_known(self, appends: list[Append]) -> list[HoldfastError | None]:
+    async def _until_known(self, batch: list[_Waiting]) -> list[HoldfastError | None]:
         """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it.
 
         That a later try was not taken says nothing about the first: once unknown, it stays so.
         """
+        appends = [each.append for each in batch]
         unknown: UnknownCommit | None = None
-        for _ in range(_MOST_TRIES):
+        since_s = self._clock.monotonic_s()
+        while True:
             try:
                 return list(await self._log.append(appends))
             except UnknownCommit as lost:
@@ -78,6 +89,21 @@ class Flush:
             except StoreError:
                 if unknown is None:
                     raise
+            away_s = self._clock.monotonic_s() - since_s
+            if away_s >= PATIENCE_S:
+                self._send_away(batch, unknown)
+            if away_s >= _MOST_PATIENCE_S or all(each.done.done() for each in batch):
+                raise unknown
             await self._clock.sleep(_PAUSE_S)
-        assert unknown is not None
-        raise unknown
+
+    def _send_away(self, batch: list[_Waiting], unknown: UnknownCommit) -> None:
+        """Tell the impatient how it stands; those behind this batch have not even left."""
+        _tell([each for each in batch if not each.patient], unknown)
+        _tell([each for each in self._waiting if not each.patient], StoreError(f"Nothing was written: {unknown}"))
+        self._waiting = [each for each in self._waiting if each.patient]
+
+
+def _tell(those: list[_Waiting], problem: HoldfastError) -> None:
+    for each in those:
+        if not each.done.done():
+            each.done.set_exception(problem)

@@ -275,7 +275,7 @@ class StepContext:
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
-        self._before = self._current(await self._attempt.mailbox.stable())
+        self._before = self._current(await self._attempt.state())
 
     def take_values(self) -> tuple[cmd.Value, ...]:
         """What the step looked at since its last commit, for the command that carries it."""
@@ -284,7 +284,7 @@ class StepContext:
     # --- The Journal port --------------------------------------------------------------------------------------------
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
-        state = await self._attempt.mailbox.stable()
+        state = await self._attempt.state()
         op = match_operation(self._current(state), path, kind, name, args_hash)
         if op is None or op.status in ("reopened", "deferred"):
             return None
@@ -439,16 +439,11 @@ class StepContext:
             raise Suspension from None
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
-        """The same for the intent of a call: if this attempt is called off before it hears of the commit, the call is
-        never made, and its intent must not stay."""
-        told = self._attempt.mailbox.post(command)
+        """The same for the intent of a call."""
         try:
-            return await asyncio.shield(told)
+            return await self._attempt.intend(command)
         except Suspended:
             raise Suspension from None
-        except asyncio.CancelledError:
-            self._attempt.take_back(told)
-            raise
 
     async def _outcome(self, command: cmd.CallCommand) -> None:
         """Have an outcome committed: it is accepted whatever became of this attempt.

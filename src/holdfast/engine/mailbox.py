@@ -60,7 +60,8 @@ An answer to an agent goes through a gather and needs four; twice as many cost m
 _EVENT_BYTES: Final = 120
 """What an event costs beside its payloads, roughly, for the decision when a snapshot pays."""
 
-_FROM_INSIDE: Final = (StartRun, AttemptCommand, CallCommand, JudgeGuards)
+_OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
+_FROM_INSIDE: Final = (StartRun, *_OF_ATTEMPTS, JudgeGuards)
 """Commands of this process's own work, which knows where its run is."""
 
 _encode_state = msgspec.json.Encoder().encode
@@ -288,7 +289,8 @@ class Mailbox:
             self.due_at_ms = changes.run.due_at_ms
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
-            await self._commit(append, events, state, slots=max(0, started - freed))
+            patient = any(isinstance(letter.command, _OF_ATTEMPTS) for letter in letters)
+            await self._commit(append, events, state, slots=max(0, started - freed), patient=patient)
         # A refusal too is told only now: it may be for what the letter before it has caused.
         for letter, answer in answers:
             if letter.told.done():
@@ -335,10 +337,10 @@ class Mailbox:
                 graph = letter.graph  # what follows in this batch follows a migration
         return answers, events, started
 
-    async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int) -> None:
+    async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int, patient: bool) -> None:
         """Have `append` written, with `slots` kept meanwhile. The state is forgotten where it was not."""
         self._house.take_slots(slots)
-        self._appending = asyncio.ensure_future(self._house.flush.append(append))
+        self._appending = asyncio.ensure_future(self._house.flush.append(append, patient=patient))
         try:
             await self._appending
             self._weigh(events)

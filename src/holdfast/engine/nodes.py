@@ -117,7 +117,7 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
     chosen = await attempt.handle(context, await attempt.view())
     if settings["model"] is not None:
         attempt.posts_outcomes = True
-        ways = _ways(attempt, await attempt.mailbox.stable())
+        ways = _ways(attempt, await attempt.state())
         answer = AnswerSpec(
             conversation.ANSWER,
             "Where the workflow goes next.",
@@ -173,7 +173,7 @@ def _negative(attempt: Attempt) -> str:
 
 async def _compensate(attempt: Attempt, context: StepContext) -> Result:
     """Undo the run's effects, the latest first; each undoing is an effect itself."""
-    effects = list((await attempt.mailbox.stable()).compensable)
+    effects = list((await attempt.state()).compensable)
     known = attempt.house.tools_of(attempt.graph.hash)
     attempt.posts_outcomes = True
     for done in reversed(effects):
