@@ -15,7 +15,10 @@ from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 
 
 def victim(store: str, journal: Path, workflow: str, point: str = "", **environment: str) -> dict | None:
-    """What the victim said at its end; None if it was killed."""
+    """What the victim said at its end; None if it was killed. One that is to be killed has a short lease, for whoever
+    comes after it."""
+    if point:
+        environment.setdefault("HOLDFAST_LEASE_S", "3")
     command = [sys.executable, "-m", "tests.engine.victim", store, str(journal), workflow, point]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False

@@ -447,7 +447,7 @@ def spend(store: str, server: ModelServer, workflow: str, *, until_calls: int | 
     """Run `workflow` in a process of its own and kill it when the model has received so many calls, or else when the run
     has settled."""
     command = [sys.executable, "-m", "tests.engine.spender", store, workflow]
-    environment = {**os.environ, **server.environment}
+    environment = {**os.environ, **server.environment, "HOLDFAST_LEASE_S": "3"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

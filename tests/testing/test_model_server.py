@@ -335,7 +335,7 @@ async def test_a_fault_of_the_connection_reaches_the_client_and_the_journal(
 
     if fault.kind == "status":
         assert (caught.value.status_code, caught.value.retry_after) == (fault.status, fault.retry_after_s)
-    await until(lambda: server.calls[0].outcome == outcome)
+    await until(lambda: [call.outcome for call in server.calls] == [outcome])
     assert [(call.fault, call.stream) for call in server.calls] == [(fault.kind, stream)]
     said = fault.kind == "cut_in_body" or (fault.kind == "stream_error" and stream)
     assert (server.calls[0].used is not None) == said

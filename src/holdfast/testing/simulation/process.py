@@ -93,6 +93,18 @@ class InlineThreads:
         self.on_return()
 
 
+def _wake_for_the_unsure(engine: Engine, store: SimulatedStore) -> None:
+    """Have the sweep, which really looks five times a second and here sleeps until something happens, notice that a commit
+    of its own process has become doubtful."""
+    mark = engine.driver.unsure
+
+    def unsure(run: RunId) -> None:
+        mark(run)
+        store.nudge()
+
+    engine.driver.unsure = unsure  # type: ignore[method-assign]
+
+
 class Process:
     """A place where an engine runs, and the engine that runs there at the moment, if one does."""
 
@@ -146,6 +158,7 @@ class Process:
                 settings=_SETTINGS, grace_s=grace_s, surroundings=around,
             ) as engine:  # fmt: skip
                 self.engine = engine
+                _wake_for_the_unsure(engine, store)
                 self.on_open(self, engine)
                 await self._until_broken(engine, stopping)
                 self.engine = None
