@@ -75,20 +75,24 @@ async def test_runs_that_nobody_can_take_hide_no_others(settings: Settings, monk
         assert time.monotonic() - began_s < SWEEP_FINDS_S
 
 
-@bounded
-async def test_what_waits_for_a_slot_is_not_looked_for_all_the_time(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    enough = asyncio.Event()
-    wf = held(enough)
-    turns = {"leader": 0, "sweep": 0}
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often a leader and a sweep have looked into the store."""
+    counts = {"leader": 0, "sweep": 0}
     for name, kind in (("leader", leader_.Leader), ("sweep", sweep_.Sweep)):
 
         def counted(self, turn=kind.turn, name=name):
-            turns[name] += 1
+            counts[name] += 1
             return turn(self)
 
         monkeypatch.setattr(kind, "turn", counted)
+    return counts
+
+
+@bounded
+async def test_what_waits_for_a_slot_is_not_looked_for_all_the_time(settings: Settings, turns: dict[str, int]) -> None:
+    enough = asyncio.Event()
+    wf = held(enough)
     async with (
         Engine.open(settings.store, workflows=[wf], slots=1, settings=settings) as worker,
         leading(settings.store, settings=settings) as leader,
@@ -100,6 +104,20 @@ async def test_what_waits_for_a_slot_is_not_looked_for_all_the_time(
         await asyncio.sleep(1)
         assert 1 <= turns["leader"] <= 10
         assert 1 <= turns["sweep"] <= 7
+        enough.set()
+        await asyncio.gather(*(run.result() for run in runs))
+
+
+@bounded
+async def test_nor_by_a_process_that_nobody_leads(store: str, turns: dict[str, int]) -> None:
+    enough = asyncio.Event()
+    wf = held(enough)
+    async with Engine.open(store, slots=1) as worker:
+        runs = [await worker.start(wf) for _ in range(20)]
+        await asyncio.sleep(1.2)  # all are due
+        turns.update(sweep=0)
+        await asyncio.sleep(1)
+        assert 1 <= turns["sweep"] <= 10
         enough.set()
         await asyncio.gather(*(run.result() for run in runs))
 

@@ -64,6 +64,8 @@ class Sweep:
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
         self._closing = False
+        self._all_wait_here = False
+        """Whether all that was due waits for a slot of this process already: it is fed when one is free."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep_looking(), name="holdfast-sweep")
@@ -89,6 +91,7 @@ class Sweep:
         if patience_ms:
             mine = self._overdue(mine)
         mine = self._share(mine)
+        self._all_wait_here = bool(due) and not mine
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
@@ -199,7 +202,7 @@ class Sweep:
     async def _pause_s(self) -> float:
         driver = self._driver
         due_ms = await driver.store.next_due_ms(list(driver.workflows)) if driver.session is not None else None
-        if due_ms is None:
+        if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
