@@ -57,7 +57,7 @@ from holdfast.models.providers import Providers
 from holdfast.models.quota import Limits, Quotas
 from holdfast.pools.book import Book
 from holdfast.pools.borrower import Borrower
-from holdfast.ports import Administration, Blobs, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
+from holdfast.ports import Administration, BlobPlace, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.settings import RedactedLog, Secrets, Settings
@@ -84,7 +84,9 @@ _MOST_SOON: Final = 100
 _IDLE_LOOK_S: Final = 0.02
 
 
-async def open_store(where: str | Path, elsewhere: Blobs | None = None, *, lease_s: float = settings_.LEASE_S) -> Store:
+async def open_store(
+    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S
+) -> Store:
     """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
 
     `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
@@ -99,7 +101,7 @@ async def open_store(where: str | Path, elsewhere: Blobs | None = None, *, lease
     return await SqliteStore.connect(_path_of(text), lease_s=lease_s)
 
 
-async def open_administration(where: str | Path, elsewhere: Blobs | None = None) -> Administration:
+async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:
     """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
     text = str(where)
     if text.startswith(_POSTGRES):
@@ -158,7 +160,7 @@ class _Led:
         return await self._lanes.is_led(LANE)
 
 
-def open_blobs(where: str, secrets: Secrets) -> Blobs | None:
+def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
     """Where payloads over 64 KiB go, as settings name it; None for the store's own table.
 
     Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.

@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
@@ -342,6 +342,15 @@ class Blobs(Protocol):
 
         Raises NotFound where there is none, StoreError where nobody can know for now.
         """
+        ...
+
+
+class BlobPlace(Blobs, Protocol):
+    """A place for large payloads beside the store's own tables. It belongs to one store."""
+
+    async def prune(self, before: str, kept: Collection[str]) -> int:
+        """Remove what is kept for the months before `before` (`2026-09`), but for the hashes `kept`; how many bytes that
+        were. It may be interrupted anywhere and be done again; what is no payload is left alone. Raises StoreError."""
         ...
 
 

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.errors import NotFound
-from holdfast.ports import Blobs
+from holdfast.ports import BlobPlace, Blobs
 
 Connect = Callable[[], Awaitable[Blobs]]
+ConnectPlace = Callable[[], BlobPlace]
 
 MONTH = "2026-11"
 TENANTS = [
@@ -63,3 +64,27 @@ class BlobConformance:
                 if other != tenant:
                     with pytest.raises(NotFound):
                         await place.get(other, MONTH, sha256)
+
+
+class PlaceConformance:
+    """What every place beside the store's tables promises on top (holdfast.ports.BlobPlace)."""
+
+    async def test_old_months_go_but_for_what_is_still_meant(self, connect_place: ConnectPlace) -> None:
+        place = connect_place()
+        old = {tenant: await place.put(tenant, "2026-08", b"old of " + repr(tenant).encode()) for tenant in TENANTS}
+        older = await place.put("acme", "2025-12", b"older")
+        kept = await place.put("acme", "2026-08", b"still meant")
+        new = await place.put("acme", "2026-09", b"new")
+        sizes = sum(len(b"old of " + repr(tenant).encode()) for tenant in TENANTS)
+        assert await place.prune("2026-09", {kept}) == sizes + len(b"older")
+        for tenant, sha256 in old.items():
+            with pytest.raises(NotFound):
+                await place.get(tenant, "2026-08", sha256)
+        with pytest.raises(NotFound):
+            await place.get("acme", "2025-12", older)
+        assert await place.get("acme", "2026-08", kept) == b"still meant"
+        assert await place.get("acme", "2026-09", new) == b"new"
+        assert await place.prune("2026-09", {kept}) == 0
+
+    async def test_a_place_with_nothing_in_it_has_nothing_to_let_go_of(self, connect_place: ConnectPlace) -> None:
+        assert await connect_place().prune("2026-09", ()) == 0

@@ -20,7 +20,7 @@ from holdfast.testing.simulation.store import Disk, SimulatedStore
 
 pytest.register_assert_rewrite("tests.blobs.conformance")
 
-from tests.blobs.conformance import BlobConformance, Connect  # noqa: E402 - its asserts are to be rewritten
+from tests.blobs.conformance import BlobConformance, Connect, ConnectPlace, PlaceConformance  # noqa: E402 - its asserts are to be rewritten
 
 PLACES = ["sqlite", "postgres", "simulated", "folder", "bucket", "moved"]
 
@@ -71,5 +71,17 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield again
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def connect_place(request: pytest.FixtureRequest, tmp_path: Path) -> ConnectPlace:
+    if request.param == "folder":
+        return lambda: Folder.open(tmp_path)
+    request.getfixturevalue("server")
+    return lambda: Bucket.open("payloads", "some/prefix", {})
+
+
 class TestBlobs(BlobConformance):
     pass
+
+
+class TestPlaces(PlaceConformance):
+    """What can be told to let go of old months by itself."""

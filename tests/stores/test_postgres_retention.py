@@ -383,6 +383,26 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     assert [month.state for month in (await place.administration.standing()).months] == ["pruned", "archived"]
 
 
+async def test_months_are_removed_where_large_payloads_are_but_for_what_is_still_meant(
+    place: Place, tmp_path: Path
+) -> None:
+    (story,) = await ended(place.store, 1)
+    folder = Folder.open(tmp_path)
+    large = await folder.put("acme", MONTH, b"outcome")
+    await folder.put("acme", MONTH, b"other")
+    response = msgspec.json.encode(Payload(blob=large, size_bytes=7, month=MONTH)).decode()
+    await place.ask(
+        f"insert into {place.schema}.effect_keys values ('k', 'acme', '{story.run}', '{story.call}', 'h', '{response}')"
+    )
+    administration = await PostgresAdministration.connect(place.database, folder)
+    await administration.archive(MONTH)
+    archives = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
+    freed = await administration.prune(NEXT)
+    assert freed.stored_bytes == sum(archives) - len(b"outcome")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [large]
+    await administration.aclose()
+
+
 async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_in_which_it_was_stored(place: Place) -> None:
     (story,) = await ended(place.store, 1)
     large, other = [await place.store.put("acme", MONTH, content) for content in (b"outcome", b"other")]

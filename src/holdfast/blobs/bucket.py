@@ -10,10 +10,10 @@ import datetime
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from holdfast.blobs.layout import place
+from holdfast.blobs.layout import is_old, place
 from holdfast.errors import NotFound, StoreError, StoreUnreadable, UsageError
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ _RETRY_FOR: Final = datetime.timedelta(seconds=20)
 _CONNECT_LIMIT: Final = "5s"
 _REQUEST_LIMIT: Final = "120s"
 """A payload is at most 256 MiB: 2 MiB a second."""
+_MOST_LISTED: Final = 1000
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _ADVICE: Final = {
     "NoSuchBucket": "there is no such bucket; make it, or name another",
-    "AccessDenied": "this process may not; it needs s3:GetObject, s3:PutObject and s3:ListBucket there",
+    "AccessDenied": "this process may not; it needs s3:GetObject, s3:PutObject and s3:ListBucket there, and"
+    " s3:DeleteObject for `holdfast store prune`",
     "InvalidAccessKeyId": "the service does not know its access key",
     "SignatureDoesNotMatch": "its secret key is not the one that belongs to its access key",
     "ExpiredToken": "its credentials have expired",
@@ -38,7 +40,7 @@ _ADVICE: Final = {
 
 
 class Bucket:
-    """Keeps ports.Blobs in a bucket, under a prefix."""
+    """Keeps ports.BlobPlace in a bucket, under a prefix."""
 
     def __init__(self, store: S3Store, name: str) -> None:
         self._store = store
@@ -104,6 +106,20 @@ class Bucket:
             raise NotFound(f"There is no blob {path} in {self!r}.", path=path) from None
         except (BaseError, OSError) as problem:
             raise self._explained(problem, "read") from problem
+
+    async def prune(self, before: str, kept: Collection[str]) -> int:
+        from obstore.exceptions import BaseError
+
+        freed_bytes = 0
+        try:
+            async for page in self._store.list(chunk_size=_MOST_LISTED):
+                old = [found for found in page if is_old(tuple(found["path"].split("/")), before, kept)]
+                if old:
+                    await self._store.delete_async([found["path"] for found in old])
+                    freed_bytes += sum(found["size"] for found in old)
+        except (BaseError, OSError) as problem:
+            raise self._explained(problem, "removed") from problem
+        return freed_bytes
 
     def _explained(self, problem: Exception, what: str) -> StoreError:
         code = _CODE.search(str(problem))

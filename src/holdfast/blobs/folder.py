@@ -12,10 +12,11 @@ import errno
 import hashlib
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Self
 
-from holdfast.blobs.layout import place
+from holdfast.blobs.layout import is_old, place
 from holdfast.errors import NotFound, StoreError, StoreFull, StoreUnreadable
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -24,7 +25,7 @@ _UNFINISHED: Final = ".unfinished-"
 
 
 class Folder:
-    """Keeps ports.Blobs in a folder of this machine, or in one that all machines of a fleet have mounted."""
+    """Keeps ports.BlobPlace in a folder of this machine, or in one that all machines of a fleet have mounted."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -47,6 +48,24 @@ class Folder:
 
     async def get(self, tenant: str, month: str, sha256: str) -> bytes:
         return await asyncio.to_thread(self._read, self._file(tenant, month, sha256))
+
+    async def prune(self, before: str, kept: Collection[str]) -> int:
+        return await asyncio.to_thread(self._prune, before, kept)
+
+    def _prune(self, before: str, kept: Collection[str]) -> int:
+        self._expect_root()
+        freed_bytes = 0
+        try:
+            for folder in self._root.glob("*/[0-9][0-9][0-9][0-9]-[0-9][0-9]"):
+                for file in folder.iterdir():
+                    if is_old(file.relative_to(self._root).parts, before, kept):
+                        freed_bytes += file.stat().st_size
+                        file.unlink()
+                with contextlib.suppress(OSError):  # something is left in it, which is no payload or still needed
+                    folder.rmdir()
+        except OSError as problem:
+            raise self._explained(problem) from problem
+        return freed_bytes
 
     def _file(self, tenant: str, month: str, sha256: str) -> Path:
         return self._root.joinpath(*place(tenant, month, sha256))

@@ -7,10 +7,14 @@ Never here: reading or writing.
 from __future__ import annotations
 
 import hashlib
+import re
 import string
+from collections.abc import Collection
 from typing import Final
 
 _PLAIN: Final = frozenset((string.ascii_lowercase + string.digits + "_-").encode())
+_MONTH: Final = re.compile(r"\d{4}-\d{2}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _LONGEST: Final = 200
 """Bytes of one part; file systems take 255."""
 
@@ -18,6 +22,13 @@ _LONGEST: Final = 200
 def place(tenant: str, month: str, sha256: str) -> tuple[str, str, str]:
     """The three parts of the name. Different tenants never share the first, whatever they are called."""
     return part(tenant), part(month), part(sha256)
+
+
+def is_old(parts: tuple[str, ...], before: str, kept: Collection[str]) -> bool:
+    """Whether this is the name of a payload of a month before `before` that is none of `kept`."""
+    if len(parts) != 3 or _MONTH.fullmatch(parts[1]) is None or _SHA256.fullmatch(parts[2]) is None:
+        return False
+    return parts[1] < before and parts[2] not in kept
 
 
 def part(name: str) -> str:

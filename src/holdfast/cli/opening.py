@@ -13,7 +13,7 @@ from holdfast.errors import NotFound
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
-    from holdfast.ports import Administration, Blobs
+    from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
 
@@ -68,7 +68,7 @@ async def administering(store: str | None) -> AsyncIterator[Administration]:
         await found.aclose()
 
 
-def _place(store: str | None) -> tuple[str, Blobs | None]:
+def _place(store: str | None) -> tuple[str, BlobPlace | None]:
     """Where a store is that has to be there, and where its large payloads are. Raises NotFound, StoreError."""
     from holdfast.compose import open_blobs
     from holdfast.settings import Secrets

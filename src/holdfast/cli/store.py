@@ -244,9 +244,6 @@ def prune(
         terminal.say(
             f"Removed for good: {freed.runs} histories with {freed.events} events; {_size(freed.stored_bytes)} free."
         )
-    place = located(store)[1].blobs
-    if place != "store":
-        terminal.say(f"What is in {place} was not touched: delete what is there of months before {before} by hand.")
 
 
 async def _prune(before: str, yes: bool, store: str | None) -> Freed:
@@ -257,10 +254,14 @@ async def _prune(before: str, yes: bool, store: str | None) -> Freed:
             gone = [each for each in months if each.state == "archived"]
             raise UsageError(
                 f"This removes {sum(each.runs for each in gone)} histories ({', '.join(each.month for each in gone) or 'none'})"
-                " and their large payloads for good, and nothing brings them back. Nothing was removed; say --yes if that is"
-                " meant."
+                f" and their large payloads{_also_in(located(store)[1].blobs)} for good, and nothing brings them back."
+                " Nothing was removed; say --yes if that is meant."
             )
         return await administration.prune(before)
+
+
+def _also_in(place: str) -> str:
+    return "" if place == "store" else f", those in {place} too,"
 
 
 def _freed(freed: Freed) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """An object store on the loopback interface that speaks as much of S3 as large payloads need: PUT, with `If-None-Match`,
-GET and HEAD of objects in buckets, signed requests, and S3's errors.
+GET and HEAD of objects in buckets, listing them page by page, deleting many at once, signed requests, and S3's errors.
 
 It checks every signature (AWS Signature Version 4), writes nothing down but what it was asked, and fails on demand
 (`ObjectRule`). It is no part of what it tests: nothing of Holdfast outside the test kit may be imported here.
@@ -15,6 +15,8 @@ import hmac
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+from urllib.parse import parse_qsl, quote
+from xml.sax.saxutils import escape, unescape
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -29,6 +31,8 @@ from holdfast.testing.script import Script
 ACCESS_KEY = "AKIAOBJECTSERVER"
 SECRET_KEY = "the-secret-of-the-object-server"
 REGION = "us-east-1"
+MOST_LISTED = 3
+"""Names on one page: so few that whoever lists has to turn pages."""
 
 STATUS = {
     "NoSuchKey": 404,
@@ -96,14 +100,19 @@ class ObjectServer(HttpServer):
         }
 
     def _application(self) -> Starlette:
-        return Starlette(routes=[Route("/{bucket}/{key:path}", self._answer, methods=["PUT", "GET", "HEAD"])])
+        return Starlette(
+            routes=[
+                Route("/{bucket}", self._answer, methods=["GET", "POST"]),
+                Route("/{bucket}/{key:path}", self._answer, methods=["PUT", "GET", "HEAD"]),
+            ]
+        )
 
     async def _answer(self, request: Request) -> Response:
         try:
             body = await request.body()
         except ClientDisconnect:
             return Response(status_code=400)
-        bucket, key = request.path_params["bucket"], request.path_params["key"]
+        bucket, key = request.path_params["bucket"], request.path_params.get("key", "")
         rule = next(self.script.applying(request), ObjectRule())
         if rule.status is not None:
             reply = _error(CODES[rule.status], rule.status)
@@ -125,6 +134,8 @@ class ObjectServer(HttpServer):
                 return _error("PreconditionFailed")
             objects[key] = body
             return Response(headers={"ETag": _etag(body)})
+        if not key:
+            return _delete(objects, body) if request.method == "POST" else _list(objects, request)
         content = objects.get(key)
         if content is None:
             return _error("NoSuchKey")
@@ -134,6 +145,32 @@ class ObjectServer(HttpServer):
         )  # fmt: skip
 
 
+def _list(objects: dict[str, bytes], request: Request) -> Response:
+    """One page. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html"""
+    asked = request.query_params
+    after = asked.get("continuation-token", asked.get("start-after", ""))
+    names = sorted(name for name in objects if name.startswith(asked.get("prefix", "")) and name > after)
+    page = names[: min(int(asked.get("max-keys", MOST_LISTED)), MOST_LISTED)]
+    entries = "".join(
+        f"<Contents><Key>{escape(name)}</Key><Size>{len(objects[name])}</Size><ETag>{escape(_etag(objects[name]))}</ETag>"
+        f"<LastModified>2026-11-21T00:00:00.000Z</LastModified></Contents>"
+        for name in page
+    )
+    more = len(names) > len(page)
+    next_page = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
+    body = f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{next_page}{entries}</ListBucketResult>"
+    return Response(body, media_type="application/xml")
+
+
+def _delete(objects: dict[str, bytes], body: bytes) -> Response:
+    """https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html"""
+    names = [unescape(name) for name in re.findall(r"<Key>(.*?)</Key>", body.decode())]
+    for name in names:
+        objects.pop(name, None)
+    told = "".join(f"<Deleted><Key>{escape(name)}</Key></Deleted>" for name in names)
+    return Response(f"<DeleteResult>{told}</DeleteResult>", media_type="application/xml")
+
+
 def _etag(content: bytes) -> str:
     return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
 
@@ -141,6 +178,12 @@ def _etag(content: bytes) -> str:
 def _error(code: str, status: int | None = None) -> Response:
     body = f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'
     return Response(body, status if status is not None else STATUS[code], media_type="application/xml")
+
+
+def _canonical(query: str) -> str:
+    """A query as it is signed: its names in order, each with a value."""
+    pairs = sorted(parse_qsl(query, keep_blank_values=True))
+    return "&".join(f"{quote(name, safe='-_.~')}={quote(value, safe='-_.~')}" for name, value in pairs)
 
 
 def _unsigned(request: Request, body: bytes) -> str | None:
@@ -157,7 +200,7 @@ def _unsigned(request: Request, body: bytes) -> str | None:
     if said not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
         return "XAmzContentSHA256Mismatch"
     headers = "".join(f"{name}:{request.headers.get(name, '').strip()}\n" for name in found["headers"].split(";"))
-    path, query = request.scope["raw_path"].decode(), request.scope["query_string"].decode()
+    path, query = request.scope["raw_path"].decode(), _canonical(request.scope["query_string"].decode())
     asked = "\n".join([request.method, path, query, headers, found["headers"], said])
     to_sign = "\n".join(
         ["AWS4-HMAC-SHA256", request.headers["x-amz-date"], found["scope"], hashlib.sha256(asked.encode()).hexdigest()]

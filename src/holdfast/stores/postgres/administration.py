@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from holdfast.core.projection import RunRow
-from holdfast.ports import Blobs, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connections
@@ -49,7 +49,7 @@ class PostgresAdministration:
         self._sql = sql(ground.connections.address)
 
     @classmethod
-    async def connect(cls, url: str, elsewhere: Blobs | None = None) -> Self:
+    async def connect(cls, url: str, elsewhere: BlobPlace | None = None) -> Self:
         """`elsewhere` is where archives go instead of the table. Raises UsageError, StoreUnreadable."""
         address = Address.of(url)
         async with contextlib.AsyncExitStack() as undo:

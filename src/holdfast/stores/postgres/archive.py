@@ -26,6 +26,7 @@ class Archives(Room):
         own = Table(ground)
         self._last: tuple[str, Archive] | None = None
         """The archive that was read last, and its blob: a long history is read page by page."""
+        self._elsewhere = ground.elsewhere
         self._places: Sequence[Blobs] = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
 
     async def _archive(self, run: RunId) -> Archive | None:

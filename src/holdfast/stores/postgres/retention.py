@@ -178,8 +178,11 @@ class Retention(Archives):
         runs = events = freed_bytes = 0
         async for seqs in self._turns("prune_archives", before.first):
             runs, events = runs + len(seqs), events + sum(seqs)
-        async for sizes in self._forget_blobs(before):
+        kept = await self._outcomes_kept()
+        async for sizes in self._forget_blobs(before, kept):
             freed_bytes += sum(sizes)
+        if self._elsewhere is not None:
+            freed_bytes += await self._elsewhere.prune(str(before), kept)
         return Freed(runs, events, freed_bytes)
 
     async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
@@ -191,24 +194,23 @@ class Retention(Archives):
                 return
             yield [row[0] for row in rows]
 
-    async def _outcomes_kept(self) -> list[str]:
+    async def _outcomes_kept(self) -> set[str]:
         """The blobs that tenant-wide effects are remembered by: a run of any time may mean such an effect again, and gets
         the outcome that was recorded then."""
-        kept: list[str] = []
+        kept: set[str] = set()
         after = ""
         while rows := await self._db.fetch(self._sql["large_responses"], after, _MOST_RUNS):
             payloads = (_decode_payload(row["response"]) for row in rows)
-            kept += [payload.blob for payload in payloads if payload.blob is not None]
+            kept |= {payload.blob for payload in payloads if payload.blob is not None}
             after = rows[-1]["effect_key"]
         return kept
 
-    async def _forget_blobs(self, before: Month) -> AsyncIterator[list[int]]:
+    async def _forget_blobs(self, before: Month, kept: set[str]) -> AsyncIterator[list[int]]:
         """Forget what was kept for months before one; the sizes of what nobody keeps any more."""
-        kept = await self._outcomes_kept()
         while True:
             async with self._db.writing() as db:
                 await db.execute(self._sql["lock_blobs"])
-                homes = await db.fetch(self._sql["delete_homes"], str(before), _MOST_RUNS, kept)
+                homes = await db.fetch(self._sql["delete_homes"], str(before), _MOST_RUNS, [*kept])
                 rows = await db.fetch(self._sql["delete_homeless"], [row["sha256"] for row in homes])
             if not homes:
                 return

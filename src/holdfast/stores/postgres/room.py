@@ -10,7 +10,7 @@ import uuid
 from functools import cache
 from typing import Final, NamedTuple
 
-from holdfast.ports import Blobs
+from holdfast.ports import BlobPlace
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connections
@@ -36,7 +36,7 @@ class Ground(NamedTuple):
     snapshot: str
     """What was visible when the store was opened."""
     lease_s: float
-    elsewhere: Blobs | None = None
+    elsewhere: BlobPlace | None = None
     """Where archives go and are, besides the table."""
 
 

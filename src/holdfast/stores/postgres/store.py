@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from holdfast.errors import StoreUnreadable
-from holdfast.ports import Blobs as BlobsPort
+from holdfast.ports import BlobPlace
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
@@ -47,7 +47,7 @@ class PostgresStore(Tail, Snapshots, Graphs, Scopes, Costs, Blobs, Sessions, Vie
         *,
         lease_s: float = LEASE_S,
         connections: int = MOST_CONNECTIONS,
-        elsewhere: BlobsPort | None = None,
+        elsewhere: BlobPlace | None = None,
         own_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `url`, its tables made where there are none. See docs/howto/deploy.md for what may be in it.
