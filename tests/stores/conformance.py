@@ -295,9 +295,10 @@ class StoreConformance:
         assert left == [(stories[1].run, 30, 5), (stories[3].run, 10, 5), (stories[5].run, 25, 5)]
         assert await store.seqs([story.run for story in stories[:2]]) == {stories[0].run: 3, stories[1].run: 2}
 
-    async def test_the_same_hold_that_is_sent_again_is_charged_once(self, connect: Connect) -> None:
+    @pytest.mark.parametrize("limit", [None, 100])
+    async def test_the_same_hold_that_is_sent_again_is_charged_once(self, connect: Connect, limit: int | None) -> None:
         store, story = await connect(), Story()
-        await store.set_limit(DAYS, 100)
+        await store.set_limit(DAYS, limit)
         await put(store, story.start())
         hold = story.hold(60)
         await put(store, hold, hold)

@@ -21,6 +21,7 @@ import pytest
 from holdfast.core import commands as cmd
 from holdfast.core.ids import AppendId
 from holdfast.core.payload import inline
+from holdfast.core.scopes import ScopeRow
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import (
     HoldfastError,
@@ -112,7 +113,7 @@ async def test_an_append_whose_reply_was_lost_is_unknown_and_is_written_once(
         await put(witness, story.draft())
     append = {"start with a key": lambda: story.start(key="k"), "ledger": story.ask}.get(what, story.draft)()
     rows = entry(append)
-    proxy.lose_reply_to(COMMIT if what == "held" or rows.has_ledger or rows.reaches_out else append.append_id)
+    proxy.lose_reply_to(append.append_id if rows.is_plain and what != "held" else COMMIT)
     if what == "held":
         async with store.exclusive(story.run):
             with pytest.raises(UnknownCommit):
@@ -128,6 +129,53 @@ async def test_an_append_whose_reply_was_lost_is_unknown_and_is_written_once(
     if what == "start with a key":
         (fate,) = await store.append([Story().start(key="k")])
         assert isinstance(fate, KeyReused)
+
+
+@bounded
+@pytest.mark.parametrize("limit", [None, 100])
+async def test_a_flush_under_no_limit_is_one_statement(connect: Connect, proxy: TcpProxy, limit: int | None) -> None:
+    """Its reply is that of its commit: when it is lost, all is there, the books too. Under a limit nothing is yet."""
+    store, witness, story = await connect(proxy), await connect(), Story()
+    await put(witness, story.start())
+    await witness.set_limit("tenant/acme/day", limit)
+    before = tuple(story.history)
+    hold = story.hold(60)
+    proxy.lose_reply_to(hold.append_id)
+    with pytest.raises(UnknownCommit):
+        await store.append([hold])
+    day = "tenant/acme/day/2023-11-14"
+    if limit is None:
+        assert await witness.events(story.run) == tuple(story.history)
+        assert await witness.scopes([day]) == [ScopeRow(day, None, 0, 60)]
+    else:
+        assert await witness.events(story.run) == before
+    await put(store, hold, hold)
+    assert await witness.scopes([day]) == [ScopeRow(day, limit, 0, 60)]
+
+
+@bounded
+async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_a_circle(connect: Connect) -> None:
+    """Some under a limit and some not, in every order, starts and ledgers among them."""
+    stores = [await connect() for _ in range(4)]
+    await stores[0].set_limit("tenant/acme/month", 10**12)
+    deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
+
+    async def works(store: PostgresStore, turn: int) -> None:
+        for number in range(20):
+            tenants = ("acme", "umbrella") if (turn + number) % 2 else ("umbrella", "acme")
+            stories = [Story(tenant=tenant) for tenant in tenants]
+            await put(store, *(story.start() for story in stories))
+            await put(store, *(story.hold(1) for story in stories))
+            await put(store, stories[0].settle(1), stories[number % 2].draft(), stories[1].settle(1))
+
+    before = await stores[0]._db.fetch(deadlocks)
+    await asyncio.gather(*(works(store, turn) for turn, store in enumerate(stores)))
+    assert await stores[0]._db.fetch(deadlocks) == before
+    books = {
+        row.scope: row.settled
+        for row in await stores[0].scopes([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])
+    }
+    assert set(books.values()) == {80}
 
 
 @bounded

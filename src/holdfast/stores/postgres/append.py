@@ -1,7 +1,7 @@
 """Writing appends down: what is at its expected place goes in, everything else is told why not.
 
-A flush whose appends change nothing but runs and histories is one statement, and so one round trip. One that opens
-gates or calls tools is a transaction of a few.
+A flush whose appends change nothing but runs, histories and the books of scopes that have no limit is one statement,
+and so one round trip. One that opens gates, calls tools or needs room under a limit is a transaction of a few.
 
 Never here: what an event or a row means; how often to try.
 """
@@ -9,7 +9,7 @@ Never here: what an event or a row means; how often to try.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,7 @@ _RUN_COLUMNS: Final = 19
 _EVENT_COLUMNS: Final = 6
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3
+_CHARGE_COLUMNS: Final = 6
 
 
 _NOBODY: Final[Mapping[RunId, HoldfastError]] = {}
@@ -44,14 +45,20 @@ class Entry(msgspec.Struct):
     changes: Changes
 
     @property
-    def has_ledger(self) -> bool:
+    def is_plain(self) -> bool:
+        """Whether one statement can write it, if no limit is in its way."""
         changes = self.changes
-        return bool(changes.gates or changes.gate_changes or changes.effects or changes.effect_changes)
+        ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
+        return not (ledger or changes.effect_keys)
 
-    @property
-    def reaches_out(self) -> bool:
-        """Whether it touches what stands above its run, so that it may be refused for more than its place."""
-        return bool(self.changes.charges or self.changes.effect_keys)
+
+class Written(NamedTuple):
+    """What became of a flush."""
+
+    now_ms: int
+    runs: frozenset[str]
+    is_free: bool
+    """False where nothing was written, because there is a limit to be heeded."""
 
 
 def entry(append: Append) -> Entry:
@@ -73,9 +80,11 @@ def entry(append: Append) -> Entry:
 
 
 async def write(
-    db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry]
-) -> tuple[int, frozenset[str]]:
-    """Write `entries`, each whole or not at all; the database's time, and the runs that were written."""
+    db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool
+) -> Written:
+    """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
+    could be refused for a limit has one; without, whoever asks moves them."""
+    charges = [(new.run, charge) for new in entries for charge in new.changes.charges] if charging else []
     row = await db.fetchrow(
         sql["append"],
         *_columns((new.row for new in entries), _RUN_COLUMNS),
@@ -85,8 +94,13 @@ async def write(
         *_columns(
             ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
         ),
+        *_columns(
+            ((run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in charges),
+            _CHARGE_COLUMNS,
+        ),
+        [*{each.family for _, each in charges if each.bounded and each.total > 0}],
     )
-    return row["now_ms"], frozenset(row["written"])
+    return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
 
 
 async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:

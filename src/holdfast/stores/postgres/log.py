@@ -127,8 +127,10 @@ class Log(Archives):
             self._clock.hear(now_ms)
             return fates
         async with self._connected() as db:
-            if not self._db.address.pooled and not any(new.has_ledger or new.reaches_out for new in entries):
-                return await self._write_at_once(db, entries)
+            if not self._db.address.pooled and all(new.is_plain for new in entries):
+                fates_at_once = await self._write_at_once(db, entries)
+                if fates_at_once is not None:
+                    return fates_at_once
             async with transaction(db):
                 fates, now_ms = await self._written(db, entries)
             self._clock.hear(now_ms)
@@ -147,10 +149,13 @@ class Log(Archives):
                 raise explain(problem, self._db.address) from problem
             raise
 
-    async def _write_at_once(self, db: Connection, entries: list[Entry]) -> Fates:
-        """One statement, and so one round trip. Whoever was left out by it is told why in a transaction after it."""
-        now_ms, runs = await durable(db, write(db, self._sql, self._process, entries))
+    async def _write_at_once(self, db: Connection, entries: list[Entry]) -> Fates | None:
+        """One statement, and so one round trip. Whoever was left out by it is told why in a transaction after it. None, and
+        nothing written, where there is a limit that one of them might pass."""
+        now_ms, runs, is_free = await durable(db, write(db, self._sql, self._process, entries, charging=True))
         self._clock.hear(now_ms)
+        if not is_free:
+            return None
         fates: Fates = {RunId(run): None for run in runs}
         left = [new for new in entries if new.run not in runs]
         if not left:
@@ -165,11 +170,15 @@ class Log(Archives):
             ) from problem
 
     async def _written(self, db: Connection, entries: list[Entry]) -> tuple[Fates, int]:
-        """Write `entries` inside a transaction; what became of each, once it is committed, and the time."""
+        """Write `entries` inside a transaction; what became of each, once it is committed, and the time.
+
+        Runs are locked first, as everywhere, then what stands above them.
+        """
+        await db.execute(self._sql["lock_runs"], [new.run for new in entries])
         keys = await Keys.locked(db, self._sql, entries)
         books = await Books.locked(db, self._sql, entries)
         admitted = [new for new in entries if keys.admit(new) and await books.admit(new)]
-        now_ms, runs = await write(db, self._sql, self._process, admitted)
+        now_ms, runs, _ = await write(db, self._sql, self._process, admitted, charging=False)
         fates: Fates = {RunId(run): None for run in runs}
         written = [new for new in admitted if new.run in runs]
         await write_ledger(db, self._sql, written)

@@ -5,9 +5,14 @@
 
 -- name: append
 -- Appends of many runs, at most one of each: those whose run is where they expect it are written whole, the others not
--- at all. Rows of runs are locked in the order of their ids before anything of them is changed, start keys in theirs.
--- Answers with the time and the runs that were written.
+-- at all. Rows of runs are locked in the order of their ids before anything of them is changed, start keys in theirs, and
+-- last the scopes that are charged. Nothing at all is written where one of some families has a limit: who may go on is
+-- then decided before, under the locks of their scopes.
+-- Answers with the time, the runs that were written, and whether there was no limit.
 with
+free as materialized (
+    select not exists (select 1 from holdfast.limits where family = any($40::text[])) as is_free
+),
 given as materialized (
     select * from unnest(
         $1::uuid[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[],
@@ -17,6 +22,7 @@ given as materialized (
         run, expected, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms,
         ended_at_ms, due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
     )
+    where (select is_free from free)
 ),
 locked as materialized (
     select run, seq, sessions from holdfast.runs where run = any($1::uuid[]) order by run for update
@@ -26,6 +32,7 @@ keyed as (
     select tenant, start_key, run, input_digest
     from unnest($26::text[], $27::text[], $28::uuid[], $29::text[]) with ordinality
         as given (tenant, start_key, run, input_digest, place)
+    where (select is_free from free)
     order by tenant, start_key, place
     on conflict do nothing
     returning run
@@ -101,8 +108,19 @@ in_line as (
     insert into holdfast.waiters (scope, run, wanted)
     select scope, run, wanted from waiting where run in (select run from written)
     on conflict (scope, run) do update set wanted = excluded.wanted
+),
+charged as (
+    insert into holdfast.scopes (scope, family, settled, held, in_doubt)
+    select scope, min(family), sum(settled), sum(held), sum(in_doubt)
+    from unnest($34::uuid[], $35::text[], $36::text[], $37::bigint[], $38::bigint[], $39::bigint[])
+        as charge (run, scope, family, settled, held, in_doubt)
+    where charge.run in (select run from written)
+    group by scope order by scope
+    on conflict (scope) do update set
+        settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
+        in_doubt = scopes.in_doubt + excluded.in_doubt
 )
-select holdfast.now_ms() as now_ms, array(select run::text from written) as written
+select holdfast.now_ms() as now_ms, array(select run::text from written) as written, is_free from free
 
 -- name: lock_runs
 -- The rows of runs, locked in the order of their ids. It makes the transaction one whose commit is waited for as a
