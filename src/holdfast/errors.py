@@ -5,6 +5,7 @@
     │   ├── InvalidWorkflow            the graph cannot be run; lists every problem at once
     │   ├── InvalidInput               data that does not fit its model, or cannot be stored
     │   ├── InvalidDecision            an answer the gate does not take
+    │   ├── ExpressionError            an expression of a workflow file cannot be read, or has no value
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
     ├── NotFound                       no such run, gate, call or workflow
@@ -90,6 +91,15 @@ class InvalidInput(UsageError):
 
 class InvalidDecision(UsageError):
     """The gate does not take this answer; it is still open."""
+
+
+class ExpressionError(UsageError):
+    """An expression of a workflow file cannot be read, or has no value."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        """`offset`: characters before the place in the text that was given."""
+        self.offset = offset
+        super().__init__(message)
 
 
 class UnknownPrice(UsageError):
