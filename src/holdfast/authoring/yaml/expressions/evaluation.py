@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.authoring.yaml.expressions import function
+from holdfast.authoring.yaml.expressions.lexer import shown
 from holdfast.authoring.yaml.expressions.meter import Meter, Refusal
 from holdfast.authoring.yaml.expressions.syntax import (
     Access,
@@ -74,7 +75,7 @@ class _Evaluation:
     def _check_names(self, node: Node, contexts: Mapping[str, Value]) -> None:
         if isinstance(node, Context) and fold(node.name) not in self._contexts:
             raise ExpressionError(
-                f"There is no context {node.name} here. {function.nearest(node.name, contexts)}", node.offset
+                f"There is no context {shown(node.name)} here. {function.nearest(node.name, contexts)}", node.offset
             )
         if isinstance(node, Call) and not (function.is_built_in(node.function) or node.function in self._functions):
             raise ExpressionError(
@@ -158,7 +159,7 @@ class _Evaluation:
 
     def _found(self, whole: Value, key: Value) -> list[Any]:
         """The one item under the key, or none."""
-        self._meter.looked_at(len(key) + 1 if isinstance(key, str) else 1)
+        self._meter.looked_at(len(key) if isinstance(key, str) else 0, items=1)
         if isinstance(whole, dict):
             return self._property(whole, key)
         if isinstance(whole, list):
@@ -173,6 +174,6 @@ class _Evaluation:
         name = to_text(key)
         if whole is self._environment:
             return [whole[name]] if name in whole else []
-        self._meter.looked_at(sum(map(len, whole)) + len(whole))
+        self._meter.looked_at(sum(map(len, whole)), items=len(whole))
         folded = fold(name)
         return next(([value] for each, value in whole.items() if fold(each) == folded), [])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast.authoring.yaml.expressions import json_text
+from holdfast.authoring.yaml.expressions.lexer import shown
 from holdfast.authoring.yaml.expressions.meter import Meter, Refusal
 from holdfast.authoring.yaml.expressions.value import Kind, Value, are_equal, fold, kind_of, to_text
 
@@ -75,7 +76,7 @@ def known(name: str) -> Function | str:
         return function
     if name.lower() == "hashfiles":
         return _HASH_FILES
-    return f"There is no function {name}(). {nearest(name, [each.name for each in _KNOWN.values()])}"
+    return f"There is no function {shown(name)}. {nearest(name, [each.name for each in _KNOWN.values()])}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -118,7 +119,7 @@ def _contains(arguments: Sequence[Argument], meter: Meter) -> Value:
 
 def _is_in(item: Value, items: list[Value], meter: Meter) -> bool:
     for each in items:
-        meter.looked_at(1 + _length(each) + _length(item))
+        meter.looked_at(_length(each) + _length(item), items=1)
         if are_equal(item, each):
             return True
     return False
@@ -144,7 +145,7 @@ def _texts_are(relation: Callable[[str, str], bool], left: Value, right: Argumen
 
 
 def _length(value: Value) -> int:
-    return len(value) if isinstance(value, str) else 1
+    return len(value) if isinstance(value, str) else 0
 
 
 _FORMAT_PIECE = re.compile(r"(?P<text>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<number>[0-9]+)\}")
@@ -165,7 +166,7 @@ def _format(arguments: Sequence[Argument], meter: Meter) -> Value:
             number = int(piece["number"].lstrip("0")[:4] or "0")
             if number >= len(values):
                 raise Refusal(
-                    f"The form of format() asks for {piece[0]}, but there are {len(values)} values to put in; "
+                    f"The form of format() asks for {shown(piece[0])}, but there are {len(values)} values to put in; "
                     "the first is {0}."
                 )
             pieces.append(number)
@@ -202,7 +203,7 @@ def _joined(pieces: Iterable[str], meter: Meter) -> str:
     """One after the other, each counted before the next is made."""
     made: list[str] = []
     for piece in pieces:
-        meter.looked_at(1)
+        meter.looked_at(items=1)
         meter.made(piece)
         made.append(piece)
     return "".join(made)

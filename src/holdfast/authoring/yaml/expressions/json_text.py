@@ -42,22 +42,22 @@ def load(text: str, meter: Meter) -> Value:
         )
     except json.JSONDecodeError as problem:
         raise Refusal(
-            f"fromJSON was given text that is no JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}."
+            f"fromJSON was given text that is no JSON: {problem.msg} (line {problem.lineno}, column {problem.colno})."
         ) from None
     return value
 
 
 def _pieces(value: Value, meter: Meter, depth: int) -> Iterator[str]:
-    if depth > NESTING_LIMIT:
-        raise Refusal(f"toJSON writes values nested {NESTING_LIMIT} deep at most; this one is deeper.")
     if isinstance(value, str):
         yield _string(value)
         return
     if not isinstance(value, list | dict):
         yield "null" if value is None else to_text(value)
         return
+    if depth == NESTING_LIMIT:
+        raise Refusal(f"toJSON writes values nested {NESTING_LIMIT} deep at most; this one is deeper.")
     opening, closing = "[]" if isinstance(value, list) else "{}"
-    meter.looked_at(len(value))
+    meter.looked_at(items=len(value))
     separator = opening
     for item in value:
         yield f"{separator}\n{'  ' * (depth + 1)}"

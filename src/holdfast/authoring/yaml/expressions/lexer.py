@@ -20,6 +20,7 @@ SHOWN_LENGTH = 60
 """How much of a file's text an error repeats at most."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SUM = re.compile(r"[+-]?[0-9.]+[-+*/%]")
 _BOUNDARY = frozenset("()[],.!<>=&|") | frozenset(WHITESPACE)
 _PAIRS = ("==", "!=", "<=", ">=", "&&", "||")
 
@@ -73,6 +74,23 @@ def shown(text: str) -> str:
     return f"`{text}`" if len(text) <= SHOWN_LENGTH else f"`{text[:SHOWN_LENGTH]}…`"
 
 
+def end_of_string(text: str, start: int) -> int:
+    """Where the string ends whose quote is at `start`. Raises ExpressionError."""
+    end = start + 1
+    while True:
+        end = text.find("'", end) + 1
+        if not end:
+            line = text[start:].splitlines()[0]
+            raise ExpressionError(
+                f"The string {shown(line)} is not closed: it ends with a single quote, and a quote inside it is written "
+                "twice, as in 'it''s'.",
+                start,
+            )
+        if text[end : end + 1] != "'":
+            return end
+        end += 1
+
+
 def _token_at(text: str, at: int, last: Token | None) -> Token:
     char = text[at]
     if char == "'":
@@ -103,18 +121,8 @@ def _boundary(text: str, at: int, through: str = "") -> int:
 
 
 def _string(text: str, start: int) -> Token:
-    end = start + 1
-    while True:
-        end = text.find("'", end) + 1
-        if not end:
-            raise ExpressionError(
-                f"The string {shown(text[start:])} is not closed: it ends with a single quote, "
-                "and a quote inside it is written twice, as in 'it''s'.",
-                start,
-            )
-        if text[end : end + 1] != "'":
-            return Token(Sort.STRING, text[start:end], start, text[start + 1 : end - 1].replace("''", "'"))
-        end += 1
+    end = end_of_string(text, start)
+    return Token(Sort.STRING, text[start:end], start, text[start + 1 : end - 1].replace("''", "'"))
 
 
 def _number(text: str, start: int) -> Token:
@@ -144,6 +152,8 @@ def _advice(found: str) -> str:
         return "An expression has no braces; a JSON object is written as fromJSON('{…}')."
     if first in "?:":
         return "There is no `? :`; write case(condition, value, other) or condition && value || other."
+    if _SUM.match(found):
+        return "There is no arithmetic; compute it in a step and use the step's output."
     if first.isdigit() or (first in "+-." and found[1:2].isdigit()):
         return "A number is written like 42, -1.5, 1e3, 0xff or 0o17 (the last two up to 32 bits and without sign)."
     if any(sign in found for sign in "+-*/%^~"):

@@ -11,8 +11,11 @@ MEMORY_LIMIT_BYTES = 1024 * 1024
 ITEM_SIZE_BYTES = 8
 """What an item costs that `.*` collects: a reference."""
 
-WORK_LIMIT = 16_000_000
-"""Characters compared and items visited by one evaluation: seconds at the worst."""
+CHARACTERS_LIMIT = 16_000_000
+"""Compared or read as a number by one evaluation: a second at the worst."""
+
+ITEM_COST_CHARACTERS = 16
+"""What a visited item counts, because it takes about as long: a million of them is as many as may be."""
 
 
 class Refusal(Exception):
@@ -24,7 +27,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._memory_bytes = 0
-        self._work = 0
+        self._characters = 0
 
     def made(self, text: str) -> None:
         """A text came into being, or is taken apart. Raises Refusal."""
@@ -34,13 +37,13 @@ class Meter:
         """References to this many items came into being. Raises Refusal."""
         self._hold(items * ITEM_SIZE_BYTES)
 
-    def looked_at(self, amount: int) -> None:
-        """Characters were compared or items visited. Raises Refusal."""
-        self._work += amount
-        if self._work > WORK_LIMIT:
+    def looked_at(self, characters: int = 0, *, items: int = 0) -> None:
+        """Characters are about to be compared, or items to be visited. Raises Refusal."""
+        self._characters += characters + items * ITEM_COST_CHARACTERS
+        if self._characters > CHARACTERS_LIMIT:
             raise Refusal(
-                f"This compares or visits more than {WORK_LIMIT:,} characters and items, which is as many as one "
-                "expression may. Do it in a step and use the step's output."
+                f"This looks at more than {CHARACTERS_LIMIT:,} characters or {CHARACTERS_LIMIT // ITEM_COST_CHARACTERS:,} "
+                "items, which is as many as one expression may. Do it in a step and use the step's output."
             )
 
     def _hold(self, size_bytes: int) -> None:

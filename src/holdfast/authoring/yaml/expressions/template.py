@@ -12,7 +12,7 @@ from functools import reduce
 from holdfast.authoring.yaml.expressions.evaluation import StatusFunctions
 from holdfast.authoring.yaml.expressions.expression import Expression, Names, parse
 from holdfast.authoring.yaml.expressions.function import ARGUMENTS_LIMIT
-from holdfast.authoring.yaml.expressions.lexer import LENGTH_LIMIT, shown
+from holdfast.authoring.yaml.expressions.lexer import LENGTH_LIMIT, end_of_string
 from holdfast.authoring.yaml.expressions.meter import Meter, Refusal
 from holdfast.authoring.yaml.expressions.value import WHITESPACE, Value, to_text
 from holdfast.errors import ExpressionError
@@ -103,17 +103,11 @@ class Template:
 def _end(text: str, start: int) -> int:
     """Where the `}}` of the expression that opens at `start` is: the first that is in no string."""
     at = start + len(OPENING)
-    quote = -1
     while at < len(text):
         if text[at] == "'":
-            quote = at if quote < 0 else -1
-        elif quote < 0 and text.startswith(CLOSING, at):
+            at = end_of_string(text, at)
+        elif text.startswith(CLOSING, at):
             return at
-        at += 1
-    if quote >= 0:
-        raise ExpressionError(
-            f"`${{{{` is not closed by `}}}}`: the string {shown(text[quote:].splitlines()[0])} in it has no end. A quote "
-            "inside a string is written twice, as in 'it''s'.",
-            quote,
-        )
+        else:
+            at += 1
     raise ExpressionError("`${{` is not closed by `}}`.", start)

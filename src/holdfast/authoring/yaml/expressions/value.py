@@ -93,7 +93,7 @@ def to_number(value: Value) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def number_in(text: str) -> float:
