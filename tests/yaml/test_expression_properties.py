@@ -85,7 +85,7 @@ def calls(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 
 literals = (st.none() | st.booleans() | numbers.map(lambda each: whole(float(each))) | st.text(max_size=5)).map(Literal)
-trees: st.SearchStrategy[Node] = st.recursive(
+_trees: st.SearchStrategy[Node] = st.recursive(
     literals | names.map(Context),
     lambda inner: st.one_of(
         st.builds(Access, inner, st.none() | inner | st.sampled_from(["a", "null", "x-y", "b c"]).map(Literal)),
@@ -96,6 +96,14 @@ trees: st.SearchStrategy[Node] = st.recursive(
     ),
     max_leaves=15,
 )
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Node:
+    """Any tree, under a short name."""
+    return draw(_trees)
+
+
 statuses = {function.name: (lambda name=function.name: name != "failure") for function in STATUS}
 
 
@@ -122,7 +130,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             assert found.message.endswith(".") or "?" in found.message
 
 
-@given(trees)
+@given(trees())
 def test_what_is_written_is_read_back(tree: Node) -> None:
     text = written(tree)
     found = tree_of(text)
@@ -130,7 +138,7 @@ def test_what_is_written_is_read_back(tree: Node) -> None:
     assert written(found) == text
 
 
-@given(trees)
+@given(trees())
 def test_every_node_says_where_it_stands(tree: Node) -> None:
     text = written(tree)
     for node in walk(tree_of(text)):
@@ -147,7 +155,7 @@ def test_every_node_says_where_it_stands(tree: Node) -> None:
                 assert text[node.offset] in "[*" or text[node.offset - 1] == "."
 
 
-@given(trees, st.fixed_dictionaries(dict.fromkeys(NAMES, values)))
+@given(trees(), st.fixed_dictionaries(dict.fromkeys(NAMES, values)))
 def test_every_expression_has_a_value_or_an_error(tree: Node, contexts: dict[str, Any]) -> None:
     text = written(tree)
     value = outcome(lambda: parse(text).evaluate(contexts, statuses))
@@ -160,7 +168,7 @@ def test_every_expression_has_a_value_or_an_error(tree: Node, contexts: dict[str
     assert Condition(parse(text)).evaluate(contexts, statuses) == is_true(value)
 
 
-@given(trees, trees, st.fixed_dictionaries(dict.fromkeys(NAMES, values)))
+@given(trees(), trees(), st.fixed_dictionaries(dict.fromkeys(NAMES, values)))
 def test_a_template_puts_texts_in_a_row(left: Node, right: Node, contexts: dict[str, Any]) -> None:
     try:
         texts = [to_text(parse(written(tree)).evaluate(contexts, statuses)) for tree in (left, right)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -152,31 +152,34 @@ _FORMAT_PIECE = re.compile(r"(?P<text>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<number>
 
 
 def _format(arguments: Sequence[Argument], meter: Meter) -> Value:
-    form = to_text(arguments[0]())
     values = arguments[1:]
-    texts: dict[int, str] = {}
-    pieces: list[str | int] = []
+    pieces = list(_pieces(to_text(arguments[0]()), len(values), meter))
+    # Each value is worked out once, and only if it has a place.
+    texts = {
+        number: to_text(values[number]()) for number in dict.fromkeys(each for each in pieces if type(each) is int)
+    }
+    return _joined((texts[each] if isinstance(each, int) else each for each in pieces), meter)
+
+
+def _pieces(form: str, values: int, meter: Meter) -> Iterator[str | int]:
+    """Plain texts, and the numbers of the values that come between them."""
     at = 0
     while at < len(form):
+        meter.looked_at(items=1)
         piece = _FORMAT_PIECE.match(form, at)
         if piece is None:
             raise Refusal(_unformed(form, at))
-        if piece["number"]:
-            # More than three digits are too many for any list of arguments.
-            number = int(piece["number"].lstrip("0")[:4] or "0")
-            if number >= len(values):
-                raise Refusal(
-                    f"The form of format() asks for {shown(piece[0])}, but there are {len(values)} values to put in; "
-                    "the first is {0}."
-                )
-            pieces.append(number)
-        else:
-            pieces.append(piece["text"] or piece["brace"][0])
         at = piece.end()
-    for number in (each for each in pieces if isinstance(each, int)):
-        if number not in texts:
-            texts[number] = to_text(values[number]())
-    return _joined((texts[each] if isinstance(each, int) else each for each in pieces), meter)
+        if not piece["number"]:
+            yield piece["text"] or piece["brace"][0]
+            continue
+        # More than three digits are too many for any list of arguments.
+        number = int(piece["number"].lstrip("0")[:4] or "0")
+        if number >= values:
+            raise Refusal(
+                f"The form of format() asks for {shown(piece[0])}, but {values} values follow it; the first is {{0}}."
+            )
+        yield number
 
 
 def _unformed(form: str, at: int) -> str:
