@@ -45,7 +45,7 @@ UNREADABLE: list[tuple[str, int, str]] = [
     ("'x'[0]", 3, "has properties"),
     ("null.x", 4, "has properties"),
     ("a.b()", 3, "Only a name by itself can be called"),
-    ("a.", 2, "Unexpected the end after `.`; expected a name or `*`"),
+    ("a.", 2, "Unexpected end after `.`; expected a name or `*`"),
     ("a.1", 2, "written in brackets"),
     ("a.'k'", 2, "written in brackets"),
     ("a[*.b]", 3, "expected `]`"),

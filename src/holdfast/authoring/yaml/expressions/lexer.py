@@ -45,7 +45,7 @@ class Token:
     value: float | str = ""
 
     def __str__(self) -> str:
-        return "the end" if self.sort is Sort.END else shown(self.text)
+        return "end" if self.sort is Sort.END else shown(self.text)
 
 
 def tokens_of(text: str) -> list[Token]:

@@ -87,6 +87,8 @@ class _Open:
 
 @dataclass(slots=True)
 class _Parser:
+    """One reading of one text."""
+
     _tokens: Sequence[Token]
     _at: int = 0
     _operands: list[tuple[Node, int]] = field(default_factory=list)
@@ -300,8 +302,6 @@ class _Parser:
             advice = " A call has no comma after its last argument."
         elif token.text == "*":
             advice = " There is no arithmetic; `*` only follows `.` or `[`."
-        if token.sort is Sort.END:
-            return ExpressionError(f"Unexpected end{after}; expected {_VALUE}.", token.offset)
         return ExpressionError(f"Unexpected {token}{after}; expected {_VALUE}.{advice}", token.offset)
 
     def _no_continuation(self, token: Token, takes_steps: bool) -> ExpressionError:
