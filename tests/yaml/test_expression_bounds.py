@@ -98,6 +98,7 @@ def test_what_is_looked_at_is_bounded() -> None:
     assert LOOKS in refusal(" || ".join(["a.missing"] * 9), a={str(each): each for each in many})
     assert LOOKS in refusal(" || ".join(["join(a, '') == 1"] * 9), a=[""] * 300_000)
     assert LOOKS in refusal("format(a, '')", a="{0}" * 2_000_000)
+    assert LOOKS in refusal("format(a)", a="{{" * 2_000_000 + "}")
     long = "x" * 3_000_000
     assert LOOKS in refusal("a == b || a == b || a == b", a=long + "1", b=long + "2")
     assert LOOKS in refusal(" || ".join(["a == 1"] * 9), a=long)

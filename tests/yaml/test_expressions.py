@@ -282,7 +282,7 @@ RULES: dict[str, list[tuple[str, Any]]] = {
         ("format('{0}-{1}-{0}', 'a', 2)", "a-2-a"),
         ("format('{{0}}')", "{0}"),
         ("format('{{{0}}}', 'x')", "{x}"),
-        ("format('{00}{001}', 'a', 'b')", "ab"),
+        ("format('{00}{000001}', 'a', 'b')", "ab"),
         ("format('no place')", "no place"),
         ("format('')", ""),
         ("format('{0}', null)", ""),

@@ -57,7 +57,6 @@ def _pieces(value: Value, meter: Meter, depth: int) -> Iterator[str]:
     if depth == NESTING_LIMIT:
         raise Refusal(f"toJSON writes values nested {NESTING_LIMIT} deep at most; this one is deeper.")
     opening, closing = "[]" if isinstance(value, list) else "{}"
-    meter.looked_at(items=len(value))
     separator = opening
     for item in value:
         yield f"{separator}\n{'  ' * (depth + 1)}"
