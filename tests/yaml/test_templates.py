@@ -113,3 +113,5 @@ def test_a_text_is_bounded() -> None:
     with pytest.raises(ExpressionError, match="makes more than 1,048,576 bytes") as caught:
         Template.parse("${{ env.A }} ${{ env.A }}").render(big)
     assert caught.value.offset == 16
+    with pytest.raises(ExpressionError, match="makes more than 1,048,576 bytes"):
+        Template.parse("${{ !format('{0}', env.A) }} ${{ !format('{0}', env.A) }}").render(big)
