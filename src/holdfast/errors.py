@@ -5,6 +5,7 @@
     │   ├── InvalidWorkflow            the graph cannot be run; lists every problem at once
     │   ├── InvalidInput               data that does not fit its model, or cannot be stored
     │   ├── InvalidDecision            an answer the gate does not take
+    │   ├── InvalidFile                a workflow file with mistakes; lists all of them, with their places
     │   ├── ExpressionError            an expression of a workflow file cannot be read, or has no value
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
@@ -83,6 +84,19 @@ class InvalidWorkflow(UsageError):
         self.problems = tuple(problems)
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(f"Workflow {workflow!r} cannot be run; {len(self.problems)} thing(s) to mend:{lines}")
+
+
+class InvalidFile(UsageError):
+    """The file describes no workflow that could be run. Nothing was done."""
+
+    def __init__(self, file: str, mistakes: Sequence[Any], count: int) -> None:
+        """`mistakes` have `line`, `column`, `path`, `message`, `example`; there are `count`, of which the rest is not kept."""
+        self.file = file
+        self.mistakes = tuple(mistakes)
+        self.count = count
+        lines = "".join(f"\n{file}:{mistake}" for mistake in self.mistakes)
+        more = f"\nand {count - len(self.mistakes)} more" if count > len(self.mistakes) else ""
+        super().__init__(f"{file} has {count} mistake(s):{lines}{more}\nNothing was done.")
 
 
 class InvalidInput(UsageError):
