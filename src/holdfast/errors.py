@@ -89,14 +89,14 @@ class InvalidWorkflow(UsageError):
 class InvalidFile(UsageError):
     """The file describes no workflow that could be run. Nothing was done."""
 
-    def __init__(self, file: str, mistakes: Sequence[Any], count: int) -> None:
-        """`mistakes` have `line`, `column`, `path`, `message`, `example`; there are `count`, of which the rest is not kept."""
+    def __init__(self, file: str, mistakes: Sequence[Any], *, is_complete: bool = True) -> None:
+        """`mistakes` have `line`, `column`, `path`, `message`, `example`. There may be more where they are not complete."""
         self.file = file
         self.mistakes = tuple(mistakes)
-        self.count = count
+        self.is_complete = is_complete
         lines = "".join(f"\n{file}:{mistake}" for mistake in self.mistakes)
-        more = f"\nand {count - len(self.mistakes)} more" if count > len(self.mistakes) else ""
-        super().__init__(f"{file} has {count} mistake(s):{lines}{more}\nNothing was done.")
+        count = f"{'' if is_complete else 'at least '}{len(self.mistakes)}"
+        super().__init__(f"{file} has {count} mistake(s):{lines}\nNothing was done.")
 
 
 class InvalidInput(UsageError):

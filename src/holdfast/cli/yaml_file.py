@@ -66,13 +66,13 @@ def _tell(target: str, invalid: InvalidFile, *, as_json: bool) -> int:
         mistakes: Any = msgspec.to_builtins(invalid.mistakes)
         terminal.emit({
             "workflow": invalid.file, "valid": False, "problems": [str(each) for each in invalid.mistakes],
-            "mistakes": mistakes, "count": invalid.count,
+            "mistakes": mistakes, "complete": invalid.is_complete,
         })  # fmt: skip
         return USAGE
     for mistake in invalid.mistakes:
         terminal.show(f"{target}:{mistake}")
-    more = "" if invalid.count == len(invalid.mistakes) else f", of which {len(invalid.mistakes)} are shown"
-    terminal.say(f"{target} cannot be run; {invalid.count} thing(s) to mend{more}.")
+    least = "" if invalid.is_complete else "at least "
+    terminal.say(f"{target} cannot be run; {least}{len(invalid.mistakes)} thing(s) to mend.")
     return USAGE
 
 

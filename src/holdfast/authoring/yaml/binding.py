@@ -59,6 +59,7 @@ def bind(pieces: Sequence[str | None]) -> Bound:
     except _LostError as lost:
         for number in range(lost.first_hole, sum(piece is None for piece in pieces)):
             reader.refused.setdefault(number, str(lost))
+        reader.leave()
     return Bound("".join(reader.out), tuple(Refusal(*each) for each in sorted(reader.refused.items())))
 
 
@@ -134,6 +135,10 @@ class _Reader:
 
     def _ahead(self, sign: str) -> bool:
         return self._text.startswith(sign, self._at, self._end)
+
+    def leave(self) -> None:
+        """Take the rest as it is."""
+        self.out.append(self._text[self._at :])
 
     def _copy(self, length: int = 1) -> str:
         part = self._text[self._at : min(self._at + length, self._end)]

@@ -29,13 +29,19 @@ _PROGRAMS: Final = {"eval", "ssh", "su", "watch", "parallel", "at", "batch"}
 _STDIN_EVALUATORS: Final = {"ssh", "su", "at", "batch", "parallel"}
 _WRAPPERS: Final = {
     "exec", "command", "builtin", "sudo", "doas", "env", "nohup", "nice", "ionice", "xargs", "timeout", "setsid", "flock",
-    "stdbuf", "docker", "podman", "kubectl", "find", "npx", "coproc", "strace", "chroot", "unshare", "nsenter", "runuser",
+    "stdbuf", "npx", "coproc", "strace", "chroot", "unshare", "nsenter", "runuser",
 }  # fmt: skip
 """They run another command, which one of their words names."""
+_CARRIERS: Final = {"find", "docker", "podman", "kubectl"}
+"""They may run another command, and have other words too."""
+_RUNNING_OPTIONS: Final = {"-exec", "-execdir", "-ok", "-okdir"}
+"""Those of `find` behind which a command stands."""
 _DECLARATIONS: Final = {"declare", "typeset", "local", "readonly", "export"}
 _NAMERS: Final = {"unset", "read", "mapfile", "readarray", "getopts", "wait"}
 """They take names of variables, and a shell computes what stands in the brackets of a name."""
 _CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ceEpr]\Z|--(eval|print|command|execute|expression)(=|\Z)")
+_TAKES_A_WORD: Final = {"-o", "+o", "-O", "+O", "-W", "-X", "-v", "-F", "--assign", "--rcfile", "--init-file"}
+"""Options of interpreters that are followed by a word which is neither code nor a file of it."""
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[[^\]]*\Z")
 COMPUTING: Final = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"}
@@ -49,11 +55,13 @@ def of_word(words: Sequence[str], word: str) -> str | None:
     if not words:
         return None if _ASSIGNMENT.match(word) else "as the command itself, which a value from outside must not choose"
     place = _program(words)
-    name = _base(words[place])
-    if name in _EVALUATORS:
+    name = _base(words[place or 0])
+    if name in (_PROGRAMS if place else _EVALUATORS):
         return f"behind {name!r}, which runs what it is given"
-    if place == len(words) - 1 and words[-1] and _base(words[-1]) in _WRAPPERS:
-        return f"behind {name!r}, where it would choose the command"
+    if (place is None and not _ASSIGNMENT.match(word)) or words[-1] in _RUNNING_OPTIONS:
+        return f"behind {words[-1]!r}, where it would choose the command"
+    if place is None:
+        return None
     if _INTERPRETER.fullmatch(name):
         return _of_interpreter(name, words[place + 1 :], word)
     return _of_builtin(name, words, word)
@@ -63,9 +71,11 @@ def _of_interpreter(name: str, given: Sequence[str], word: str) -> str | None:
     before = given[-1] if given else ""
     if _FILTERS.fullmatch(name) and before in ("-v", "--assign"):
         return None
-    if _operand(given) is None or _CODE_OPTION.match(before) or _CODE_OPTION.match(word):
-        return f"in the program that {name!r} runs"
-    return None
+    operand, has_code = _operand(given)
+    is_code = _CODE_OPTION.match(before) or _CODE_OPTION.match(word)
+    if operand is not None or (has_code and not is_code):
+        return None
+    return f"in the program that {name!r} runs"
 
 
 def _of_builtin(name: str, words: Sequence[str], word: str) -> str | None:
@@ -84,7 +94,7 @@ def runs_its_input(words: Sequence[str]) -> str | None:
     """The program of the command that runs what it reads from its standard input, if there is one."""
     if not words:
         return None
-    place = _program(words)
+    place = _program(words) or 0
     name = _base(words[place])
     if name in _STDIN_EVALUATORS:
         return name
@@ -93,7 +103,9 @@ def runs_its_input(words: Sequence[str]) -> str | None:
     if "xargs" in map(_base, words[:place]):
         return name
     given = words[place + 1 :]
-    return name if _operand(given) in (None, "-", "/dev/stdin") or "-s" in given else None
+    operand, has_code = _operand(given)
+    reads = operand in ("-", "/dev/stdin") or (operand is None and not has_code) or "-s" in given
+    return name if reads else None
 
 
 def declares_integers(words: Sequence[str]) -> bool:
@@ -109,18 +121,37 @@ def assigns(word: str) -> bool:
     return _ASSIGNMENT.match(word) is not None
 
 
-def _program(words: Sequence[str]) -> int:
-    """Where the name of the program stands that a command ends up running, as far as its wrappers let it be seen."""
-    if _base(words[0]) not in _WRAPPERS:
+def _program(words: Sequence[str]) -> int | None:
+    """Where the name of the program stands that a command ends up running; None where only its wrappers are there yet."""
+    if _base(words[0]) not in _WRAPPERS | _CARRIERS or (words[0] == "command" and words[1:2] in (["-v"], ["-V"])):
         return 0
-    known = (n for n, word in enumerate(words) if _INTERPRETER.fullmatch(_base(word)) or _base(word) in _PROGRAMS)
-    inner = (n for n, word in enumerate(words) if _base(word) not in _WRAPPERS and n and word[:1] not in ("-", ""))
-    return next(known, None) or next((n for n in inner if not _ASSIGNMENT.match(words[n])), len(words) - 1)
+    for number, word in enumerate(words):
+        if _INTERPRETER.fullmatch(_base(word)) or _base(word) in _PROGRAMS:
+            return number
+    if _base(words[0]) in _CARRIERS:
+        return 0
+    return next((number for number, word in enumerate(words) if not _belongs_to_wrapper(word)), None)
 
 
-def _operand(given: Sequence[str]) -> str | None:
-    """The first word that is no option: an interpreter's program, or the file that holds it."""
-    return next((word for word in given if word == "-" or word[:1] not in ("-", "+")), None)
+def _belongs_to_wrapper(word: str) -> bool:
+    """Its name, an option, a variable, a number or a time: what stands before the command that it runs."""
+    before = _base(word) in _WRAPPERS or word[:1] in ("-", "") or _ASSIGNMENT.match(word) is not None
+    return before or re.fullmatch(r"\d[\d.]*[smhd]?", word) is not None
+
+
+def _operand(given: Sequence[str]) -> tuple[str | None, bool]:
+    """The first word that belongs to no option: an interpreter's program, or the file that holds it. And whether an
+    option has brought it its program already."""
+    words = iter(given)
+    has_code = False
+    for word in words:
+        if word == "-" or word[:1] not in ("-", "+"):
+            return word, has_code
+        if _CODE_OPTION.match(word):
+            has_code = "=" in word or next(words, None) is not None or has_code
+        elif word in _TAKES_A_WORD:
+            next(words, None)
+    return None, has_code
 
 
 def _base(word: str) -> str:

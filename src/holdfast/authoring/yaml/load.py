@@ -9,7 +9,7 @@ from holdfast.authoring.yaml import source
 from holdfast.authoring.yaml.building import build
 from holdfast.authoring.yaml.document import Document
 from holdfast.authoring.yaml.keys import WORKFLOW
-from holdfast.authoring.yaml.mistake import Mistakes
+from holdfast.authoring.yaml.mistake import Mistakes, TooManyMistakes
 from holdfast.authoring.yaml.reading import Reading, Section
 from holdfast.errors import InvalidFile
 
@@ -20,14 +20,23 @@ def load(text: str, name: str) -> Document:
     Raises InvalidFile with every mistake.
     """
     mistakes = Mistakes()
+    document, is_complete = None, True
+    try:
+        document = _document(text, name, mistakes)
+    except TooManyMistakes:
+        is_complete = False
+    if mistakes or document is None:
+        raise InvalidFile(name, mistakes.sorted(), is_complete=is_complete)
+    return document
+
+
+def _document(text: str, name: str, mistakes: Mistakes) -> Document | None:
+    """What could be made of the text; None where it is no YAML at all."""
     file = source.Source(text.replace("\r\n", "\n").replace("\r", "\n"))
     root = source.read(file, mistakes)
-    document = None
-    if root is not None:
-        reading = Reading(file, mistakes)
-        section = reading.read(WORKFLOW, root, ())
-        assert isinstance(section, Section)
-        document = build(reading, section, name)
-    if mistakes or document is None:
-        raise InvalidFile(name, mistakes.sorted(), mistakes.count)
-    return document
+    if root is None:
+        return None
+    reading = Reading(file, mistakes)
+    section = reading.read(WORKFLOW, root, ())
+    assert isinstance(section, Section)
+    return build(reading, section, name)

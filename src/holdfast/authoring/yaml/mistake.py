@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 MOST_MISTAKES: Final = 100
-"""More would not be read; the first hundred are told, and that there are others."""
+"""More would not be read; those that are left show when these are mended."""
 
 _MOST_SHOWN: Final = 12
 """How many names are listed before a mere count follows."""
@@ -45,20 +45,21 @@ class Mistake(msgspec.Struct, frozen=True):
         return f"{where}{path}{self.message}{example}"
 
 
+class TooManyMistakes(Exception):
+    """There are as many as are told; looking for more is of no use."""
+
+
 class Mistakes:
-    """Collects what is wrong with one file. Keeps the first hundred in the order of the file, and counts the rest."""
+    """Collects what is wrong with one file."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int, str, str], Mistake] = {}
-        self.count = 0
 
     def add(self, at: Position, path: str, message: str, example: str | None = None) -> None:
-        key = (at.line, at.column, path, message)
-        if key in self._found:
-            return
-        self.count += 1
-        if len(self._found) < MOST_MISTAKES:
-            self._found[key] = Mistake(at.line, at.column, path, message, example)
+        """Raises TooManyMistakes behind the hundredth, so that a file of nothing else is not read to its end."""
+        self._found.setdefault((at.line, at.column, path, message), Mistake(at.line, at.column, path, message, example))
+        if len(self._found) >= MOST_MISTAKES:
+            raise TooManyMistakes
 
     def __bool__(self) -> bool:
         return bool(self._found)

@@ -160,6 +160,8 @@ class Reading:
         """Tell what is read or called here and is not there."""
         for reading in names.readings:
             name = reading.context.lower()
+            if name in contexts:
+                continue
             at = self.source.place(node, reading.offset)
             if name in ABSENT:
                 self.wrong(at, path, f"{reading.context!r} is not there: {ABSENT[name]}. There is: {listed(contexts)}.")
@@ -168,7 +170,7 @@ class Reading:
                     at, path, f"{quoted(reading.context)} is no context.{meant(name, RUNNING)} Here an expression may read"
                     f" {listed(contexts)}; texts stand in single quotes.",
                 )  # fmt: skip
-            elif name not in contexts:
+            else:
                 self.wrong(
                     at, path, f"{reading.context!r} is not known here; an expression may read {listed(contexts)}."
                 )

@@ -7,6 +7,7 @@ twice. Never here: what the values mean.
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 from ruamel.yaml import YAML, events
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.scanner import Scanner, ScannerError
 
 from holdfast.authoring.yaml.mistake import Mistakes, Position, quoted
@@ -73,45 +75,57 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._line_ends = [match.start() for match in re.finditer("\n", text)]
+
+    def position(self, index: int) -> Position:
+        """The place of the `index`-th character, counting from 0."""
+        line = bisect.bisect_left(self._line_ends, index)
+        return Position(line + 1, index - (self._line_ends[line - 1] if line else -1))
 
     def place(self, scalar: Scalar, offset: int) -> Position:
         """Where in the file the `offset`-th character of a scalar's text stands: exact from a `${{` to its line's end.
 
         Unfolding moves characters about, but it leaves every `${{` as it is and in order: the same one is looked for.
         """
+        begin, end = scalar.span
         opening = scalar.text.rfind("${{", 0, offset + 3)
         if opening < 0:
-            return scalar.at
-        begin, end = scalar.span
+            begin += self.text[begin : begin + 1] in ("'", '"')
+            is_literal = self.text.startswith(scalar.text, begin)
+            return self.position(begin + offset) if is_literal else scalar.at
         place = begin
         for _ in range(scalar.text.count("${{", 0, opening) + 1):
             place = self.text.find("${{", place, end) + 3
             if place < 3:
                 return scalar.at
-        place += offset - opening - 3
-        before = self.text.rfind("\n", 0, place)
-        return Position(self.text.count("\n", 0, place) + 1, place - before)
+        return self.position(place + offset - opening - 3)
 
 
 def read(source: Source, mistakes: Mistakes) -> Mapping | None:
     """The tree, or None where the text is no YAML within the bounds. What can be told is told in `mistakes`."""
     text = source.text
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if size > MOST_BYTES:
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         mistakes.add(
-            Position(1, 1), "", f"the file has {size:,} bytes; {MOST_BYTES:,} are allowed. Move large data into files or"
-            " tables that the steps read.",
+            Position(1, 1), "", f"the file has more than {MOST_BYTES:,} bytes, and so many are allowed. Move large data into"
+            " files or tables that the steps read.",
         )  # fmt: skip
         return None
     try:
-        root = _Builder(text, mistakes).build()
+        root = _Builder(source, mistakes).build()
     except _GaveUp:
         return None
     except MarkedYAMLError as problem:
         _broken(problem, mistakes)
         return None
+    except ReaderError as problem:
+        found = ascii(chr(problem.character) if isinstance(problem.character, int) else problem.character)
+        mistakes.add(
+            source.position(problem.position), "", f"the character {found} stands here, which YAML does not allow. Remove it,"
+            " or write it with a backslash in double quotes.",
+        )  # fmt: skip
+        return None
     except (YAMLError, ValueError, OverflowError) as problem:
-        mistakes.add(Position(1, 1), "", f"this is no YAML: {' '.join(str(problem).split())}")
+        mistakes.add(Position(1, 1), "", f"this is no YAML: {' '.join(str(problem).split())}.")
         return None
     if root is None:
         mistakes.add(Position(1, 1), "", "the file is empty; it needs 'jobs'.", EXAMPLE)
@@ -141,8 +155,9 @@ class _Open(msgspec.Struct):
 
 
 class _Builder:
-    def __init__(self, text: str, mistakes: Mistakes) -> None:
-        self._text = text
+    def __init__(self, source: Source, mistakes: Mistakes) -> None:
+        self._source = source
+        self._text = source.text
         self._mistakes = mistakes
         self._open: list[_Open] = []
         self._values = 0
@@ -177,17 +192,20 @@ class _Builder:
         tag = str(getattr(event, "ctag", None) or getattr(event, "tag", None) or "")
         if not tag or tag == "None":
             return
-        told = f"{tag!r} is a YAML tag, which is not allowed."
-        if tag.startswith("!") and not tag.startswith("!!"):
-            # The parser takes what follows for an anchor if it begins with '&', and its place for the beginning.
-            whole = " ".join(self._text[event.start_mark.index : event.end_mark.index].split())
-            whole = whole if whole.startswith(tag) else f"{tag} {whole}"
-            self._mistakes.add(
-                _at(event), self._path(), f"{told} An expression that begins with '!' stands in ${{{{ }}}} or in quotes.",
-                self._as_expression(whole),
-            )  # fmt: skip
-        else:
+        told = f"{quoted(tag)} is a YAML tag, which is not allowed."
+        if not tag.startswith("!"):
             self._mistakes.add(_at(event), self._path(), f"{told} Remove it; texts are written in quotes.")
+            return
+        # What follows is an anchor to the parser if it begins with '&', and its place that of the whole.
+        end = event.end_mark.index
+        begin = self._text.rfind(tag, 0, end)
+        whole = " ".join(self._text[begin:end].split()) if begin >= 0 else tag
+        self._mistakes.add(
+            self._source.position(begin) if begin >= 0 else _at(event),
+            self._path(),
+            f"{told} An expression that begins with '!' stands in ${{{{ }}}} or in quotes.",
+            self._as_expression(whole),
+        )
 
     def _as_expression(self, whole: str) -> str | None:
         """`if: ${{ !cancelled() }}`, where that is short."""
@@ -380,7 +398,6 @@ _HINTS: Final = (
     ("expected ',' or", "A '[' or '{' is not closed, or a text with special characters needs quotes."),
     ("expected <block end>", "The lines of one mapping or list are indented alike."),
     ("could not find expected ':'", "A key is followed by ': '; a text of several lines stands below a '|'."),
-    ("special characters are not allowed", "Remove the control character; in double quotes it is written '\\x07'."),
 )
 
 
