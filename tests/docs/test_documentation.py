@@ -33,7 +33,7 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
 RUN = {"python", "sh"}
-NOT_RUN = {"text", "toml", "json", "mermaid"}
+NOT_RUN = {"text", "toml", "json", "yaml", "mermaid"}
 MARKS = {"illustrative", "output"}
 PAGE_LIMIT_S = 60
 
