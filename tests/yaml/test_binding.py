@@ -63,6 +63,8 @@ POSITIONS = [
     ('sh -c \'printf "%s\\0" "$1"\' _ @@', "{}"),
     ("printf '%s\\0' 'a'@@\"b\"", "a{}b"),
     ("printf '%s\\0' \\\n  @@", "{}"),
+    ("printf '%s\\0' \"$(case a in a) printf '%s' @@;; (b) ;; esac; printf x)\"", "{}x"),
+    ("if [ 1 -eq 1 ]; then case @@ in x) ;; *) printf '%s\\0' \"@@\";; esac; fi", "{}"),
 ]
 """A script that prints, with a NUL behind, what its expression came to be."""
 
@@ -146,6 +148,17 @@ REFUSED = [
     ("timeout 5 @@ x", "behind '5', where it would choose the command"),
     ("xargs -n1 @@", "behind '-n1', where it would choose the command"),
     ("eval echo @@", "behind 'eval'"),
+    ("time -p eval @@", "behind 'eval'"),
+    ("function f { eval @@; }", "behind 'eval'"),
+    ("function f() { eval @@; }", "behind 'eval'"),
+    ("x=1 >log 2>&1 \\eval @@", "behind 'eval'"),
+    ("command 'eval' @@", "behind 'eval'"),
+    ("if true; then ! eval @@; fi", "behind 'eval'"),
+    ("case a in a) eval @@;; esac", "behind 'eval'"),
+    ("echo $(case a in a) eval @@;; esac)", "behind 'eval'"),
+    ("PS4=@@", "in a variable whose value shells run"),
+    ("export BASH_ENV=@@", "in a variable whose value shells run"),
+    ("declare -n r=@@", "as the name of a variable behind 'declare'"),
     ('eval "echo @@"', "behind 'eval'"),
     ('eval "$(cat @@)"', "behind 'eval'"),
     ("trap 'x' @@", "behind 'trap'"),
@@ -233,7 +246,7 @@ def test_what_is_safe_is_not_refused(script: str) -> None:
 
 REALLY_DANGEROUS = [
     '[[ "$V" -eq 0 ]]', "N=$((V))", "declare -i N; N=$V", '[[ -v "$V" ]]', 'test -v "$V"', 'printf -v "$V" x', 'A=(1); unset "$V"',
-    'read "$V" <<< x', "A=(); A[$V]=1", 'let "N = V"',
+    'read "$V" <<< x', "A=(); A[$V]=1", 'let "N = V"', 'declare -n R="$V"; echo $R', 'PS4="$V"; set -x; :', 'BASH_ENV="$V" bash -c :',
 ]  # fmt: skip
 
 

@@ -94,6 +94,8 @@ class _Command:
         self.in_test = False
         self.test_holes: list[int] = []
         self.ends_group = False
+        self.is_timed = False
+        """The word before was `time`, which has one option."""
 
     @property
     def text(self) -> str:
@@ -307,6 +309,8 @@ class _Reader:
             return
         elif command.words or not assigns(word):
             command.words.append(word)
+            if command.words[0] == "function" and len(command.words) == 2:
+                scope.command = _Command(self._holes)  # what follows the name is a command like any other
             if command.words[0] == "case" and len(command.words) == 3 and word == "in":
                 scope.cases.append("pattern")
                 scope.command = _Command(self._holes)
@@ -319,8 +323,9 @@ class _Reader:
             command.ends_group = True
             if word == "esac" and scope.cases:
                 scope.cases.pop()
-        elif word not in _BEFORE_A_COMMAND:
+        elif word not in _BEFORE_A_COMMAND and not (word == "-p" and command.is_timed):
             return False
+        command.is_timed = word == "time"
         return True
 
     def _test_word(self, command: _Command, word: str, quoted: bool) -> None:

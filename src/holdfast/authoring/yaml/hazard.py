@@ -15,16 +15,16 @@ HOLE: Final = "\0"
 
 _INTERPRETER: Final = re.compile(
     r"(ba|da|z|k|a|fi|pw|power|tcl|)sh(ell)?|busybox|(i?python|pypy)[\d.]*|perl|ruby|node(js)?|deno|bun|php|lua[\d.]*"
-    r"|Rscript|osascript|[gmn]?awk|g?sed"
+    r"|Rscript|osascript|expect|[gmn]?awk|g?sed"
 )
 _FILTERS: Final = re.compile(r"[gmn]?awk|g?sed")
 """Interpreters whose input is data even when no script is named."""
 _EVALUATORS: Final = {
     "eval", "ssh", "su", "trap", "alias", "watch", "parallel", "let", "source", ".", "compgen", "complete", "at", "batch",
-    "bind",
+    "bind", "enable", "hash", "script",
 }  # fmt: skip
 """Whatever they are given they may run, or look up and run."""
-_PROGRAMS: Final = {"eval", "ssh", "su", "watch", "parallel", "at", "batch"}
+_PROGRAMS: Final = {"eval", "ssh", "su", "watch", "parallel", "at", "batch", "script"}
 """Those of them that another command can run."""
 _STDIN_EVALUATORS: Final = {"ssh", "su", "at", "batch", "parallel"}
 _WRAPPERS: Final = {
@@ -37,6 +37,19 @@ _CARRIERS: Final = {"find", "docker", "podman", "kubectl"}
 _RUNNING_OPTIONS: Final = {"-exec", "-execdir", "-ok", "-okdir"}
 """Those of `find` behind which a command stands."""
 _DECLARATIONS: Final = {"declare", "typeset", "local", "readonly", "export"}
+RUN_BY_SHELLS: Final = {
+    "BASH_ENV",
+    "ENV",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS4",
+    "PROMPT_COMMAND",
+    "LD_PRELOAD",
+    "SHELLOPTS",
+    "BASHOPTS",
+}
+"""Variables whose values shells, or the loader of programs, run or obey."""
 _NAMERS: Final = {"unset", "read", "mapfile", "readarray", "getopts", "wait"}
 """They take names of variables, and a shell computes what stands in the brackets of a name."""
 _CODE_OPTION: Final = re.compile(r"-[A-Za-z]*[ceEpr]\Z|--(eval|print|command|execute|expression)(=|\Z)")
@@ -52,8 +65,11 @@ def of_word(words: Sequence[str], word: str) -> str | None:
     """Why a value may not stand next in `word` (what there is of it) of the command `words`; None where it may."""
     if _SUBSCRIPT.match(word):
         return "in the brackets of a variable, which the shell computes"
+    assigned = _ASSIGNMENT.match(word)
+    if assigned is not None and assigned[0].rstrip("+=") in RUN_BY_SHELLS:
+        return "in a variable whose value shells run"
     if not words:
-        return None if _ASSIGNMENT.match(word) else "as the command itself, which a value from outside must not choose"
+        return None if assigned else "as the command itself, which a value from outside must not choose"
     place = _program(words)
     name = _base(words[place or 0])
     if name in (_PROGRAMS if place else _EVALUATORS):
@@ -79,7 +95,8 @@ def _of_interpreter(name: str, given: Sequence[str], word: str) -> str | None:
 
 
 def _of_builtin(name: str, words: Sequence[str], word: str) -> str | None:
-    if name in _NAMERS or (name in _DECLARATIONS and not _ASSIGNMENT.match(word)):
+    refers = name in _DECLARATIONS and any(re.match(r"[-+][A-Za-z]*n", each) for each in words[1:])
+    if name in _NAMERS or refers or (name in _DECLARATIONS and not _ASSIGNMENT.match(word)):
         return f"as the name of a variable behind {name!r}, which the shell computes"
     if name == "printf" and (words[-1] == "-v" or len(words) == 1):
         return "as the format of 'printf'; write printf '%s' first, and the value behind it"

@@ -17,7 +17,8 @@ from holdfast.authoring.yaml.source import Scalar
 
 _MOST_BINDINGS: Final = 100
 """Expressions in one script. Each is a variable of the environment."""
-_POSIX: Final = {"bash", "sh", "dash", "ash", "ksh"}
+_POSIX: Final = {"bash", "sh", "dash"}
+"""Others read variables alike, but compute in more places: ksh does so in `[ … -eq … ]`."""
 
 
 def script_of(reading: Reading, template: Template, node: Scalar, path: Path, shell: str | None) -> Script:
