@@ -72,6 +72,11 @@ def test_deep_nesting_is_given_up_at_its_32nd_level(values_read: list[int], open
     assert values_read[0] < 300
 
 
+def test_32_levels_are_allowed_and_no_more() -> None:
+    assert not any("nested" in message for message in told("name: " + "[" * 31 + "]" * 31))
+    assert any("nested" in message for message in told("name: " + "[" * 32 + "]" * 32))
+
+
 def test_a_bomb_of_aliases_does_not_go_off(values_read: list[int]) -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*{'a' if not n else f'b{n - 1}'}, *a]\n" for n in range(60))
     assert "is an alias, which is not allowed" in told(bomb)[-1]

@@ -39,6 +39,16 @@ def test_a_file_that_is_right_fits() -> None:
     assert problems(plain("env: {A: , B: 1}\njobs: {a: {runs-on: any, if: true, steps: [{run: x}]}}")) == []
 
 
+UNSEEN = (
+    "runs-on: found nothing",
+    "run: found nothing",
+    "found the text 'x${{",
+    "working-directory",
+    "1:1: a workflow is",
+)
+"""A schema cannot see that a text is empty, only half an expression, or a way out of a directory."""
+
+
 def of_the_shape() -> list[tuple[str, str]]:
     """The mistakes that a schema can see: a key or a value, not what one place says about another."""
     words = (
@@ -49,21 +59,17 @@ def of_the_shape() -> list[tuple[str, str]]:
         "cannot be the name of",
         "are allowed. Use",
     )
-    return [case for case in test_mistakes.EVERY if any(word in case[1] for word in words)]
+    found = [case for case in test_mistakes.EVERY if any(word in case[1] for word in words)]
+    return [case for case in found if not any(word in case[1] for word in UNSEEN) and case[0]]
 
 
 @pytest.mark.parametrize(
     ("text", "told"), of_the_shape(), ids=[told.partition("\n")[0][:70] for _, told in of_the_shape()]
 )
 def test_a_mistake_in_the_shape_does_not_fit(text: str, told: str) -> None:
-    if any(word in told for word in ("runs-on: found nothing", "run: found nothing", "found the text 'x${{", "x: ${{")):
-        pytest.skip("a schema cannot see that a text is empty, or only half an expression")
-    root = read(Source(text), Mistakes())
-    if root is None or "working-directory" in told:
-        pytest.skip("no schema looks at this")
     with pytest.raises(InvalidFile):
         load(text, "file")
-    assert problems(data(root)), told
+    assert problems(plain(text)), told
 
 
 def test_every_key_of_the_table_is_in_the_schema_with_its_meaning() -> None:
