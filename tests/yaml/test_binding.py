@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -148,6 +149,9 @@ REFUSED = [
     ("timeout 5 @@ x", "behind '5', where it would choose the command"),
     ("xargs -n1 @@", "behind '-n1', where it would choose the command"),
     ("eval echo @@", "behind 'eval'"),
+    ("command let @@", "behind 'let'"),
+    ("$SUDO eval @@", "behind 'eval'"),
+    ("echo @@ | $SUDO bash", "in the input of 'bash', which runs it"),
     ("time -p eval @@", "behind 'eval'"),
     ("function f { eval @@; }", "behind 'eval'"),
     ("function f() { eval @@; }", "behind 'eval'"),
@@ -173,6 +177,7 @@ REFUSED = [
     ("node --eval=@@", "in the program that 'node' runs"),
     ("perl -e 'print 1;' -e @@", "in the program that 'perl' runs"),
     ("bash -o pipefail -e @@", "in the program that 'bash' runs"),
+    ("sh -c -i @@", "in the program that 'sh' runs"),
     ("python -W ignore @@", "in the program that 'python' runs"),
     ("python @@", "in the program that 'python' runs"),
     ('awk "{print @@}" file', "in the program that 'awk' runs"),
@@ -231,7 +236,7 @@ def test_what_cannot_be_handed_over_is_refused(script: str, where: str) -> None:
 
 
 TAKEN = [
-    "echo @@ | grep bash", "echo @@ | python process.py", "python process.py @@", "bash script.sh @@", "python train.py -c @@ -e @@", "node tool.js -p @@", "sed -n -e 1p @@", "bash -o pipefail run.sh @@", "sed s/a/b/ @@",
+    "echo @@ | grep bash", "echo @@ | python process.py", "python process.py @@", "bash script.sh @@", "$TOOL @@", "$SUDO \"$TOOL\" --name @@", "python train.py -c @@ -e @@", "node tool.js -p @@", "sed -n -e 1p @@", "bash -o pipefail run.sh @@", "sed s/a/b/ @@",
     "awk -v x=@@ '{print x}' file", "timeout 5 curl @@", "xargs -n1 echo < @@", "echo bash -c @@", "find . -name @@", "find @@ -type f", "docker run -e A=@@ @@",
     "command -v @@", "declare -i N; echo @@", "[ -z @@ ] && [ -f @@ ]", "env A=@@ program", "printf '%s' @@ > @@ 2>&1 &",
     "x=$(( 1 + (2) )) y=@@", "echo ${X:-'}'} @@", "case a in (a) echo @@;; b|c) ;; esac; echo @@", "echo a#@@", "echo $# @@",
@@ -270,3 +275,40 @@ def test_reading_a_script_ends_and_changes_nothing_but_the_expressions(script: s
     assert len(found.refusals) <= script.count(HERE)
     if not found.refusals:
         assert text == script
+
+
+SNIPPETS = [
+    HERE, f'"{HERE}"', "'", '"', "$(", "`", ")", "(", "[[", "]]", "((", "))", "-eq", "=", "echo", "eval", "X=", "$X", "if", "then",
+    "fi", "case", "in", "esac", ";;", ";", "|", "&&", "\n", "<<EOF\n", "\nEOF\n", "<<<", "bash", "sh", "-c", "printf", "'%s'", "{",
+    "}", "for", "do", "done", "a[", "]", "declare", "-i", "-n", "test", "-v", "[", "let", "\\", "$", "$((", "${X:-", "read", "unset",
+    "#", "x", "true", "export", "<(", ">", "/dev/null", "cat", "f()", "!", "time", "-p", "command", "sed", "python3", "xargs", "trap",
+    "EXIT", "set", "-x", "PS4=", "|&", "function",
+]  # fmt: skip
+ATTACKS = [
+    "$(touch pwned)", "a[$(touch pwned)]", "'; touch pwned; '", '"; touch pwned; "', "touch pwned", "\nEOF\ntouch pwned\n",
+    "s/x/x/;e touch pwned", "import os;os.system('touch pwned')",
+]  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(
+    st.lists(st.sampled_from(SNIPPETS), min_size=1, max_size=5),
+    st.lists(st.sampled_from(SNIPPETS), max_size=3),
+    st.sampled_from(ATTACKS),
+)
+def test_no_value_is_run_by_a_script_that_was_taken(
+    tmp_path_factory: pytest.TempPathFactory, before: list[str], behind: list[str], attack: str
+) -> None:
+    """Scripts of any shape, most of them nonsense: what is taken runs nothing that only a value says."""
+    script = " ".join([*before, HERE, *behind])
+    found = bound(script)
+    if found.refusals:
+        return
+    home = tmp_path_factory.mktemp("home")
+    variables = {f"{PREFIX}{number}": attack for number in range(1, script.count(HERE) + 1)}
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            ["bash", "-c", found.text], env={"PATH": os.environ["PATH"]} | variables, cwd=home, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=5,
+        )  # fmt: skip
+    assert not (home / "pwned").exists()

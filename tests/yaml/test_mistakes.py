@@ -246,6 +246,8 @@ OF_YAML = [
         "a: !!python/object:os.system x",
         "1:4: a: 'tag:yaml.org,2002:python/object:os.system' is a YAML tag, which is not allowed.",
     ),
+    ('name: "a\\0b"', "1:7: name: the text holds '\\x00', which no file and no variable can hold; remove it."),
+    ('name: "a\\ud800b"', "1:7: name: the text holds '\\ud800', which no file"),
     ("a: 1\nA: 2", "2:1: A: the key 'A' stands twice, first in line 1"),
     ("1: a", "1:1: the key '1' is no text but a number; put it in quotes.\n    '1':"),
     ("? [a]\n: b", "1:3: a key is a text, not a list."),
@@ -311,6 +313,8 @@ def test_needs_knows_the_direct_ones_and_jobs_everything_that_comes_before() -> 
     load(text("jobs.a.outputs.o"), "file")
     load(text("jobs.A.outputs.O"), "file")
     load(text("needs[inputs.name].outputs.o"), "file")
+    load(text("needs.b[inputs.name].any"), "file")
+    load(text("needs.*.outputs.any"), "file")
     assert "this job does not need 'a'" in mistakes(text("needs.a.outputs.o"))[0].message
     assert mistakes(text("needs.a.outputs.o"))[0].example == "needs: [b, a]"
     assert "'d' does not come before this job" in mistakes(text("jobs.d.outputs.o"))[0].message

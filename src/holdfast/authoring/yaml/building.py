@@ -137,7 +137,12 @@ class _Jobs:
                 section.at("max-delay-seconds"), (*section.path, "max-delay-seconds"),
                 f"max-delay-seconds is {most}, below delay-seconds, which is {delay}; raise it, or remove it.",
             )  # fmt: skip
-        return Retry(section.get("max", 0), section.get("backoff", "exponential"), delay, most or max(60.0, delay))
+        return Retry(
+            section.get("max", 0),
+            section.get("backoff", "exponential"),
+            delay,
+            max(60.0, delay) if most is None else most,
+        )
 
 
 def _resources(section: Section) -> Resources:

@@ -32,6 +32,8 @@ _WRAPPERS: Final = {
     "stdbuf", "npx", "coproc", "strace", "chroot", "unshare", "nsenter", "runuser",
 }  # fmt: skip
 """They run another command, which one of their words names."""
+_OF_BUILTINS: Final = ("command", "builtin", "coproc")
+"""Wrappers that the shell itself is, so that they reach its own commands too."""
 _CARRIERS: Final = {"find", "docker", "podman", "kubectl"}
 """They may run another command, and have other words too."""
 _RUNNING_OPTIONS: Final = {"-exec", "-execdir", "-ok", "-okdir"}
@@ -70,9 +72,10 @@ def of_word(words: Sequence[str], word: str) -> str | None:
         return "in a variable whose value shells run"
     if not words:
         return None if assigned else "as the command itself, which a value from outside must not choose"
+    words = _visible(words)
     place = _program(words)
     name = _base(words[place or 0])
-    if name in (_PROGRAMS if place else _EVALUATORS):
+    if name in (_PROGRAMS if place and words[0] not in _OF_BUILTINS else _EVALUATORS):
         return f"behind {name!r}, which runs what it is given"
     if (place is None and not _ASSIGNMENT.match(word)) or words[-1] in _RUNNING_OPTIONS:
         return f"behind {words[-1]!r}, where it would choose the command"
@@ -87,7 +90,7 @@ def _of_interpreter(name: str, given: Sequence[str], word: str) -> str | None:
     before = given[-1] if given else ""
     if _FILTERS.fullmatch(name) and before in ("-v", "--assign"):
         return None
-    operand, has_code = _operand(given)
+    operand, has_code = _operand(name, given)
     is_code = _CODE_OPTION.match(before) or _CODE_OPTION.match(word)
     if operand is not None or (has_code and not is_code):
         return None
@@ -111,6 +114,7 @@ def runs_its_input(words: Sequence[str]) -> str | None:
     """The program of the command that runs what it reads from its standard input, if there is one."""
     if not words:
         return None
+    words = _visible(words)
     place = _program(words) or 0
     name = _base(words[place])
     if name in _STDIN_EVALUATORS:
@@ -120,7 +124,7 @@ def runs_its_input(words: Sequence[str]) -> str | None:
     if "xargs" in map(_base, words[:place]):
         return name
     given = words[place + 1 :]
-    operand, has_code = _operand(given)
+    operand, has_code = _operand(name, given)
     reads = operand in ("-", "/dev/stdin") or (operand is None and not has_code) or "-s" in given
     return name if reads else None
 
@@ -138,12 +142,19 @@ def assigns(word: str) -> bool:
     return _ASSIGNMENT.match(word) is not None
 
 
+def _visible(words: Sequence[str]) -> Sequence[str]:
+    """Without the variables at the front: where one is empty, the word behind it is the command."""
+    front = next((number for number, word in enumerate(words) if not word.startswith("$")), len(words) - 1)
+    return words[front:]
+
+
 def _program(words: Sequence[str]) -> int | None:
     """Where the name of the program stands that a command ends up running; None where only its wrappers are there yet."""
     if _base(words[0]) not in _WRAPPERS | _CARRIERS or (words[0] == "command" and words[1:2] in (["-v"], ["-V"])):
         return 0
     for number, word in enumerate(words):
-        if _INTERPRETER.fullmatch(_base(word)) or _base(word) in _PROGRAMS:
+        known = _EVALUATORS if words[0] in _OF_BUILTINS else _PROGRAMS
+        if _INTERPRETER.fullmatch(_base(word)) or _base(word) in known:
             return number
     if _base(words[0]) in _CARRIERS:
         return 0
@@ -156,7 +167,7 @@ def _belongs_to_wrapper(word: str) -> bool:
     return before or re.fullmatch(r"\d[\d.]*[smhd]?", word) is not None
 
 
-def _operand(given: Sequence[str]) -> tuple[str | None, bool]:
+def _operand(name: str, given: Sequence[str]) -> tuple[str | None, bool]:
     """The first word that belongs to no option: an interpreter's program, or the file that holds it. And whether an
     option has brought it its program already."""
     words = iter(given)
@@ -164,7 +175,7 @@ def _operand(given: Sequence[str]) -> tuple[str | None, bool]:
     for word in words:
         if word == "-" or word[:1] not in ("-", "+"):
             return word, has_code
-        if _CODE_OPTION.match(word):
+        if _CODE_OPTION.match(word) and not name.endswith("sh"):  # behind a shell's -c more options may come
             has_code = "=" in word or next(words, None) is not None or has_code
         elif word in _TAKES_A_WORD:
             next(words, None)

@@ -5,6 +5,7 @@ Never here: which contexts a place knows (keys.py says that); the value of anyth
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Final
 
@@ -44,9 +45,9 @@ _Problem = tuple[str, str | None] | None
 
 def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
     job = known.jobs.get(str(path[1]).lower()) if path[0] == "jobs" and len(path) > 1 else None
-    # What is only known when it runs has no key here: it can lead nowhere then, and is null.
-    keys = [key for key in read.keys[:3] if key is not None]
-    if job is None or not keys or read.keys[0] is None:
+    # A key that is only known when it runs may be any, and what follows it is a key of nobody knows what.
+    keys = [key for key in itertools.takewhile(lambda key: key is not None, read.keys) if key is not None]
+    if job is None or not keys:
         return None
     match read.context.lower():
         case "needs":

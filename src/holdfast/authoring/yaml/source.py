@@ -233,6 +233,13 @@ class _Builder:
 
     def _put(self, scalar: Scalar) -> None:
         self._count(scalar)
+        unfit = _UNFIT.search(scalar.text)
+        if unfit is not None:
+            self._mistakes.add(
+                scalar.at,
+                self._path(),
+                f"the text holds {unfit[0]!a}, which no file and no variable can hold; remove it.",
+            )
         inner = self._open[-1] if self._open else None
         if inner is not None and inner.items is None and inner.key is None:
             self._key(inner, scalar)
@@ -323,6 +330,8 @@ def data(node: Node) -> object:
     return [data(item) for item in node.items] if isinstance(node, Sequence) else node.value
 
 
+_UNFIT: Final = re.compile("[\0\ud800-\udfff]")
+"""NUL, and halves of characters: they can be written in double quotes, and nowhere else."""
 _LONGEST_TAG: Final = 200
 
 
