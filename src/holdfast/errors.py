@@ -5,6 +5,8 @@
     │   ├── InvalidWorkflow            the graph cannot be run; lists every problem at once
     │   ├── InvalidInput               data that does not fit its model, or cannot be stored
     │   ├── InvalidDecision            an answer the gate does not take
+    │   ├── InvalidFile                a workflow file with mistakes; lists all of them, with their places
+    │   ├── ExpressionError            an expression of a workflow file cannot be read, or has no value
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
     ├── NotFound                       no such run, gate, call or workflow
@@ -84,12 +86,34 @@ class InvalidWorkflow(UsageError):
         super().__init__(f"Workflow {workflow!r} cannot be run; {len(self.problems)} thing(s) to mend:{lines}")
 
 
+class InvalidFile(UsageError):
+    """The file describes no workflow that could be run. Nothing was done."""
+
+    def __init__(self, file: str, mistakes: Sequence[Any], *, is_complete: bool = True) -> None:
+        """`mistakes` have `line`, `column`, `path`, `message`, `example`. There may be more where they are not complete."""
+        self.file = file
+        self.mistakes = tuple(mistakes)
+        self.is_complete = is_complete
+        lines = "".join(f"\n{file}:{mistake}" for mistake in self.mistakes)
+        count = f"{'' if is_complete else 'at least '}{len(self.mistakes)}"
+        super().__init__(f"{file} has {count} mistake(s):{lines}\nNothing was done.")
+
+
 class InvalidInput(UsageError):
     """This data does not fit; nothing was stored."""
 
 
 class InvalidDecision(UsageError):
     """The gate does not take this answer; it is still open."""
+
+
+class ExpressionError(UsageError):
+    """An expression of a workflow file cannot be read, or has no value."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        """`offset`: characters before the place in the text that was given."""
+        self.offset = offset
+        super().__init__(message)
 
 
 class UnknownPrice(UsageError):

@@ -33,7 +33,7 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
 RUN = {"python", "sh"}
-NOT_RUN = {"text", "toml", "json", "mermaid"}
+NOT_RUN = {"text", "toml", "json", "yaml", "mermaid"}
 MARKS = {"illustrative", "output"}
 PAGE_LIMIT_S = 60
 
@@ -368,9 +368,11 @@ def test_every_module_that_the_design_lists_exists_and_none_is_missing() -> None
     there = {path.name if path.is_file() else f"{path.name}/" for path in package.iterdir() if path.name[0] not in ".p"}
     assert drawn >= {name for name in there if not name.startswith("__py")} - {"ports.py"}
     assert all((package / name).exists() for name in drawn)
-    table = section.partition("In `core/`")[2]
-    listed = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in _CODE.findall(row)}
-    assert listed == {path.stem for path in (package / "core").glob("*.py")} - {"__init__"}
+    rooms = re.findall(r"^In `([\w/]+)/`,(.*?)(?=^In `|\Z)", section, re.MULTILINE | re.DOTALL)
+    assert {room for room, _ in rooms} >= {"core", "authoring/yaml/expressions"}
+    for room, table in rooms:
+        listed = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in _CODE.findall(row)}
+        assert listed == {path.stem for path in (package / room).glob("*.py")} - {"__init__"}, room
 
 
 def test_every_dependency_has_its_reason() -> None:

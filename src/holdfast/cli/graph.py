@@ -5,11 +5,14 @@ Never here: running it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from holdfast.cli import terminal
+import typer
+
+from holdfast.cli import terminal, yaml_file
 from holdfast.cli.exit_code import OK, USAGE
 from holdfast.cli.option import AsJson, Target
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.core.graph import Definition, Edge
@@ -25,8 +28,24 @@ _SHAPES = {
 """A kind's shape in a Mermaid flowchart."""
 
 
-def validate(target: Target, as_json: AsJson = False) -> int:
+_Checked = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")
+]
+_Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflows in YAML instead.")]
+
+
+def validate(target: _Checked = None, schema: _Schema = False, as_json: AsJson = False) -> int:
     """Say everything that is wrong with a workflow, and what should be thought about."""
+    if schema:
+        return yaml_file.schema()
+    if target is None:
+        raise UsageError("Say which workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
+    if yaml_file.is_meant(target):
+        return yaml_file.validate(target, as_json=as_json)
+    return _validate_python(target, as_json=as_json)
+
+
+def _validate_python(target: str, *, as_json: bool) -> int:
     from holdfast.cli.target import load
     from holdfast.errors import InvalidWorkflow
 

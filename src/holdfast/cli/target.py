@@ -28,6 +28,11 @@ _INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "plat
 
 def load(target: str) -> Workflow:
     """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow."""
+    if target.lower().endswith((".yaml", ".yml")):
+        raise UsageError(
+            f"{target} is a workflow in YAML, which can be checked but not run yet: holdfast validate {target}. Nothing"
+            " was done."
+        )
     place, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
     if not place:
         raise UsageError(f"{target!r} names no workflow; write FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW.")

@@ -1,0 +1,30 @@
+"""GitHub's expression language: `${{ needs.build.outputs.size > 10 && 'large' || 'small' }}`.
+
+A pure language: `parse` once, `evaluate` over plain JSON data as often as wanted. Where GitHub's TypeScript evaluator
+and its C# runner differ, the runner is followed. Whatever a file says ends in a value or in an ExpressionError, within
+bounded time and memory.
+
+Never here: what a context holds, which contexts a place may read, what a status function answers, or a shell.
+"""
+
+from holdfast.authoring.yaml.expressions.condition import Condition
+from holdfast.authoring.yaml.expressions.expression import Called, Expression, Names, Reading, parse
+from holdfast.authoring.yaml.expressions.function import nearest
+from holdfast.authoring.yaml.expressions.template import Template
+from holdfast.authoring.yaml.expressions.value import Value, is_true, to_text
+from holdfast.errors import ExpressionError
+
+__all__ = [
+    "Called",
+    "Condition",
+    "Expression",
+    "ExpressionError",
+    "Names",
+    "Reading",
+    "Template",
+    "Value",
+    "is_true",
+    "nearest",
+    "parse",
+    "to_text",
+]

@@ -1,0 +1,89 @@
+"""What is wrong with a file, said so that whoever wrote it can mend it: a person, or a model.
+
+Never here: a rule of the format.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+MOST_MISTAKES: Final = 100
+"""More would not be read; those that are left show when these are mended."""
+
+_MOST_SHOWN: Final = 12
+"""How many names are listed before a mere count follows."""
+
+_LONGEST_QUOTE: Final = 80
+
+
+class Position(msgspec.Struct, frozen=True, order=True):
+    """A place in a file; both count from 1, as editors do."""
+
+    line: int
+    column: int
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """One thing to mend: where it stands, what was found, what is allowed, and where it is short, how it is right."""
+
+    line: int
+    column: int
+    path: str
+    """Where it stands in the structure: `jobs.build.steps[2].run`; empty for the file itself."""
+    message: str
+    example: str | None = None
+    """The lines as they may be written instead."""
+
+    def __str__(self) -> str:
+        where = f"{self.line}:{self.column}: "
+        path = f"{self.path}: " if self.path else ""
+        example = "" if self.example is None else f"\n    {self.example.replace(chr(10), chr(10) + '    ')}"
+        return f"{where}{path}{self.message}{example}"
+
+
+class TooManyMistakes(Exception):
+    """There are as many as are told; looking for more is of no use."""
+
+
+class Mistakes:
+    """Collects what is wrong with one file."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int, str, str], Mistake] = {}
+
+    def add(self, at: Position, path: str, message: str, example: str | None = None) -> None:
+        """Raises TooManyMistakes behind the hundredth, so that a file of nothing else is not read to its end."""
+        self._found.setdefault((at.line, at.column, path, message), Mistake(at.line, at.column, path, message, example))
+        if len(self._found) >= MOST_MISTAKES:
+            raise TooManyMistakes
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def sorted(self) -> tuple[Mistake, ...]:
+        return tuple(sorted(self._found.values(), key=lambda mistake: (mistake.line, mistake.column)))
+
+
+def quoted(text: str) -> str:
+    """What was found, in quotes, in one line, cut where it is long."""
+    cut = text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+    return repr(cut)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a row, with a count where there are many."""
+    known = list(names)
+    rest = len(known) - _MOST_SHOWN
+    return ", ".join(known[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def meant(found: str, known: Iterable[str]) -> str:
+    """` Did you mean 'steps'?`, or nothing where no known name is near."""
+    names = {name.lower(): name for name in known}
+    # Longer ones are no slip of the finger, and comparing them takes time.
+    near = difflib.get_close_matches(found.lower(), names, n=1, cutoff=0.6) if len(found) <= _LONGEST_QUOTE else []
+    return f" Did you mean {names[near[0]]!r}?" if near else ""

@@ -1,0 +1,91 @@
+"""`holdfast validate FILE.yaml`: what is wrong with a workflow file, or what is in it; and the schema for editors.
+
+Never here: what is right or wrong in a file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli import terminal
+from holdfast.cli.exit_code import OK, USAGE
+from holdfast.errors import InvalidFile, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.yaml.document import Document, Job
+
+
+def is_meant(target: str) -> bool:
+    return target.lower().endswith((".yaml", ".yml"))
+
+
+def validate(target: str, *, as_json: bool) -> int:
+    """Say everything that is wrong with the file, or which jobs it has."""
+    try:
+        document = _loaded(target)
+    except InvalidFile as invalid:
+        return _tell(target, invalid, as_json=as_json)
+    if as_json:
+        jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
+        terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [], "jobs": jobs})
+        return OK
+    terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
+    terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
+    return OK
+
+
+def schema() -> int:
+    """Print the JSON Schema of the format."""
+    from holdfast.authoring.yaml.keys import json_schema
+
+    terminal.emit(json_schema())
+    return OK
+
+
+def _loaded(target: str) -> Document:
+    """Raises InvalidFile, and UsageError for what is no text."""
+    from holdfast.authoring.yaml.load import load
+    from holdfast.authoring.yaml.source import MOST_BYTES
+
+    path = Path(target)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 4)  # more than may be, so that what is too large is told
+        text = raw.decode("utf-8-sig") if len(raw) <= MOST_BYTES else raw.decode("utf-8-sig", "replace")
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else f"it is not UTF-8 text ({problem})"
+        raise UsageError(f"{target} cannot be read: {why}. Nothing was done.") from None
+    return load(text, path.stem)
+
+
+def _tell(target: str, invalid: InvalidFile, *, as_json: bool) -> int:
+    if as_json:
+        import msgspec
+
+        mistakes: Any = msgspec.to_builtins(invalid.mistakes)
+        terminal.emit({
+            "workflow": invalid.file, "valid": False, "problems": [str(each) for each in invalid.mistakes],
+            "mistakes": mistakes, "complete": invalid.is_complete,
+        })  # fmt: skip
+        return USAGE
+    for mistake in invalid.mistakes:
+        terminal.show(f"{target}:{mistake}")
+    least = "" if invalid.is_complete else "at least "
+    terminal.say(f"{target} cannot be run; {least}{len(invalid.mistakes)} thing(s) to mend.")
+    return USAGE
+
+
+def _summary(job: Job) -> str:
+    """`2 steps, 4 combinations, after build, test`"""
+    words = [_count(len(job.steps), "step")]
+    if job.strategy is not None:
+        known = job.strategy.combinations
+        words.append("combinations by an expression" if known is None else _count(len(known), "combination"))
+    if job.needs:
+        words.append(f"after {', '.join(job.needs)}")
+    return ", ".join(words)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

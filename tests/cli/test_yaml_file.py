@@ -1,0 +1,112 @@
+"""`holdfast validate FILE.yaml` and `holdfast validate --schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+GOOD = """\
+name: nightly
+jobs:
+  fetch:
+    runs-on: any
+    steps:
+      - run: fetch
+      - run: check
+  report:
+    runs-on: any
+    needs: fetch
+    strategy:
+      matrix:
+        lang: [de, en]
+    steps:
+      - run: report --lang ${{ matrix.lang }}
+"""
+
+BAD = "on: push\njobs:\n  a:\n    runs-on: any\n    needs: b\n    steps:\n      - uses: x\n"
+
+
+@pytest.fixture
+def nightly(home: Path) -> Path:
+    path = home / "nightly.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_file_that_is_right_is_told_with_its_jobs(nightly: Path, shell: Shell) -> None:
+    said = shell("validate", "nightly.yaml")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == ("ok: nightly, 2 jobs\n  fetch   2 steps\n  report  1 step, 2 combinations, after fetch\n")
+    assert shell("validate", "nightly.yaml", "--json").data == {
+        "workflow": "nightly", "valid": True, "problems": [], "mistakes": [],
+        "jobs": [{"id": "fetch", "needs": [], "steps": 2}, {"id": "report", "needs": ["fetch"], "steps": 1}],
+    }  # fmt: skip
+
+
+def test_all_mistakes_are_told_with_their_places(home: Path, shell: Shell) -> None:
+    (home / "bad.yml").write_text(BAD)
+    said = shell("validate", "bad.yml")
+    assert said.code == 2
+    assert [line.partition(" ")[0] for line in said.out.splitlines()] == [
+        "bad.yml:1:1:",
+        "bad.yml:5:12:",
+        "bad.yml:7:9:",
+    ]
+    assert said.err == "bad.yml cannot be run; 3 thing(s) to mend.\n"
+    found = shell("validate", "bad.yml", "--json")
+    assert found.code == 2
+    assert [(each["line"], each["column"], each["path"]) for each in found.data["mistakes"]] == [
+        (1, 1, "on"), (5, 12, "jobs.a.needs"), (7, 9, "jobs.a.steps[0].uses"),
+    ]  # fmt: skip
+    assert not found.data["valid"]
+    assert found.data["complete"]
+    assert len(found.data["problems"]) == 3
+
+
+def test_the_schema_is_printed(shell: Shell) -> None:
+    said = shell("validate", "--schema")
+    assert said.code == 0
+    assert json.loads(said.out)["required"] == ["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\xff\xfe", "it is not UTF-8 text"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_clear_error(
+    home: Path, shell: Shell, content: bytes | None, told: str
+) -> None:
+    if content is not None:
+        (home / "x.yaml").write_bytes(content)
+    said = shell("validate", "x.yaml")
+    assert (said.code, said.out) == (2, "")
+    assert told in said.err
+    assert said.err.endswith("Nothing was done.\n")
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(home: Path, shell: Shell) -> None:
+    (home / "x.yaml").write_bytes("é".encode() * 1024 * 1024)
+    said = shell("validate", "x.yaml")
+    assert said.code == 2
+    assert "more than 1,048,576 bytes" in said.out
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding(nightly: Path, shell: Shell) -> None:
+    nightly.write_bytes(b"\xef\xbb\xbf" + nightly.read_bytes())
+    assert shell("validate", "nightly.yaml").code == 0
+
+
+def test_what_can_only_be_checked_says_so(nightly: Path, shell: Shell) -> None:
+    for command in ("run", "graph", "worker"):
+        said = shell(command, "nightly.yaml")
+        assert (said.code, said.out) == (2, "")
+        assert "holdfast validate nightly.yaml" in said.err
+    assert "Say which workflow" in shell("validate").err
+    assert shell("validate").code == 2
