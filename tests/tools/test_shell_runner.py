@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -115,7 +116,12 @@ async def test_a_script_sees_its_variables_and_nothing_of_its_workers_secrets(mo
     assert seen["GITHUB_ENV"].startswith("/")
 
 
-async def test_a_script_has_no_input_no_descriptor_of_its_worker_and_ignores_no_signal(tmp_path: Path) -> None:
+async def test_a_script_has_no_input_no_file_of_its_worker_no_core_file_and_ignores_no_signal(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_CORE, (soft, hard)))
     _, lines = await lines_of(
         "pwd; readlink /proc/self/fd/0; ls /proc/self/fd | wc -l; ulimit -c", folder=str(tmp_path)
     )
@@ -373,6 +379,15 @@ async def test_a_time_out_ends_everything_that_a_script_has_started(tmp_path: Pa
     assert [pid for pid in numbers(pids) if alive(pid)] == []
 
 
+async def test_a_worker_that_is_busy_does_not_lengthen_a_time_out(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    task = asyncio.ensure_future(ending_of(f"echo $$ > {pids}; sleep 300", Limits(timeout_s=0.3, grace_s=0.1)))
+    await until(lambda: numbers(pids))
+    time.sleep(1.5)  # nothing of the loop runs meanwhile
+    assert not alive(*numbers(pids))
+    assert (await task).timed_out
+
+
 async def test_what_a_script_leaves_behind_is_ended_after_a_while_and_its_pipe_is_not_waited_for(
     tmp_path: Path,
 ) -> None:
@@ -439,17 +454,22 @@ from holdfast.tools.shell import Limits, Script, run
 tempfile.tempdir = sys.argv[1]
 facts = dict(run="r", job="j", step="s", idempotency_key="k", folder="/")
 script = Script(text=sys.argv[2], shell=sys.argv[3], **facts)
-asyncio.run(run(script, Limits(timeout_s=100.0, grace_s=100.0), clock=MachineClock()))
+limits = Limits(timeout_s=100.0, grace_s=100.0, file_bytes=10_000_000)
+print(asyncio.run(run(script, limits, clock=MachineClock())).log_tail)
 """
+
+
+WORKER_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])}
+
+
+def worker_of(private: Path, text: str, shell: str) -> list[str]:
+    return [sys.executable, "-c", WORKER, str(private), text, shell]
 
 
 async def test_a_worker_killed_with_kill_9_leaves_no_process_and_no_folder(tmp_path: Path, private: Path) -> None:
     pids = tmp_path / "pids"
     given = stubborn(pids)
-    worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(private), given["text"], given["shell"]],
-        env={**os.environ, "PYTHONPATH": str(Path(holdfast.__file__).parents[1])},
-    )
+    worker = subprocess.Popen(worker_of(private, **given), env=WORKER_ENVIRONMENT)
     try:
         await until(lambda: len(numbers(pids)) == 5)
         assert list(private.iterdir()) != []
@@ -498,8 +518,16 @@ async def test_a_file_grows_no_larger_than_it_may(tmp_path: Path) -> None:
     assert file.stat().st_size == 1_000_000
 
 
-async def test_the_number_of_processes_is_limited_and_no_limit_can_be_raised_again() -> None:
+async def test_the_number_of_processes_is_limited_and_every_limit_is_a_hard_one() -> None:
     _, lines = await lines_of(
         "ulimit -Hu; ulimit -Su; ulimit -Hf", Limits(timeout_s=20.0, processes=4000, file_bytes=1024)
     )
     assert lines == ["4000", "4000", "1"]
+
+
+async def test_a_limit_of_the_worker_that_is_lower_stays(private: Path) -> None:
+    worker = subprocess.run(
+        ["bash", "-c", 'ulimit -f 1024; exec "$@"', "bash", *worker_of(private, "ulimit -Sf; ulimit -Hf", "bash {0}")],
+        env=WORKER_ENVIRONMENT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert worker.stdout.split() == ["1024", "1024"], worker.stderr

@@ -208,6 +208,8 @@ class _Prepared(NamedTuple):
 
 def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
     """Check everything, then make the private folder with its three files."""
+    if sys.platform != "linux":
+        raise ToolFailed("Scripts are run on Linux only: what ends them needs its kernel. Nothing was run.")
     text = _storable(script.text)
     own = {
         "HOLDFAST_RUN": script.run,
