@@ -64,7 +64,16 @@ def test_a_mistake_is_told_with_its_line_and_what_stands_before_it_counts(conten
     assert next(said) == ("before", "1")
     with pytest.raises(Malformed) as told:
         next(said)
-    assert why in str(told.value)
+    assert why in told.value.told(str)
+
+
+@pytest.mark.parametrize("before", range(66, 84, 3))
+def test_a_mistake_shows_no_part_of_a_secret(before: int) -> None:
+    with pytest.raises(Malformed) as told:
+        list(pairs(b"." * before + b"s3cr3t-value"))
+    shown = told.value.told(lambda text: text.replace("s3cr3t-value", "[secret]"))
+    assert "s3c" not in shown
+    assert len(shown) < 150
 
 
 def test_a_file_of_the_most_bytes_is_read_and_one_that_is_larger_is_not(tmp_path: Path) -> None:

@@ -243,6 +243,20 @@ async def test_a_mistake_in_a_file_fails_the_script_and_what_stands_before_it_st
     assert "line 2: 'wrong'" in str(ending)
 
 
+async def test_a_mistake_in_a_file_is_told_without_a_secret() -> None:
+    given = script("echo 's3cret' > $GITHUB_OUTPUT; echo 's3cret' > $GITHUB_ENV")
+    ending = await run(given, QUICK, clock=MachineClock(), redact=lambda text: text.replace("s3cret", "[secret]"))
+    assert str(ending).count("'[secret]' is neither NAME=value nor NAME<<DELIMITER") == 2
+    assert "s3cret" not in str(ending)
+
+
+async def test_scripts_that_run_at_once_do_not_meet() -> None:
+    text = 'echo "a=$HOLDFAST_STEP" >> $GITHUB_OUTPUT; sleep 0.2; cat $GITHUB_OUTPUT'
+    endings = await asyncio.gather(*(ending_of(text, step=f"s#{number}") for number in range(12)))
+    assert [ending.outputs for ending in endings] == [{"a": f"s#{number}"} for number in range(12)]
+    assert [ending.log_tail for ending in endings] == [f"a=s#{number}\n" for number in range(12)]
+
+
 async def test_files_that_a_script_replaced_are_not_followed() -> None:
     ending = await ending_of("ln -sf /etc/passwd $GITHUB_OUTPUT; rm $GITHUB_ENV; mkfifo $GITHUB_ENV")
     assert (ending.outputs, ending.environment, len(ending.file_problems)) == ({}, {}, 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 MOST_FILE_BYTES: Final = 1024 * 1024
@@ -18,7 +18,16 @@ _SHOWN_CHARACTERS: Final = 80
 
 
 class Malformed(Exception):
-    """A file that does not keep to the form, or is none; says which line and why."""
+    """A file that does not keep to the form, or is none. `why` has a place for each of the file's words that it shows."""
+
+    def __init__(self, why: str, *words: str) -> None:
+        super().__init__(why, *words)
+        self._why = why
+        self._words = words
+
+    def told(self, redact: Callable[[str], str]) -> str:
+        """In a sentence. The file's words are masked before they are cut, so that no cut halves a secret."""
+        return self._why.format(*(_shown(redact(word)) for word in self._words))
 
 
 def read(path: str) -> bytes:
@@ -59,7 +68,7 @@ def pairs(content: bytes) -> Iterator[tuple[str, str]]:
             end = lines.index(delimiter, number)
         except ValueError:
             raise Malformed(
-                f"line {number}: {_shown(name)} opens a text that ends with a line {_shown(delimiter)}, which does not come"
+                f"line {number}: {{}} opens a text that ends with a line {{}}, which does not come", name, delimiter
             ) from None
         yield _storable(name, "\n".join(lines[number:end]), number)
         number = end + 1
@@ -71,12 +80,12 @@ def _opening(line: str, number: int) -> tuple[str, str | None]:
     before, opens, delimiter = line.partition("<<")
     if opens and len(before) < len(name):
         if not before or not delimiter:
-            raise Malformed(f"line {number}: {_shown(line)} needs a name before << and a delimiter after it")
+            raise Malformed(f"line {number}: {{}} needs a name before << and a delimiter after it", line)
         return before, delimiter
     if not equals:
-        raise Malformed(f"line {number}: {_shown(line)} is neither NAME=value nor NAME<<DELIMITER")
+        raise Malformed(f"line {number}: {{}} is neither NAME=value nor NAME<<DELIMITER", line)
     if not name:
-        raise Malformed(f"line {number}: {_shown(line)} has no name before =")
+        raise Malformed(f"line {number}: {{}} has no name before =", line)
     return name, None
 
 

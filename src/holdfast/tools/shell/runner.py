@@ -154,7 +154,7 @@ async def run(
     left. Raises InvalidInput for a script, shell or variable that cannot be used and ToolFailed if it could not be
     started (nothing was run in both cases), OutcomeUnknown if its keeper was killed, and whatever `on_line` raises.
     """
-    one = _Run(script, limits, Log(limits.log, redact), on_line, clock)
+    one = _Run(script, limits, redact, on_line, clock)
     task = asyncio.ensure_future(one.run(os.environ if worker is None else worker))
     try:
         return await asyncio.shield(task)
@@ -245,11 +245,17 @@ class _Run:
     """One run of one script."""
 
     def __init__(
-        self, script: Script, limits: Limits, log: Log, on_line: Callable[[str], Awaitable[None]], clock: Clock
+        self,
+        script: Script,
+        limits: Limits,
+        redact: Callable[[str], str],
+        on_line: Callable[[str], Awaitable[None]],
+        clock: Clock,
     ) -> None:
         self._script = script
         self._limits = limits
-        self._log = log
+        self._redact = redact
+        self._log = Log(limits.log, redact)
         self._on_line = on_line
         self._clock = clock
         self._to_keeper: asyncio.StreamWriter | None = None
@@ -276,7 +282,7 @@ class _Run:
             try:
                 report = await self._report(answers, printing, process)
                 unread = await self._printed(printing)
-                outputs, environment, problems = _files(prepared)
+                outputs, environment, problems = _files(prepared, self._redact)
             finally:
                 printing.cancel()
                 await _removed(self._to_keeper, answers, process, prepared.private)
@@ -425,7 +431,7 @@ def _resource_limits(limits: Limits) -> Iterator[tuple[int, int, int]]:
             yield which, most, most
 
 
-def _files(prepared: _Prepared) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+def _files(prepared: _Prepared, redact: Callable[[str], str]) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
     """Outputs, environment, and the mistakes of the files that they stand in."""
     outputs: dict[str, str] = {}
     spelling: dict[str, str] = {}
@@ -435,12 +441,12 @@ def _files(prepared: _Prepared) -> tuple[dict[str, str], dict[str, str], tuple[s
         for name, value in pairs(read(prepared.output_file)):
             outputs[spelling.setdefault(name.lower(), name)] = value
     except Malformed as problem:
-        problems.append(f"The output file (GITHUB_OUTPUT) is wrong: {problem}.")
+        problems.append(f"The output file (GITHUB_OUTPUT) is wrong: {problem.told(redact)}.")
     try:
         for name, value in pairs(read(prepared.environment_file)):
             environment[name] = value  # noqa: PERF403 - what stands before a mistake counts
     except Malformed as problem:
-        problems.append(f"The environment file (GITHUB_ENV) is wrong: {problem}.")
+        problems.append(f"The environment file (GITHUB_ENV) is wrong: {problem.told(redact)}.")
     return outputs, environment, tuple(problems)
 
 
