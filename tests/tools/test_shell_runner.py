@@ -195,6 +195,13 @@ async def test_what_cannot_be_run_is_refused_and_nothing_is_run(
     assert not witness.exists()
 
 
+async def test_a_folder_whose_name_has_a_newline_is_a_place_like_any_other(tmp_path: Path) -> None:
+    with pytest.raises(ToolFailed, match=r"a b/: No such file or directory. Nothing was run"):
+        await ending_of("true", folder=f"{tmp_path}/a\nb/")
+    (tmp_path / "a\nb").mkdir()
+    assert (await ending_of("true", folder=f"{tmp_path}/a\nb/")).succeeded
+
+
 async def test_a_program_that_cannot_be_executed_is_named(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("#!/not/there\n")
     (tmp_path / "mine").chmod(0o755)
@@ -499,13 +506,12 @@ async def test_a_worker_killed_with_kill_9_leaves_no_process_and_no_folder(tmp_p
 async def test_a_script_that_kills_or_stops_its_keeper_is_ended_and_nobody_claims_to_know(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_SLACK_S", 0.0)
-    monkeypatch.setattr(runner, "KILL_LIMIT_S", 0.5)
+    monkeypatch.setattr(runner, "_SLACK_S", -100.0)  # two seconds of patience, long before the keeper's own time-out
     pids = tmp_path / "pids"
     with pytest.raises(OutcomeUnknown, match="nobody knows how far"):
         await ending_of(
             f"sleep 300 & echo $$ $! > {pids}; kill -{how} $PPID; sleep 300",
-            Limits(timeout_s=0.5, grace_s=0.1, linger_s=0.1),
+            Limits(timeout_s=102.0 - runner.KILL_LIMIT_S, grace_s=0.0, linger_s=0.0),
         )
     await until(lambda: not any(alive(pid) for pid in numbers(pids)))
 

@@ -7,7 +7,7 @@ script's private folder goes. And what must be set between fork and exec is set 
 one thread.
 
 Over the socket on descriptor 0 comes an order, then `s` (stop: SIGTERM, a grace, SIGKILL) or `k` (kill at once); the
-reports `started PID`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER SURVIVORS` go back. When the worker closes its
+reports `started GROUP`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER SURVIVORS` go back. When the worker closes its
 side, this process becomes the `rm` that removes the folder.
 
 Never here: anything of Holdfast, and any import that is not needed: each costs every script milliseconds.
@@ -57,11 +57,10 @@ def main() -> NoReturn:
     if order is not None:
         _libc.prctl(_SUBREAPER, 1)
         woken = _signals()
-        script, why = _start(order)
+        script, why = _start(order, control)
         if script is None:
             _say(control, f"failed {why}")
         else:
-            _say(control, f"started {script}")
             ended = Keeper(script, order, control, woken).keep()
             os.dup2(0, 1)  # whoever reads the log sees its end
             os.dup2(0, 2)
@@ -203,7 +202,7 @@ def _signals() -> int:
     return read
 
 
-def _start(order: dict[str, Any]) -> tuple[int | None, str]:
+def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
     """The script's process, or why there is none."""
     said, say = os.pipe()
     keeper = os.getpid()
@@ -212,21 +211,22 @@ def _start(order: dict[str, Any]) -> tuple[int | None, str]:
     except OSError as problem:
         return None, f"no process could be started: {problem.strerror}"
     if script == 0:
-        _become(order, keeper, say)
+        _become(order, control, keeper, say)
     os.close(say)
     why = os.read(said, 4096)  # nothing if it has become the script, which closes it
     os.close(said)
     if not why:
         return script, ""
     os.waitpid(script, 0)
-    return None, why.decode()
+    return None, why.decode(errors="replace").replace("\n", " ")
 
 
-def _become(order: dict[str, Any], keeper: int, say: int) -> NoReturn:
+def _become(order: dict[str, Any], control: int, keeper: int, say: int) -> NoReturn:
     """Turn this child into the script. What goes wrong is said, never raised: this is a copy of the keeper."""
     command: list[bytes] = order["command"]
     try:
         os.setsid()
+        _say(control, f"started {os.getpid()}")  # not the keeper, which the script may kill in its first moment
         _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() == keeper:
             os.chdir(order["folder"])
