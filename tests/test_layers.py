@@ -141,6 +141,7 @@ PORTS = {
     "settings": "locks what other threads read",
     "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
+    "tools/shell/keeper.py": "is a program of its own, between a worker and a script",
     "cli": "talks to people",
     "testing": "servers and sinks are outside; the simulation is looked at apart",
     "models/providers.py": "loads SDKs beside the loop; a simulation has other models",
