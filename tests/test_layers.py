@@ -15,7 +15,7 @@ FLOORS = (
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
-    {"engine", "observe"},
+    {"engine", "observe", "jobs"},
     {"compose", "testing"},
     {"cli"},
     {"__main__", "__init__"},

@@ -1,0 +1,97 @@
+"""One combination of a job: a workspace of its own, and the steps in it, one after the other.
+
+Never here: whether the job runs, what its combinations are, what its result means for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.authoring.yaml.document import Job, Variable
+from holdfast.authoring.yaml.expressions import ExpressionError
+from holdfast.jobs import context
+from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.log import Log
+from holdfast.jobs.progress import Combination, Ended, Progress
+from holdfast.jobs.step import StepRun, Surroundings
+
+_log = logging.getLogger(__name__)
+
+
+class Leg:
+    """One combination at work. `env` is the workflow's; `contexts` go up to the matrix; `stop` is set when the other
+    combinations want this one cancelled."""
+
+    def __init__(
+        self, attempt: Attempt, job: Job, env: tuple[Variable, ...], contexts: context.Contexts, which: Combination,
+        stop: asyncio.Event,
+    ) -> None:  # fmt: skip
+        self._attempt = attempt
+        self._job = job
+        self._workflow_env = env
+        self._contexts = contexts
+        self._which = which
+        self._stop = stop
+        self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}"))
+
+    async def run(self) -> Ended:
+        """Raises nothing of its own: what goes wrong is the combination's failure."""
+        progress = self._progress
+        outputs: dict[str, str] = {}
+        spared = False
+        try:
+            progress.environment = {
+                **context.environment(self._workflow_env, {name: self._contexts[name] for name in ("inputs", "vars")}),
+                **context.environment(self._job.env, self._contexts),
+            }
+            spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
+            limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
+            with _workspace() as folder:
+                await self._run_steps(folder, self._attempt.clock.monotonic_s() + limit_s)
+            seen = progress.seen(progress.environment)
+            outputs = {each.name: each.value.render(seen) for each in self._job.outputs}
+        except ExpressionError as problem:
+            progress.fail(f"job {self._job.id!r}: {problem.message}")
+        return Ended(
+            combination=self._which,
+            result="success" if spared and progress.status == "failure" else progress.status,
+            outcome=progress.status,
+            outputs=outputs,
+            steps=progress.steps,
+            log=progress.log.tail,
+            error=progress.error,
+            may_be_tried_again=progress.may_be_tried_again,
+        )
+
+    async def _run_steps(self, folder: Path, deadline_s: float) -> None:
+        for number, step in enumerate(self._job.steps, 1):
+            if self._stop.is_set():
+                self._progress.status = "cancelled"
+            left_s = deadline_s - self._attempt.clock.monotonic_s()
+            if left_s <= 0:
+                self._progress.fail("the job took longer than its timeout-minutes")
+                return
+            around = Surroundings(self._attempt, self._job.id, self._which, folder, self._stop, left_s)
+            await StepRun(step, number, around, self._progress).run()
+
+
+@contextmanager
+def _workspace() -> Iterator[Path]:
+    """A directory that is gone afterwards, with all that is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-job-")).resolve()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, onerror=_told)
+
+
+def _told(_: Callable[..., Any], path: str, problem: Any) -> None:
+    """Scripts may leave what nobody may remove."""
+    _log.warning("%s, left by a job, could not be removed: %s", path, problem[1])
