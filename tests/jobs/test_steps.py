@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.authoring.yaml.binding import PREFIX
 from tests.jobs.kit import Done, ran
 
 
@@ -64,6 +65,15 @@ async def test_the_environment_of_a_step_comes_from_the_nearest_place(store: str
     """
     done = await ran(text.replace(", env: {}", ""), store)
     assert done.jobs["job"]["log"].splitlines() == ["job", "workflow job file step file job step", "file"]
+
+
+async def test_no_step_can_change_what_an_expression_is_in_a_later_one(store: str) -> None:
+    """The value is handed over in a variable, and an earlier step may write the same one into its environment file."""
+    steps = f"""
+      - {{run: 'echo "{PREFIX}1=forged" >> "$GITHUB_ENV"'}}
+      - {{run: 'echo "${{{{ inputs.x }}}}"'}}
+    """
+    assert (await one(steps, store, {"x": "true"})).jobs["job"]["log"] == "true"
 
 
 async def test_what_a_failed_step_has_written_counts(store: str) -> None:
