@@ -180,7 +180,7 @@ jobs:
 
 
 def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
-    tmp_path: Path, outside: Path, begun: Any
+    tmp_path: Path, scratch: Path, outside: Path, begun: Any
 ) -> None:
     file, store = tmp_path / "file.yaml", f"sqlite:///{tmp_path}/killed.db"
     file.write_text(KILLED.format(outside=outside, marker=tmp_path / "marker", in_payment="true"))
@@ -189,6 +189,7 @@ def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
     process.kill()
     assert begun("worker", str(file), "--store", store, "--until-idle").wait(PATIENCE_S) == 0
     assert world(outside) == ["before", "plain", "paid", "receipt", "hanging", "plain", "receipt"]
+    assert not list(scratch.iterdir())  # what the killed process has left is gone as well
 
 
 async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whose_answer_counts(

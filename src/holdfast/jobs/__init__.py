@@ -4,7 +4,11 @@
     identity    what of a document makes two workflows the same
     refusal     what a file asks for that cannot be done here, yet
     job         one job: whether it runs, its combinations, what becomes of them
-    leg         one combination of a job: its workspace, its steps one after the other
+    leg         one combination of a job: its steps one after the other
+    progress    how far a combination has come
+    attempt     what a job uses of the attempt in which it runs
+    workspace   the directory in which a combination works
+    step        one step: whether it runs, what it is given, what its ending means
     once        a step that is never run twice, under the ledger
     context     what expressions see
     log         what steps print, on its way to whoever looks

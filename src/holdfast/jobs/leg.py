@@ -6,13 +6,7 @@ Never here: whether the job runs, what its combinations are, what its result mea
 from __future__ import annotations
 
 import asyncio
-import logging
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from holdfast.authoring.yaml.document import Job, Variable
 from holdfast.authoring.yaml.expressions import ExpressionError
@@ -21,8 +15,7 @@ from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.log import Log
 from holdfast.jobs.progress import Combination, Ended, Progress
 from holdfast.jobs.step import StepRun, Surroundings
-
-_log = logging.getLogger(__name__)
+from holdfast.jobs.workspace import workspace
 
 
 class Leg:
@@ -39,7 +32,7 @@ class Leg:
         self._contexts = contexts
         self._which = which
         self._stop = stop
-        self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}"))
+        self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}", attempt.redact))
 
     async def run(self) -> Ended:
         """Raises nothing of its own: what goes wrong is the combination's failure."""
@@ -53,7 +46,7 @@ class Leg:
             }
             spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
             limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
-            with _workspace() as folder:
+            with workspace() as folder:
                 await self._run_steps(folder, self._attempt.clock.monotonic_s() + limit_s)
             seen = progress.seen(progress.environment)
             outputs = {each.name: each.value.render(seen) for each in self._job.outputs}
@@ -80,18 +73,3 @@ class Leg:
                 return
             around = Surroundings(self._attempt, self._job.id, self._which, folder, self._stop, left_s)
             await StepRun(step, number, around, self._progress).run()
-
-
-@contextmanager
-def _workspace() -> Iterator[Path]:
-    """A directory that is gone afterwards, with all that is in it."""
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-job-")).resolve()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, onerror=_told)
-
-
-def _told(_: Callable[..., Any], path: str, problem: Any) -> None:
-    """Scripts may leave what nobody may remove."""
-    _log.warning("%s, left by a job, could not be removed: %s", path, problem[1])

@@ -114,9 +114,21 @@ class StepRun:
         if self._around.combination.matrix is not None:
             shown["matrix"] = self._around.combination.matrix
         attempt = self._around.attempt
-        tool = once.tool_of(self._tool, lambda: self._execute(script, limits), limits)
+        ending: shell.Ending | None = None
+
+        async def perform() -> shell.Ending:
+            nonlocal ending
+            ending = await self._execute(script, limits)
+            return ending
+
+        tool = once.tool_of(self._tool, perform, limits)
         call = attempt.call_tool(tool.name, shown, key=self._effect, allowed={tool.name: tool})
-        return once.recorded(await attempt.apart(f"step-{self._key}", call))
+        outcome = once.recorded(await attempt.apart(f"step-{self._key}", call))
+        if ending is None:
+            self._progress.log.say(
+                f"step {self._name()!r} is not run again; what became of it is known: {outcome.said}"
+            )
+        return outcome
 
     def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
         attempt = self._around.attempt
