@@ -31,7 +31,7 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     try:
         document = _loaded(target)
     except InvalidFile as invalid:
-        raise InvalidFile(target, invalid.mistakes, invalid.count) from None
+        raise InvalidFile(target, invalid.mistakes, is_complete=invalid.is_complete) from None
     refused = [*refusal.unplaced(document), *refusal.unstored(document, settings.load().blobs)] if to_run else []
     if refused:
         why = "".join(f"\n  {each}" for each in refused)
