@@ -118,6 +118,22 @@ async def test_a_condition_without_a_value_fails_its_job(store: str) -> None:
     assert "job 'first'" in done.jobs["first"]["error"]
 
 
+async def test_a_job_whose_own_keys_have_no_value_fails_and_may_be_allowed_to(store: str) -> None:
+    text = """
+    jobs:
+      named: {runs-on: any, name: "${{ fromJSON(inputs.x) }}", steps: [{run: "true"}]}
+      timed: {runs-on: any, timeout-minutes: "${{ inputs.x }}", steps: [{run: "true"}]}
+      spoken: {runs-on: any, outputs: {x: "${{ fromJSON(inputs.x) }}"}, steps: [{run: "true"}]}
+      spared: {runs-on: any, continue-on-error: true, env: {X: "${{ fromJSON(inputs.x) }}"}, steps: [{run: "true"}]}
+      unsure: {runs-on: any, continue-on-error: "${{ inputs.x }}", steps: [{run: "true"}]}
+      wide: {runs-on: any, strategy: {max-parallel: "${{ inputs.x }}", matrix: {n: [1]}}, steps: [{run: "true"}]}
+      fast: {runs-on: any, strategy: {fail-fast: "${{ inputs.x }}", matrix: {n: [1]}}, steps: [{run: "true"}]}
+    """
+    done = await ran(text, store, {"x": "{"})
+    assert done.results == {**dict.fromkeys(done.results, "failure"), "spared": "success"}
+    assert all(f"job '{id_}': " in job["error"] for id_, job in done.jobs.items())
+
+
 async def test_needs_may_be_spelled_in_any_case(store: str) -> None:
     text = """
     jobs:

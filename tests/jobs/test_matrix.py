@@ -19,6 +19,7 @@ async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store:
             n: [1, 2]
             exclude: [{size: large, n: 2}]
             include: [{size: tiny, extra: "yes"}]
+        name: Build ${{ matrix.size }}
         env: {SIZE: "${{ matrix.size }}"}
         steps:
           - run: echo "$SIZE ${{ matrix.n }} ${{ matrix.extra }} ${{ strategy.job-index }}/${{ strategy.job-total }} ${{ strategy.max-parallel }}"
@@ -28,6 +29,7 @@ async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store:
     assert [leg["log"] for leg in legs] == [
         "small 1  0/4 1", "small 2  1/4 1", "large 1  2/4 1", "tiny  yes 3/4 1"
     ]  # fmt: skip
+    assert [leg["name"] for leg in legs] == ["Build small", "Build small", "Build large", "Build tiny"]
     assert [leg["matrix"] for leg in legs][-1] == {"size": "tiny", "extra": "yes"}
 
 

@@ -244,6 +244,27 @@ async def test_a_cancelled_run_ends_what_its_jobs_have_started(store: str, outsi
     assert len(world(outside)) == 1
 
 
+async def test_a_step_that_runs_once_is_not_broken_off_by_cancelling_its_run(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        steps:
+          - {{effect: once, run: 'echo begun >> {outside}; sleep 0.5; echo paid >> {outside}'}}
+          - {{if: always(), run: echo never >> {outside}}}
+    """
+    made = workflow(text)
+    async with opened(store, workflows=[made]) as engine:
+        run = await engine.start(made)
+        await eventually(lambda: world(outside))
+        await engine.cancel(run.id)
+        state = await run.until(lambda state: bool(state.ended))
+        assert (state.ended, world(outside)) == ("cancelled", ["begun", "paid"])
+        ((_, change),) = await engine.effects(run.id)
+        assert change is not None
+        assert change.state == "completed"
+
+
 def _is_there(process: int) -> bool:
     try:
         os.kill(process, 0)

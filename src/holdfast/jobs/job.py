@@ -102,9 +102,12 @@ class JobNode:
         result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
         found = _output(result, outcome, outputs, error or None)
         if self._job.strategy is None:
-            return {**found, "steps": ended[0].steps, "log": ended[0].log}
+            return {**found, **_shown(ended[0])}
         in_order = sorted(ended, key=lambda each: each.combination.number)
-        return {**found, "combinations": [_shown(each) for each in in_order]}
+        legs = [
+            {"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order
+        ]
+        return {**found, "combinations": [{**leg, **_shown(each)} for leg, each in zip(legs, in_order, strict=True)]}
 
 
 def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:
@@ -137,11 +140,6 @@ def _output(
 
 
 def _shown(ended: Ended) -> dict[str, Any]:
-    """One combination in its job's output."""
-    return {
-        "matrix": ended.combination.matrix,
-        "result": ended.result,
-        "outcome": ended.outcome,
-        "steps": ended.steps,
-        "log": ended.log,
-    }
+    """What a job's output tells of how it went."""
+    named = {} if ended.name is None else {"name": ended.name}
+    return {**named, "steps": ended.steps, "log": ended.log}

@@ -38,13 +38,14 @@ class Leg:
         """Raises nothing of its own: what goes wrong is the combination's failure."""
         progress = self._progress
         outputs: dict[str, str] = {}
-        spared = False
+        spared, name = False, None
         try:
+            spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
+            name = None if self._job.name is None else self._job.name.render(self._contexts)
             progress.environment = {
                 **context.environment(self._workflow_env, {name: self._contexts[name] for name in ("inputs", "vars")}),
                 **context.environment(self._job.env, self._contexts),
             }
-            spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
             limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
             with workspace() as folder:
                 await self._run_steps(folder, self._attempt.clock.monotonic_s() + limit_s)
@@ -54,6 +55,7 @@ class Leg:
             progress.fail(f"job {self._job.id!r}: {problem.message}")
         return Ended(
             combination=self._which,
+            name=name,
             result="success" if spared and progress.status == "failure" else progress.status,
             outcome=progress.status,
             outputs=outputs,

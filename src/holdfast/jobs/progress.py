@@ -34,6 +34,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a combination. `outcome` is `result` before continue-on-error."""
 
     combination: Combination
+    name: str | None = None
+    """What people see of the job."""
     result: Result
     outcome: Result
     outputs: Mapping[str, str] = {}
