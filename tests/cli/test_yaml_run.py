@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from holdfast.authoring.yaml.load import load
+from holdfast.jobs import refusal
 from tests.cli.conftest import Shell
 
 FLOW = """
@@ -127,12 +127,18 @@ def test_a_file_that_asks_for_a_place_is_right_but_not_run_yet(shell: Shell, hom
     assert shell("graph", "flow.yaml").code == 0
 
 
-def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:
     write(home, "jobs: {a: {runs-on: any, outputs: {x: {value: y, storage: s3}}, steps: [{run: echo}]}}")
     said = shell("run", "flow.yaml")
     assert said.code == 2
     assert "HOLDFAST_BLOBS=s3://BUCKET" in said.err
     assert shell("validate", "flow.yaml").code == 0
+
+
+def test_with_a_bucket_outputs_in_s3_are_no_reason_to_refuse(home: Path) -> None:
+    document = load("jobs: {a: {runs-on: any, outputs: {x: {value: y, storage: s3}}, steps: [{run: echo}]}}", "flow")
+    assert refusal.unstored(document, "s3://bucket/place") == []
+    assert len(refusal.unstored(document, "store")) == 1
 
 
 def test_a_graph_has_the_jobs_and_the_last_node(shell: Shell, home: Path) -> None:

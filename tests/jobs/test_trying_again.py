@@ -192,16 +192,27 @@ def test_after_a_crash_a_job_begins_anew_and_what_runs_once_is_not_run_again(
     assert not list(scratch.iterdir())  # what the killed process has left is gone as well
 
 
+@pytest.mark.parametrize(
+    ("decision", "data", "after"),
+    [
+        ("answer", {"outputs": {"x": "by hand"}}, ["plain", "by hand"]),
+        ("answer", None, ["plain", ""]),
+        ("answer", {"succeeded": "perhaps"}, ["plain"]),
+        ("retry", None, ["plain", "paid", "receipt"]),
+        ("reject", None, ["plain"]),
+    ],
+)
 async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whose_answer_counts(
-    store: str, tmp_path: Path, outside: Path, begun: Any
+    store: str, tmp_path: Path, outside: Path, begun: Any, decision: str, data: Any, after: list[str]
 ) -> None:
     file, marker = tmp_path / "file.yaml", tmp_path / "marker"
     marker.touch()
-    file.write_text(KILLED.format(outside=outside, marker=marker, in_payment="sleep 30"))
+    file.write_text(KILLED.format(outside=outside, marker=marker, in_payment=f"test -e {marker}.once || sleep 30"))
     process = begun("run", str(file), "--store", store)
     wait_for("paid", outside)
     process.kill()
     process.wait()
+    marker.with_name("marker.once").touch()
     made = workflow(file.read_text(), "file")
     async with opened(store, workflows=[made]) as engine:
         (row,) = await engine.runs()
@@ -212,11 +223,28 @@ async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whos
         shown = asked.opened.shown.value()
         assert (asked.opened.reason, shown["tool"]) == ("effect_unknown", "work.pay")
         assert "echo paid" in shown["request"]["script"]
-        assert world(outside).count("paid") == 1
-        await engine.decide(gate, "answer", data={"outputs": {"x": "by hand"}}, by="ida")
+        before = world(outside)
+        assert before.count("paid") == 1
+        await engine.decide(gate, decision, data=data, by="ida")
         ended = await done(engine, await run.settled())
-    assert ended.status == "completed"
-    assert world(outside) == ["before", "plain", "paid", "plain", "plain", "by hand"]
+    assert world(outside) == [*before, *after]
+    assert ended.status == ("completed" if after[1:] else "failed")
+
+
+async def test_a_worker_that_is_told_to_stop_hands_its_job_over_and_leaves_nothing_of_it(
+    store: str, tmp_path: Path, scratch: Path, outside: Path, begun: Any
+) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(KILLED.format(outside=outside, marker=tmp_path / "marker", in_payment="true"))
+    async with opened(store, workflows=[workflow(file.read_text())], execute=False) as engine:
+        await engine.start(workflow(file.read_text()))
+    process = begun("worker", str(file), "--store", store, "--grace-s", "0")
+    wait_for("hanging", outside)
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 0
+    assert not list(scratch.iterdir())
+    assert begun("worker", str(file), "--store", store, "--until-idle").wait(PATIENCE_S) == 0
+    assert world(outside) == ["before", "plain", "paid", "receipt", "hanging", "plain", "receipt"]
 
 
 # --- Cancelled --------------------------------------------------------------------------------------------------------
