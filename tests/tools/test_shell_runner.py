@@ -163,6 +163,33 @@ async def test_a_script_ended_by_a_signal_says_so() -> None:
     assert (await ending_of("kill -40 $$")).signal == "signal 40"
 
 
+async def test_the_connection_to_the_keeper_is_closed_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is closed later takes the descriptor's next owner off the loop, and another script is waited for in vain."""
+    made: list[asyncio.StreamWriter] = []
+    connect = asyncio.open_connection
+
+    async def noted(**given: Any) -> Any:
+        found = await connect(**given)
+        made.append(found[1])
+        return found
+
+    monkeypatch.setattr(asyncio, "open_connection", noted)
+    assert (await ending_of("true")).succeeded
+    (writer,) = made
+    assert writer.is_closing()
+
+
+async def test_many_scripts_at_once_all_end() -> None:
+    places = asyncio.Semaphore(16)
+
+    async def one(number: int) -> str:
+        async with places:
+            return (await ending_of(f"echo {number}")).log_tail
+
+    async with asyncio.timeout(60):
+        assert await asyncio.gather(*map(one, range(60))) == [f"{number}\n" for number in range(60)]
+
+
 async def test_how_long_it_took_is_read_from_the_given_clock() -> None:
     class Clock(MachineClock):
         now_s = 100.0

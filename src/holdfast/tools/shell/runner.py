@@ -277,6 +277,8 @@ class _Run:
             open_.callback(control.close)
             open_.enter_context(printed)
             answers, self._to_keeper = await asyncio.open_connection(sock=control, limit=_REPORT_BYTES)
+            # Before the socket: closed later, it would take whoever has the socket's number by then off the loop.
+            open_.callback(self._to_keeper.close)
             self._to_keeper.write(_order(prepared, self._script.folder, self._limits) + self._asked)
             printing = asyncio.ensure_future(self._print(printed))
             try:
