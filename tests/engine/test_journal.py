@@ -672,3 +672,72 @@ async def test_a_name_that_cannot_be_stored_poisons_only_its_own_run(store: str)
         with pytest.raises(RunFailed):
             await asyncio.wait_for((await engine.start(wf2)).result(), 60)
         assert await (await engine.start(wf, {"way": "there"})).result() == "there"
+
+
+# --- Places with names ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_place_with_a_name_is_found_whatever_came_before_it(store: str, world: list[Any], note: Tool) -> None:
+    tries: list[int] = []
+
+    async def handler(state, ctx):
+        tries.append(ctx.failures)
+        if not ctx.failures:
+            await ctx.apart("first", ctx.tool("note", what="first"))
+        said = await ctx.apart("second", ctx.tool("note", what="second"))
+        if ctx.failures < 2:
+            raise ConnectionError("gone for a moment")
+        return said
+
+    wf = one(handler, note, retry=AT_ONCE)
+    async with opened(store, workflows=[wf]) as engine:
+        assert await (await engine.start(wf)).result() == "second"
+    assert world == ["first", "second"]
+    assert tries == [0, 1, 2]  # how many tries have failed, as a step may ask
+
+
+async def test_places_with_names_are_apart_in_each_branch_and_may_be_used_at_once(
+    store: str, world: list[Any], note: Tool
+) -> None:
+    async def handler(state, ctx):
+        async def branch(n):
+            return await ctx.apart("same", ctx.tool("note", what=n))
+
+        return await ctx.gather(branch(1), branch(2), ctx.gather(branch(3)))
+
+    wf = one(handler, note)
+    async with opened(store, workflows=[wf]) as engine:
+        assert await (await engine.start(wf)).result() == [1, 2, [3]]
+    assert sorted(world) == [1, 2, 3]
+
+
+async def test_a_wait_at_a_place_with_a_name_suspends_the_step_even_if_its_code_caught_it(store: str) -> None:
+    after: list[str] = []
+
+    async def handler(state, ctx):
+        try:
+            await ctx.apart("pause", ctx.wait_signal("go"))
+        except BaseException:  # what a careless handler does
+            after.append("caught")
+        after.append("went on")
+
+    wf = one(handler)
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await run.until(lambda state: status(state) == "waiting")
+        assert after == ["caught", "went on"]
+        assert not (await run.state()).ended
+        await engine.signal(run.id, "go")
+        await run.result()
+    assert after == ["caught", "went on", "went on"]
+
+
+@pytest.mark.parametrize("name", ["", "0", "a.b", "a:b", "ä"])
+async def test_what_would_look_like_another_place_is_no_name(store: str, name: str) -> None:
+    async def handler(state, ctx):
+        await ctx.apart(name, asyncio.get_running_loop().create_future())
+
+    wf = one(handler, retry=1)
+    async with opened(store, workflows=[wf]) as engine:
+        with pytest.raises(RunFailed, match="names no place"):
+            await (await engine.start(wf)).result()

@@ -17,6 +17,6 @@ Who = Annotated[
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the history.")]
 Target = Annotated[
-    str, typer.Argument(metavar="FILE.py:WORKFLOW", help="A workflow in a file, or PACKAGE.MODULE:NAME.")
+    str, typer.Argument(metavar="FILE.py:WORKFLOW", help="A workflow in a file, FILE.yaml, or PACKAGE.MODULE:NAME.")
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]

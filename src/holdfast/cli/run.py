@@ -103,7 +103,7 @@ def _follow(
     from holdfast.cli.target import load
 
     store = following.store
-    workflow = load(following.target)
+    workflow = load(following.target, to_run=True)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
@@ -122,7 +122,7 @@ async def _run(
     workflow: Workflow, value: Any, start: dict[str, Any], how: How, following: Following,
     interruption: Interruption,
 ) -> tuple[State, dict[str, Any]]:  # fmt: skip
-    from holdfast.cli import progress, report
+    from holdfast.cli import job_log, progress, report
     from holdfast.compose import Engine
 
     task = asyncio.current_task()
@@ -144,7 +144,7 @@ async def _run(
                 " `holdfast runs migrate` would have it go on with this one."
             )
         if not how.detach:
-            with progress.display(workflow.graph) as display:
+            with progress.display(workflow.graph) as display, job_log.shown():
                 state = await progress.follow(begun, display)
         found = await report.of_run(engine, state)
         following.status = found["status"]

@@ -1,4 +1,4 @@
-"""Finds the workflow that `FILE.py:name` or `package.module:name` means.
+"""Finds the workflow that `FILE.py:name`, `package.module:name` or `FILE.yaml` means.
 
 Never here: running it. The file is the user's own code, so what goes wrong in it is shown as Python shows it.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from holdfast.cli import yaml_file
 from holdfast.cli.terminal import aside
 from holdfast.errors import UsageError
 
@@ -26,16 +27,14 @@ _MACHINERY: Final = (str(Path(__file__).parents[1]), importlib.__file__, "<froze
 _INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-def load(target: str) -> Workflow:
-    """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow."""
-    if target.lower().endswith((".yaml", ".yml")):
-        raise UsageError(
-            f"{target} is a workflow in YAML, which can be checked but not run yet: holdfast validate {target}. Nothing"
-            " was done."
-        )
+def load(target: str, *, to_run: bool = False) -> Workflow:
+    """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow, and
+    where it is `to_run` but asks for what cannot be done here."""
+    if yaml_file.is_meant(target):
+        return yaml_file.workflow(target, to_run=to_run)
     place, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
     if not place:
-        raise UsageError(f"{target!r} names no workflow; write FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW.")
+        raise UsageError(f"{target!r} names no workflow; write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW.")
     return _pick(_imported(place), place, name)
 
 

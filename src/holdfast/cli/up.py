@@ -37,7 +37,7 @@ def up(
     from holdfast.testing.redis_server import RedisServer
 
     for target in targets:
-        load(target)  # a mistake in it is told once, before anything is started
+        load(target, to_run=True)  # a mistake in it is told once, before anything is started
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
         asyncio.run(_run(postgres, redis, targets, workers, slots))

@@ -29,7 +29,9 @@ _LOOK_EVERY_S: Final = 0.5
 
 
 def worker(
-    targets: Annotated[list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows to drive.")],
+    targets: Annotated[
+        list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows to drive, also FILE.yaml.")
+    ],
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
     ] = False,
@@ -47,7 +49,7 @@ def worker(
     from holdfast.cli.target import load
     from holdfast.machine import collect_rarely
 
-    workflows = [load(target) for target in targets]
+    workflows = [load(target, to_run=True) for target in targets]
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
@@ -98,6 +100,7 @@ class Tally:
 async def _work(
     workflows: Sequence[Workflow], tally: Tally, until_idle: bool, slots: int, grace_s: float, store: str | None
 ) -> None:
+    from holdfast.cli import job_log
     from holdfast.compose import Engine
 
     where, known = located(store)
@@ -109,7 +112,7 @@ async def _work(
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:
             waits.append(asyncio.ensure_future(engine.idle()))
-        with _glance() as glance:
+        with _glance() as glance, job_log.shown(with_run=True):
             while not any(wait.done() for wait in waits):
                 if engine.driver.broken is not None:
                     raise engine.driver.broken

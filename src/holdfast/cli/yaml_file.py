@@ -1,4 +1,4 @@
-"""`holdfast validate FILE.yaml`: what is wrong with a workflow file, or what is in it; and the schema for editors.
+"""FILE.yaml: the workflow in it, what is wrong with it, or what is in it; and the schema for editors.
 
 Never here: what is right or wrong in a file.
 """
@@ -13,6 +13,7 @@ from holdfast.cli.exit_code import OK, USAGE
 from holdfast.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
     from holdfast.authoring.yaml.document import Document, Job
 
 
@@ -20,18 +21,42 @@ def is_meant(target: str) -> bool:
     return target.lower().endswith((".yaml", ".yml"))
 
 
+def workflow(target: str, *, to_run: bool) -> Workflow:
+    """The workflow in the file. Raises InvalidFile with every mistake; UsageError if it is `to_run`, and asks for what
+    cannot be done here."""
+    from holdfast import settings
+    from holdfast.jobs import refusal
+    from holdfast.jobs.workflow import workflow_of
+
+    try:
+        document = _loaded(target)
+    except InvalidFile as invalid:
+        raise InvalidFile(target, invalid.mistakes, is_complete=invalid.is_complete) from None
+    refused = [*refusal.unplaced(document), *refusal.unstored(document, settings.load().blobs)] if to_run else []
+    if refused:
+        why = "".join(f"\n  {each}" for each in refused)
+        raise UsageError(f"{target} is right, but cannot be run here:{why}\nNothing was done.")
+    return workflow_of(document)
+
+
 def validate(target: str, *, as_json: bool) -> int:
-    """Say everything that is wrong with the file, or which jobs it has."""
+    """Say everything that is wrong with the file, or which jobs it has and what cannot be run of it yet."""
+    from holdfast.jobs import refusal
+
     try:
         document = _loaded(target)
     except InvalidFile as invalid:
         return _tell(target, invalid, as_json=as_json)
+    warnings = refusal.unplaced(document)
     if as_json:
         jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
-        terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [], "jobs": jobs})
+        terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [],
+                       "warnings": warnings, "jobs": jobs})  # fmt: skip
         return OK
     terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
     terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
+    for warning in warnings:
+        terminal.show(f"warning: {warning}")
     return OK
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import re
 import uuid
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -40,7 +41,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
 from holdfast.engine.payloads import encode
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import ModelReply, ModelRequest, Recall, UserTurn
+from holdfast.ports import Clock, ModelReply, ModelRequest, Recall, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.engine.attempt import Attempt
@@ -50,6 +51,7 @@ T = TypeVar("T")
 MOST_OPERATIONS: Final = 100_000
 """In one step; beyond that it should be a loop in the graph."""
 _LONGEST_WAIT_S: Final = 10 * 366 * 86_400
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 class Suspension(BaseException):
@@ -69,7 +71,7 @@ class Cursor:
     """Where a step, or a branch of a gather in it, is in its journal."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._next = 0
         self._busy = False
         self.left: Suspension | None = None
@@ -88,7 +90,7 @@ class Cursor:
         if self._next >= MOST_OPERATIONS:
             raise NonDeterministicStep(f"A step may have {MOST_OPERATIONS} operations; make it a loop in the graph.")
         self._busy = True
-        path = Path(f"{self._prefix}{self._next}")
+        path = Path(f"{self.prefix}{self._next}")
         self._next += 1
         try:
             yield path
@@ -121,6 +123,20 @@ class StepContext:
     @property
     def run_id(self) -> str:
         return self.run
+
+    @property
+    def failures(self) -> int:
+        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
+        return self._before.failures
+
+    @property
+    def clock(self) -> Clock:
+        """For how long something takes; what the time is, `now` says."""
+        return self._attempt.house.clock
+
+    def redact(self, text: str) -> str:
+        """`text` without the value of any known secret, for what leaves by another way than the history."""
+        return self._attempt.house.payloads.redact(text)
 
     def secret(self, name: str) -> str:
         """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
@@ -247,6 +263,22 @@ class StepContext:
             if isinstance(result, BaseException):
                 raise result
         return list(results)
+
+    async def apart(self, name: str, branch: Awaitable[T]) -> T:
+        """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
+        to attempt. A name stands for one place in its step, or in its branch of a gather; it has no '.' and no ':'.
+
+        Branches under different names may run at the same time.
+        """
+        cursor = _cursor.get()
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
+        task = asyncio.create_task(_branch(branch, f"{cursor.prefix}{name}."))
+        try:
+            return await task
+        except Suspension as why:
+            cursor.left = why
+            raise
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
@@ -509,7 +541,7 @@ def _value(known: Recall, path: Path) -> Any:
     return known.value
 
 
-async def _branch(branch: Awaitable[Any], prefix: str) -> Any:
+async def _branch(branch: Awaitable[T], prefix: str) -> T:
     _cursor.set(Cursor(prefix))
     return await heeding(branch)
 

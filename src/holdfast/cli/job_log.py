@@ -1,0 +1,38 @@
+"""What the steps of jobs print, on stderr as it comes, where this process runs them.
+
+Never here: what is kept of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.cli import terminal
+from holdfast.jobs.log import NAME
+
+
+@contextmanager
+def shown(*, with_run: bool = False) -> Iterator[None]:
+    """Inside, each line is shown behind the name of its job, and `with_run` its run's id."""
+    logger = logging.getLogger(NAME)
+    before, handler = logger.level, _Screen(with_run)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+class _Screen(logging.Handler):
+    def __init__(self, with_run: bool) -> None:
+        super().__init__(logging.INFO)
+        self._with_run = with_run
+
+    def emit(self, record: logging.LogRecord) -> None:
+        about = record.__dict__
+        run = f"{about['run']} " if self._with_run else ""
+        terminal.say(f"{run}{about['job']} | {record.getMessage()}")

@@ -1,0 +1,17 @@
+"""Workflows in YAML at work: a checked document as a Workflow, and what its jobs and their steps do.
+
+    workflow    document -> Workflow: a node for each job, and a last one that says how the run ended
+    identity    what of a document makes two workflows the same
+    refusal     what a file asks for that cannot be done here, yet
+    job         one job: whether it runs, its combinations, what becomes of them
+    leg         one combination of a job: its steps one after the other
+    progress    how far a combination has come
+    attempt     what a job uses of the attempt in which it runs
+    workspace   the directory in which a combination works
+    step        one step: whether it runs, what it is given, what its ending means
+    once        a step that is never run twice, under the ledger
+    context     what expressions see
+    log         what steps print, on its way to whoever looks
+
+Never here: reading a file, the meaning of an expression, starting a process, the store.
+"""

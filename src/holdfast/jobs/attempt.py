@@ -1,0 +1,48 @@
+"""What a job uses of the attempt in which it runs. The engine's StepContext is one.
+
+Never here: an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from holdfast.authoring.tool import Tool
+from holdfast.core.ids import RunId
+from holdfast.ports import Clock
+
+T = TypeVar("T")
+
+
+class Attempt(Protocol):
+    """One try of a job."""
+
+    run: RunId
+    tenant: str
+
+    @property
+    def failures(self) -> int:
+        """How many tries have failed before this one."""
+        ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def redact(self, text: str) -> str:
+        """`text` without secrets."""
+        ...
+
+    async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
+        """Run them at the same time, each with places of its own in the journal."""
+        ...
+
+    async def apart(self, name: str, branch: Awaitable[T]) -> T:
+        """Run it at a place of that name in the journal."""
+        ...
+
+    async def call_tool(
+        self, name: str, arguments: Any, *, key: str | None = None, allowed: Mapping[str, Tool] | None = None
+    ) -> Any:
+        """Call a tool under the ledger, or get what became of it before. Raises OperationFailed."""
+        ...

@@ -1,0 +1,145 @@
+"""One job: whether it runs, its combinations, and what becomes of them together.
+
+It always ends with a result that the jobs after it read; only a try that is to be followed by another fails its step.
+Never here: a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authoring.view import StateView
+from holdfast.authoring.yaml import matrix
+from holdfast.authoring.yaml.document import Job, Strategy, Variable
+from holdfast.authoring.yaml.expressions import ExpressionError
+from holdfast.errors import StepError
+from holdfast.jobs import context
+from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.leg import Leg
+from holdfast.jobs.progress import Combination, Ended, Result
+
+MOST_AT_ONCE: Final = 32
+"""Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
+_MOST_PARALLEL: Final = 1000
+"""What `max-parallel` may say."""
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """The combinations of a job, and how they run."""
+
+    combinations: tuple[Combination, ...]
+    fail_fast: bool
+    most_at_once: int
+
+    def strategy(self, which: Combination) -> dict[str, Any]:
+        """The context `strategy`."""
+        return {
+            "fail-fast": self.fail_fast,
+            "job-index": which.number,
+            "job-total": len(self.combinations),
+            "max-parallel": self.most_at_once,
+        }
+
+
+class JobNode:
+    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it; `env` is the
+    workflow's."""
+
+    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], env: tuple[Variable, ...]) -> None:
+        self._job = job
+        self._needs = needs
+        self._before = before
+        self._env = env
+
+    async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
+        """The node's output. Raises StepError for a try that failed and is to be followed by another."""
+        attempt: Attempt = ctx
+        before = {id_: state.events[id_].output for id_ in self._before}
+        contexts = context.deciding(state.input, self._needs, before)
+        try:
+            if not self._job.condition.evaluate(
+                contexts, context.of_results([each["result"] for each in before.values()])
+            ):
+                return _output("skipped", "skipped")
+            plan = _plan(self._job.strategy, contexts)
+        except (ExpressionError, matrix.MatrixError) as problem:
+            return _output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
+        ended = await self._run(attempt, plan, contexts)
+        failed = [each for each in ended if each.outcome == "failure"]
+        if failed and attempt.failures < self._job.retry.times and all(each.may_be_tried_again for each in failed):
+            raise StepError("; ".join(str(each.error) for each in failed))
+        return self._together(ended)
+
+    async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
+        """All combinations, in the order in which they ended."""
+        ended: list[Ended] = []
+        places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
+        stop = asyncio.Event()
+
+        async def one(which: Combination) -> None:
+            async with places:
+                if stop.is_set():
+                    ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
+                    return
+                seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
+                ended.append(await Leg(attempt, self._job, self._env, seen, which, stop).run())
+                if plan.fail_fast and ended[-1].result == "failure":
+                    stop.set()
+
+        await attempt.gather(*map(one, plan.combinations))
+        return ended
+
+    def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
+        """Of outputs the last to end wins, and what is empty takes nothing's place."""
+        outputs = {each.name: "" for each in self._job.outputs}
+        for each in ended:
+            outputs |= {name: value for name, value in each.outputs.items() if value != ""}
+        error = "; ".join(each.error for each in ended if each.error is not None)
+        result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
+        found = _output(result, outcome, outputs, error or None)
+        if self._job.strategy is None:
+            return {**found, **_shown(ended[0])}
+        in_order = sorted(ended, key=lambda each: each.combination.number)
+        legs = [
+            {"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order
+        ]
+        return {**found, "combinations": [{**leg, **_shown(each)} for leg, each in zip(legs, in_order, strict=True)]}
+
+
+def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:
+    """Raises ExpressionError and MatrixError."""
+    if strategy is None:
+        return _Plan((Combination(0),), fail_fast=True, most_at_once=1)
+    found = strategy.combinations
+    if found is None:
+        found = matrix.expand(matrix.resolve(strategy.matrix, contexts))
+    if not found:
+        raise matrix.MatrixError("", "'exclude' leaves no combination of the matrix.")
+    most = len(found)
+    if strategy.max_parallel is not None:
+        most = context.count(strategy.max_parallel, contexts, "max-parallel", _MOST_PARALLEL)
+    combinations = tuple(Combination(number, each) for number, each in enumerate(found))
+    return _Plan(combinations, context.flag(strategy.fail_fast, contexts, "fail-fast"), most)
+
+
+def _worst(results: Collection[Result]) -> Result:
+    order: tuple[Result, ...] = ("failure", "cancelled", "success")
+    return next(each for each in order if each in results)
+
+
+def _output(
+    result: Result, outcome: Result, outputs: Mapping[str, str] | None = None, error: str | None = None
+) -> dict[str, Any]:
+    """`result` is what other jobs see; `outcome` the same before continue-on-error."""
+    found: dict[str, Any] = {"result": result, "outcome": outcome, "outputs": dict(outputs or {})}
+    return found if error is None else {**found, "error": error}
+
+
+def _shown(ended: Ended) -> dict[str, Any]:
+    """What a job's output tells of how it went."""
+    named = {} if ended.name is None else {"name": ended.name}
+    return {**named, "steps": ended.steps, "log": ended.log}

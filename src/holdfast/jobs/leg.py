@@ -1,0 +1,77 @@
+"""One combination of a job: a workspace of its own, and the steps in it, one after the other.
+
+Never here: whether the job runs, what its combinations are, what its result means for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from holdfast.authoring.yaml.document import Job, Variable
+from holdfast.authoring.yaml.expressions import ExpressionError
+from holdfast.jobs import context
+from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.log import Log
+from holdfast.jobs.progress import Combination, Ended, Progress
+from holdfast.jobs.step import StepRun, Surroundings
+from holdfast.jobs.workspace import workspace
+
+
+class Leg:
+    """One combination at work. `env` is the workflow's; `contexts` go up to the matrix; `stop` is set when the other
+    combinations want this one cancelled."""
+
+    def __init__(
+        self, attempt: Attempt, job: Job, env: tuple[Variable, ...], contexts: context.Contexts, which: Combination,
+        stop: asyncio.Event,
+    ) -> None:  # fmt: skip
+        self._attempt = attempt
+        self._job = job
+        self._workflow_env = env
+        self._contexts = contexts
+        self._which = which
+        self._stop = stop
+        self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}", attempt.redact))
+
+    async def run(self) -> Ended:
+        """Raises nothing of its own: what goes wrong is the combination's failure."""
+        progress = self._progress
+        outputs: dict[str, str] = {}
+        spared, name = False, None
+        try:
+            spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
+            name = None if self._job.name is None else self._job.name.render(self._contexts)
+            progress.environment = {
+                **context.environment(self._workflow_env, {name: self._contexts[name] for name in ("inputs", "vars")}),
+                **context.environment(self._job.env, self._contexts),
+            }
+            limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
+            with workspace() as folder:
+                await self._run_steps(folder, self._attempt.clock.monotonic_s() + limit_s)
+            seen = progress.seen(progress.environment)
+            outputs = {each.name: each.value.render(seen) for each in self._job.outputs}
+        except ExpressionError as problem:
+            progress.fail(f"job {self._job.id!r}: {problem.message}")
+        return Ended(
+            combination=self._which,
+            name=name,
+            result="success" if spared and progress.status == "failure" else progress.status,
+            outcome=progress.status,
+            outputs=outputs,
+            steps=progress.steps,
+            log=progress.log.tail,
+            error=progress.error,
+            may_be_tried_again=progress.may_be_tried_again,
+        )
+
+    async def _run_steps(self, folder: Path, deadline_s: float) -> None:
+        for number, step in enumerate(self._job.steps, 1):
+            if self._stop.is_set():
+                self._progress.status = "cancelled"
+            left_s = deadline_s - self._attempt.clock.monotonic_s()
+            if left_s <= 0:
+                self._progress.fail("the job took longer than its timeout-minutes")
+                return
+            around = Surroundings(self._attempt, self._job.id, self._which, folder, self._stop, left_s)
+            await StepRun(step, number, around, self._progress).run()

@@ -1,0 +1,49 @@
+"""What steps print, on its way to whoever looks: a record of Python's logging for each line, and the end of it kept.
+
+Never here: a screen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+NAME: Final = "holdfast.job_log"
+"""The logger. Its records have `run` and `job` besides their message."""
+TAIL_CHARACTERS: Final = 8 * 1024
+"""What is kept of each combination's log in the output of its job."""
+
+_log = logging.getLogger(NAME)
+
+
+class Log:
+    """The log of one combination of a job, without secrets."""
+
+    def __init__(self, run: str, job: str, redact: Callable[[str], str]) -> None:
+        self._about = {"run": run, "job": redact(job)}
+        self._redact = redact
+        self._lines: deque[str] = deque()
+        self._characters = 0
+
+    async def line(self, text: str) -> None:
+        """One line of a step, masked by its shell."""
+        self._add(text)
+
+    def say(self, text: str) -> None:
+        """What there is to say about a step."""
+        self._add(self._redact(text))
+
+    def _add(self, text: str) -> None:
+        _log.info("%s", text, extra=self._about)
+        text = text[-TAIL_CHARACTERS:]
+        self._lines.append(text)
+        self._characters += len(text) + 1
+        while self._characters > TAIL_CHARACTERS and len(self._lines) > 1:
+            self._characters -= len(self._lines.popleft()) + 1
+
+    @property
+    def tail(self) -> str:
+        """The last lines."""
+        return "\n".join(self._lines)

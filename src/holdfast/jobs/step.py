@@ -1,0 +1,198 @@
+"""One step of a job: whether it runs, what its script is given, and what its ending means.
+
+Never here: starting a process (the shell does that), what an effect's lost outcome means (the ledger knows).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from holdfast.authoring.yaml import directory
+from holdfast.authoring.yaml.document import Step
+from holdfast.authoring.yaml.expressions import ExpressionError, to_text
+from holdfast.core.ids import named_effect_key
+from holdfast.errors import InvalidInput, OperationFailed, OutcomeUnknown, SchemaMismatch, ToolFailed
+from holdfast.jobs import context, once
+from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.once import Outcome
+from holdfast.jobs.progress import Combination, Progress
+from holdfast.tools import shell
+from holdfast.tools.shell.runner import MOST_DURATION_S
+
+_SHOWN_CHARACTERS: Final = 2000
+"""Of a script, to the person who is asked what became of it."""
+_OWN_FAILURES: Final = (ExpressionError, InvalidInput, ToolFailed, OutcomeUnknown, OperationFailed, SchemaMismatch)
+"""What is the failure of a step, and of nothing else."""
+
+
+class Surroundings(NamedTuple):
+    """Where a step runs: in which try of which job, in which directory, and for how long at most."""
+
+    attempt: Attempt
+    job: str
+    combination: Combination
+    folder: Path
+    stop: asyncio.Event
+    left_s: float
+
+
+class StepRun:
+    """One step at work."""
+
+    def __init__(self, step: Step, number: int, around: Surroundings, progress: Progress) -> None:
+        self._step = step
+        self._around = around
+        self._progress = progress
+        self._key = step.id or str(number)
+        self._environment = progress.environment
+
+    async def run(self) -> None:
+        """Run it, if it is to run; afterwards `progress` knows what became of it."""
+        progress = self._progress
+        try:
+            # First its own variables, then its condition, which may read them: the order of GitHub's runner.
+            own = context.environment(self._step.env, progress.seen(progress.environment))
+            self._environment = {**progress.environment, **own}
+            if not self._is_to_run():
+                progress.tell(self._step, self._key, "skipped", "skipped")
+                return
+            outcome = await self._perform()
+        except _OWN_FAILURES as problem:
+            outcome = Outcome(succeeded=False, said=problem.message)
+        if outcome is None:
+            progress.tell(self._step, self._key, "cancelled", "cancelled")
+            return
+        progress.environment = {**progress.environment, **outcome.environment}
+        if outcome.succeeded:
+            progress.tell(self._step, self._key, "success", "success", outcome.outputs)
+        else:
+            self._fail(outcome)
+
+    @property
+    def _seen(self) -> dict[str, Any]:
+        return self._progress.seen(self._environment)
+
+    def _is_to_run(self) -> bool:
+        return self._step.condition.evaluate(self._seen, context.of_status(self._progress.status))
+
+    def _fail(self, outcome: Outcome) -> None:
+        why = f"step {self._name()!r}: {outcome.said}"
+        try:
+            spared = context.flag(self._step.continue_on_error, self._seen, "continue-on-error")
+        except ExpressionError as problem:
+            spared, why = False, f"{why} {problem.message}"
+        if spared:
+            self._progress.log.say(why)
+        else:
+            # What is recorded of a step that runs once stays, so another try would fail as this one did.
+            self._progress.fail(why, for_good=self._step.effect == "once")
+        self._progress.tell(self._step, self._key, "failure", "success" if spared else "failure", outcome.outputs)
+
+    def _name(self) -> str:
+        """What people see of it. A name without a value is no reason to fail."""
+        try:
+            return self._key if self._step.name is None else self._step.name.render(self._seen)
+        except ExpressionError:
+            return self._key
+
+    # --- Its script -----------------------------------------------------------------------------------------------
+
+    async def _perform(self) -> Outcome | None:
+        """None if it was cancelled."""
+        script, limits = self._script(), self._limits()
+        if self._step.effect == "once":
+            return await self._perform_once(script, limits)
+        ending = await self._unless_stopped(self._execute(script, limits))
+        return None if ending is None else once.outcome_of(ending)
+
+    async def _perform_once(self, script: shell.Script, limits: shell.Limits) -> Outcome:
+        """Cancelled combinations do not break it off: half of it done would be a question for a person."""
+        shown: dict[str, Any] = {"job": script.job, "step": self._key, "script": script.text[:_SHOWN_CHARACTERS]}
+        if self._around.combination.matrix is not None:
+            shown["matrix"] = self._around.combination.matrix
+        attempt = self._around.attempt
+        ending: shell.Ending | None = None
+
+        async def perform() -> shell.Ending:
+            nonlocal ending
+            ending = await self._execute(script, limits)
+            return ending
+
+        tool = once.tool_of(self._tool, perform, limits)
+        call = attempt.call_tool(tool.name, shown, key=self._effect, allowed={tool.name: tool})
+        outcome = once.recorded(await attempt.apart(f"step-{self._key}", call))
+        if ending is None:
+            self._progress.log.say(
+                f"step {self._name()!r} is not run again; what became of it is known: {outcome.said}"
+            )
+        return outcome
+
+    def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
+        attempt = self._around.attempt
+        return shell.run(script, limits, clock=attempt.clock, on_line=self._progress.log.line, redact=attempt.redact)
+
+    @property
+    def _tool(self) -> str:
+        """The name under which the ledger and people know it."""
+        return f"{self._around.job}.{self._key}"
+
+    @property
+    def _effect(self) -> str:
+        """What it is in its run: the same in every try."""
+        return f"{self._around.job}/{self._around.combination.number}/{self._key}"
+
+    def _script(self) -> shell.Script:
+        step, attempt, seen = self._step, self._around.attempt, self._seen
+        bound = {each.name: to_text(each.value.evaluate(seen)) for each in step.script.bindings}
+        return shell.Script(
+            text=step.script.text,
+            run=attempt.run,
+            job=self._around.job,
+            step=self._key,
+            idempotency_key=named_effect_key(attempt.tenant, attempt.run, self._effect, self._tool),
+            folder=str(self._place(seen)),
+            shell=step.shell,
+            env={**self._environment, **bound},
+        )
+
+    def _place(self, seen: context.Contexts) -> Path:
+        """Where it starts. Raises InvalidInput for a place that is not below the workspace."""
+        folder = self._around.folder
+        if self._step.working_directory is None:
+            return folder
+        relative = self._step.working_directory.render(seen)
+        problem = directory.problem(relative)
+        place = folder if problem is not None else (folder / relative).resolve()
+        if not place.is_relative_to(folder):
+            problem = "a link in it leads out of the job's own directory"
+        if problem is not None:
+            raise InvalidInput(f"working-directory is {relative!r:.200}; {problem}. Nothing was run.")
+        return place
+
+    def _limits(self) -> shell.Limits:
+        given, limit_s = self._step.timeout_minutes, float(MOST_DURATION_S)
+        if given is not None:
+            limit_s = 60 * context.minutes(given, self._seen)
+        return shell.Limits(timeout_s=min(limit_s, self._around.left_s))
+
+    async def _unless_stopped(self, script: Awaitable[shell.Ending]) -> shell.Ending | None:
+        """What became of it; None if its combination was cancelled meanwhile, and its `if` does not keep it running."""
+        running = asyncio.ensure_future(script)
+        stopped = asyncio.ensure_future(self._around.stop.wait())
+        try:
+            waits = {running} if self._around.stop.is_set() else {running, stopped}  # it has been asked already
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                self._progress.status = "cancelled"
+                if not self._is_to_run():
+                    return None
+                await asyncio.wait((running,))
+            return running.result()
+        finally:
+            stopped.cancel()
+            while not running.done():
+                running.cancel()
+                await asyncio.wait((running,))

@@ -1,0 +1,99 @@
+"""What a script says in its output file and its environment file, in GitHub's form.
+
+    NAME=value           split at the first `=`, nothing trimmed
+    NAME<<DELIMITER      the lines up to the one that is exactly DELIMITER, without the last newline
+
+Empty lines mean nothing. What stands before a mistake counts. Never here: what the pairs are for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Final
+
+MOST_FILE_BYTES: Final = 1024 * 1024
+_SHOWN_CHARACTERS: Final = 80
+
+
+class Malformed(Exception):
+    """A file that does not keep to the form, or is none. `why` has a place for each of the file's words that it shows."""
+
+    def __init__(self, why: str, *words: str) -> None:
+        super().__init__(why, *words)
+        self._why = why
+        self._words = words
+
+    def told(self, redact: Callable[[str], str]) -> str:
+        """In a sentence. The file's words are masked before they are cut, so that no cut halves a secret."""
+        return self._why.format(*(_shown(redact(word)) for word in self._words))
+
+
+def read(path: str) -> bytes:
+    """The file's content; nothing if the script removed it. Raises Malformed if it put something else in its place."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    except OSError as problem:
+        raise Malformed(f"it cannot be read: {problem.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Malformed("the script put something in its place that is no plain file")
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(MOST_FILE_BYTES + 1)
+    if len(content) > MOST_FILE_BYTES:
+        raise Malformed(
+            f"it is larger than {MOST_FILE_BYTES} bytes; none of it counts. Write large results to a file or a store"
+            " and pass its name"
+        )
+    return content
+
+
+def pairs(content: bytes) -> Iterator[tuple[str, str]]:
+    """Name and value of each pair, in order. Raises Malformed where a mistake stands, after what is before it."""
+    lines = content.decode("utf-8-sig", errors="replace").split("\n")
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if not line:
+            continue
+        name, delimiter = _opening(line, number)
+        if delimiter is None:
+            yield _storable(name, line[len(name) + 1 :], number)
+            continue
+        try:
+            end = lines.index(delimiter, number)
+        except ValueError:
+            raise Malformed(
+                f"line {number}: {{}} opens a text that ends with a line {{}}, which does not come", name, delimiter
+            ) from None
+        yield _storable(name, "\n".join(lines[number:end]), number)
+        number = end + 1
+
+
+def _opening(line: str, number: int) -> tuple[str, str | None]:
+    """The name that a line begins with and, where it opens a text of several lines, the delimiter."""
+    name, equals, _ = line.partition("=")
+    before, opens, delimiter = line.partition("<<")
+    if opens and len(before) < len(name):
+        if not before or not delimiter:
+            raise Malformed(f"line {number}: {{}} needs a name before << and a delimiter after it", line)
+        return before, delimiter
+    if not equals:
+        raise Malformed(f"line {number}: {{}} is neither NAME=value nor NAME<<DELIMITER", line)
+    if not name:
+        raise Malformed(f"line {number}: {{}} has no name before =", line)
+    return name, None
+
+
+def _storable(name: str, value: str, number: int) -> tuple[str, str]:
+    if "\0" in name or "\0" in value:
+        raise Malformed(f"line {number}: there is a NUL in the name or the value, which no variable can hold")
+    return name, value
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")

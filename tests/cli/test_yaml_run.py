@@ -1,0 +1,183 @@
+"""FILE.yaml on the command line: run, worker, validate and graph, what stands where, and how they exit."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.authoring.yaml.load import load
+from holdfast.jobs import refusal
+from tests.cli.conftest import Shell
+
+FLOW = """
+name: greet
+jobs:
+  say:
+    runs-on: any
+    steps:
+      - id: hello
+        run: |
+          echo "Hello ${{ inputs.name }}"
+          echo "said=Hello" >> "$GITHUB_OUTPUT"
+    outputs: {said: "${{ steps.hello.outputs.said }}"}
+  again:
+    runs-on: any
+    needs: say
+    strategy: {max-parallel: 1, matrix: {n: [1, 2]}}
+    steps: [{run: 'echo "${{ needs.say.outputs.said }} ${{ matrix.n }}"'}]
+"""
+
+
+def write(home: Path, text: str, name: str = "flow.yaml") -> str:
+    (home / name).write_text(text)
+    return name
+
+
+def test_a_file_is_run_and_its_steps_are_read_as_they_speak(shell: Shell, home: Path) -> None:
+    said = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}')
+    assert said.code == 0
+    assert json.loads(said.out)["jobs"]["say"] == {"result": "success", "outputs": {"said": "Hello"}}
+    lines = said.err.splitlines()
+    assert re.fullmatch(r"Run \S+ of greet 1", lines[0])
+    spoken = [line for line in lines if " | " in line]
+    assert spoken == ["say | Hello Ada", "again (1) | Hello 1", "again (2) | Hello 2"]
+    assert re.fullmatch(r"Run \S+: completed, \$0.00\.", lines[-1])
+
+
+def test_a_line_is_shown_when_it_is_printed_and_not_at_the_end(
+    home: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    running = process("run", write(home, "jobs: {a: {runs-on: any, steps: [{run: 'echo begun; sleep 30'}]}}"))
+    assert running.stderr is not None
+    seen = ""
+    while "a | begun" not in seen:
+        line = running.stderr.readline()
+        assert line, seen
+        seen += line
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    (told,) = re.findall(r"^  (holdfast worker .*)$", err, re.MULTILINE)
+    assert shlex.split(told) == ["holdfast", "worker", "flow.yaml", "--until-idle"]
+
+
+def test_a_file_whose_job_fails_exits_as_a_failed_run_and_says_which_step_it_was(shell: Shell, home: Path) -> None:
+    text = "jobs: {work: {runs-on: any, steps: [{id: break, run: 'echo why; exit 7'}]}}"
+    said = shell("run", write(home, text))
+    assert said.code == 1
+    assert said.out == ""
+    assert "work | why" in said.err
+    assert "1 of 1 jobs failed: work (step 'break': It ended with exit code 7.)" in said.err.splitlines()[-1]
+
+
+def test_control_characters_of_a_script_do_not_reach_the_terminal(shell: Shell, home: Path) -> None:
+    said = shell("run", write(home, r"jobs: {a: {runs-on: any, steps: [{run: 'printf ''\033[31mred\n'''}]}}"))
+    assert "a | \\x1b[31mred" in said.err
+
+
+def test_a_worker_drives_the_runs_of_a_file_and_shows_whose_lines_they_are(shell: Shell, home: Path) -> None:
+    run = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}', "--detach").out.strip()
+    said = shell("worker", "flow.yaml", "--until-idle")
+    assert said.code == 0
+    assert f"{run} say | Hello Ada" in said.err.splitlines()
+    assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
+def test_every_mistake_of_a_file_is_told_and_nothing_is_started(shell: Shell, home: Path) -> None:
+    write(
+        home, "on: push\njobs:\n  a:\n    runs-on: any\n    needs: b\n    steps:\n      - run: echo\n        uses: x\n"
+    )
+    for command in ("run", "worker", "graph"):
+        said = shell(command, "flow.yaml")
+        assert said.code == 2
+        assert [line.split(" ")[0] for line in said.err.splitlines() if line.startswith("flow.yaml:")] == [
+            "flow.yaml:1:1:", "flow.yaml:5:12:", "flow.yaml:8:9:",
+        ]  # fmt: skip
+    assert not (home / "holdfast.db").exists()
+
+
+UNPLACED = """
+jobs:
+  a:
+    runs-on: [gpu]
+    resources: {cpu: 2000}
+    pools: {OPENAI_RPS: 5}
+    steps: [{run: echo}]
+"""
+
+
+def test_a_file_that_asks_for_a_place_is_right_but_not_run_yet(shell: Shell, home: Path) -> None:
+    write(home, UNPLACED)
+    for command in ("run", "worker"):
+        said = shell(command, "flow.yaml")
+        assert said.code == 2
+        assert "is right, but cannot be run here" in said.err
+        assert all(word in said.err for word in ("runs-on", "resources", "pools", "line 3, job 'a'"))
+    assert not (home / "holdfast.db").exists()
+    checked = shell("validate", "flow.yaml")
+    assert checked.code == 0
+    assert checked.out.count("warning: line 3, job 'a'") == 3
+    assert len(shell("validate", "flow.yaml", "--json").data["warnings"]) == 3
+    assert shell("graph", "flow.yaml").code == 0
+
+
+def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:
+    write(home, "jobs: {a: {runs-on: any, outputs: {x: {value: y, storage: s3}}, steps: [{run: echo}]}}")
+    said = shell("run", "flow.yaml")
+    assert said.code == 2
+    assert "HOLDFAST_BLOBS=s3://BUCKET" in said.err
+    assert shell("validate", "flow.yaml").code == 0
+
+
+def test_with_a_bucket_outputs_in_s3_are_no_reason_to_refuse(home: Path) -> None:
+    document = load("jobs: {a: {runs-on: any, outputs: {x: {value: y, storage: s3}}, steps: [{run: echo}]}}", "flow")
+    assert refusal.unstored(document, "s3://bucket/place") == []
+    assert len(refusal.unstored(document, "store")) == 1
+
+
+def test_a_graph_has_the_jobs_and_the_last_node(shell: Shell, home: Path) -> None:
+    write(home, FLOW)
+    drawn = shell("graph", "flow.yaml").out
+    assert 'n1["say"]' in drawn
+    assert "n1 --> n2" in drawn
+    assert 'n3["run.end"]' in drawn
+
+
+def test_an_edited_file_is_another_version_and_a_run_stays_with_its_own(shell: Shell, home: Path) -> None:
+    run = shell("run", write(home, FLOW), "-i", '{"name": "Ada"}', "--detach").out.strip()
+    write(home, FLOW.replace("Hello $", "Good day $"))
+    assert "Good day" not in shell("worker", "flow.yaml", "--until-idle").err
+    write(home, f"# a comment changes nothing\n{FLOW}")
+    assert "Hello Ada" in shell("worker", "flow.yaml", "--until-idle").err
+    assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
+def test_a_killed_run_is_taken_up_and_a_step_that_runs_once_is_not_repeated(
+    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    journal = home / "journal"
+    text = f"""
+jobs:
+  work:
+    runs-on: any
+    steps:
+      - {{effect: once, run: echo paid >> {journal}}}
+      - {{run: 'echo begun >> {journal}; test "$(grep -c begun {journal})" = 2 || sleep 30'}}
+"""
+    running = process("run", write(home, text), HOLDFAST_LEASE_S="3")
+    until_s = time.monotonic() + 60
+    while not journal.exists() or "begun" not in journal.read_text():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
+    assert shell("worker", "flow.yaml", "--until-idle").code == 0
+    assert journal.read_text().split() == ["paid", "begun", "begun"]
+    (run,) = shell("runs", "list", "--json").data
+    assert run["status"] == "completed"

@@ -1,0 +1,162 @@
+"""A job in combinations: which there are, how many run at once, what the failure of one does to the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.jobs.kit import ran, world
+
+
+async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store: str) -> None:
+    text = """
+    jobs:
+      build:
+        runs-on: any
+        strategy:
+          max-parallel: 1
+          matrix:
+            size: [small, large]
+            n: [1, 2]
+            exclude: [{size: large, n: 2}]
+            include: [{size: tiny, extra: "yes"}]
+        name: Build ${{ matrix.size }}
+        env: {SIZE: "${{ matrix.size }}"}
+        steps:
+          - run: echo "$SIZE ${{ matrix.n }} ${{ matrix.extra }} ${{ strategy.job-index }}/${{ strategy.job-total }} ${{ strategy.max-parallel }}"
+    """
+    done = await ran(text, store)
+    legs = done.jobs["build"]["combinations"]
+    assert [leg["log"] for leg in legs] == [
+        "small 1  0/4 1", "small 2  1/4 1", "large 1  2/4 1", "tiny  yes 3/4 1"
+    ]  # fmt: skip
+    assert [leg["name"] for leg in legs] == ["Build small", "Build small", "Build large", "Build tiny"]
+    assert [leg["matrix"] for leg in legs][-1] == {"size": "tiny", "extra": "yes"}
+
+
+async def test_a_matrix_may_come_from_an_output(store: str) -> None:
+    text = """
+    jobs:
+      plan:
+        runs-on: any
+        steps: [{id: a, run: 'echo "parts=[3, 5, 8]" >> "$GITHUB_OUTPUT"'}]
+        outputs: {parts: "${{ steps.a.outputs.parts }}"}
+      work:
+        needs: plan
+        runs-on: any
+        strategy: {matrix: {part: "${{ fromJSON(needs.plan.outputs.parts) }}"}}
+        steps: [{run: 'echo "${{ matrix.part }}"'}]
+    """
+    done = await ran(text, store)
+    assert [leg["log"] for leg in done.jobs["work"]["combinations"]] == ["3", "5", "8"]
+
+
+async def test_a_matrix_without_a_combination_fails_its_job(store: str) -> None:
+    text = """
+    jobs:
+      work:
+        runs-on: any
+        strategy: {matrix: {part: "${{ fromJSON(inputs.parts) }}"}}
+        steps: [{run: "true"}]
+    """
+    done = await ran(text, store, {"parts": "[]"})
+    assert done.results == {"work": "failure"}
+    assert "the list of 'part' is empty" in done.jobs["work"]["error"]
+
+
+COUNTED = """
+jobs:
+  work:
+    runs-on: any
+    strategy: {{max-parallel: {most}, matrix: {{n: [1, 2, 3, 4, 5, 6]}}}}
+    steps: [{{run: 'echo begin >> {outside}; sleep 0.2; echo end >> {outside}'}}]
+"""
+
+
+def most_at_once(lines: list[str]) -> int:
+    running = most = 0
+    for line in lines:
+        running += 1 if line == "begin" else -1
+        most = max(most, running)
+    return most
+
+
+async def test_combinations_run_at_once_up_to_max_parallel(store: str, outside: Path) -> None:
+    assert (await ran(COUNTED.format(most=2, outside=outside), store)).status == "completed"
+    assert most_at_once(world(outside)) == 2
+
+
+async def test_a_failure_stops_the_combinations_that_run_and_those_that_wait(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        strategy: {{max-parallel: 2, matrix: {{n: [1, 2, 3]}}}}
+        steps:
+          - {{id: a, run: 'if [ ${{{{ matrix.n }}}} = 1 ]; then while ! test -e {outside}; do sleep 0.02; done; exit 3; fi
+               ; echo running >> {outside}; sleep 30; echo ended >> {outside}'}}
+          - {{id: plain, run: "true"}}
+          - {{id: cleaning, if: cancelled(), run: 'echo cleaned >> {outside}'}}
+      after: {{runs-on: any, needs: work, if: failure(), steps: [{{run: 'echo "${{{{ needs.work.result }}}}"'}}]}}
+    """
+    done = await ran(text, store)
+    legs = done.jobs["work"]["combinations"]
+    assert [leg["result"] for leg in legs] == ["failure", "cancelled", "cancelled"]
+    assert {key: step["outcome"] for key, step in legs[1]["steps"].items()} == {
+        "a": "cancelled", "plain": "skipped", "cleaning": "success",
+    }  # fmt: skip
+    assert legs[2]["steps"] == {}
+    assert world(outside) == ["running", "cleaned"]
+    assert done.jobs["after"]["log"] == "failure"
+
+
+async def test_a_step_that_asks_to_run_on_cancellation_goes_on(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        strategy: {{matrix: {{n: [1, 2]}}}}
+        steps:
+          - {{if: always(), id: a, run: 'if [ ${{{{ matrix.n }}}} = 1 ]; then while ! test -e {outside}; do sleep 0.02; done; exit 3; fi
+               ; echo running >> {outside}; sleep 0.5; echo ended >> {outside}'}}
+    """
+    done = await ran(text, store)
+    assert world(outside) == ["running", "ended"]
+    assert [leg["result"] for leg in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
+
+
+async def test_without_fail_fast_or_where_the_failure_is_allowed_the_others_go_on(store: str) -> None:
+    text = """
+    jobs:
+      slow:
+        runs-on: any
+        strategy: {fail-fast: false, matrix: {n: [1, 2]}}
+        steps: [{run: 'sleep 0.${{ matrix.n }}; exit ${{ matrix.n }}'}]
+      spared:
+        runs-on: any
+        continue-on-error: ${{ matrix.n == 1 }}
+        strategy: {max-parallel: 1, matrix: {n: [1, 2]}}
+        steps: [{run: 'test ${{ matrix.n }} = 2'}]
+    """
+    done = await ran(text, store)
+    assert [leg["result"] for leg in done.jobs["slow"]["combinations"]] == ["failure", "failure"]
+    assert [leg["outcome"] for leg in done.jobs["spared"]["combinations"]] == ["failure", "success"]
+    assert done.results == {"slow": "failure", "spared": "success"}
+
+
+async def test_of_outputs_the_last_to_end_wins_and_empty_ones_take_nothings_place(store: str) -> None:
+    text = """
+    jobs:
+      work:
+        runs-on: any
+        strategy:
+          matrix: {include: [{n: 1, wait: 0.5}, {n: 2, wait: 0}, {n: 3, wait: 1}]}
+        steps:
+          - id: a
+            run: |
+              sleep ${{ matrix.wait }}
+              test ${{ matrix.n }} = 3 || echo "x=${{ matrix.n }}" >> "$GITHUB_OUTPUT"
+              echo "only${{ matrix.n }}=yes" >> "$GITHUB_OUTPUT"
+        outputs: {x: "${{ steps.a.outputs.x }}", y: "${{ steps.a.outputs.only2 }}"}
+    """
+    done = await ran(text, store)
+    assert done.jobs["work"]["outputs"] == {"x": "1", "y": "yes"}
