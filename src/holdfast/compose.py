@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -333,11 +333,13 @@ class Engine:
         settings: Settings | None = None,
         queue: Queue | None = None,
         grace_s: float = 0.0,
+        labels: Collection[str] = (),
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
 
-        At most `slots` steps run at once. With `execute=False` it only starts, asks and decides; other processes work.
+        At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
+        other processes. With `execute=False` it only starts, asks and decides; other processes work.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -360,7 +362,7 @@ class Engine:
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots,
+            executes=execute, slots=slots, labels=labels,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)

@@ -26,6 +26,15 @@ async def greeting(state):
     return f"Dear {state.input.customer}"
 
 
+rendering = Workflow("rendering", runs_on=["gpu", "zone=eu"])
+
+
+@rendering.node("draw")
+@task
+async def draw(state):
+    return "a picture"
+
+
 letter = Workflow("letter", input=Order)
 
 

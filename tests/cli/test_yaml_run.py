@@ -118,13 +118,28 @@ def test_a_file_that_asks_for_a_place_is_right_but_not_run_yet(shell: Shell, hom
         said = shell(command, "flow.yaml")
         assert said.code == 2
         assert "is right, but cannot be run here" in said.err
-        assert all(word in said.err for word in ("runs-on", "resources", "pools", "line 3, job 'a'"))
+        assert all(word in said.err for word in ("resources", "pools", "line 3, job 'a'"))
     assert not (home / "holdfast.db").exists()
     checked = shell("validate", "flow.yaml")
     assert checked.code == 0
-    assert checked.out.count("warning: line 3, job 'a'") == 3
-    assert len(shell("validate", "flow.yaml", "--json").data["warnings"]) == 3
+    assert checked.out.count("warning: line 3, job 'a'") == 2
+    assert len(shell("validate", "flow.yaml", "--json").data["warnings"]) == 2
     assert shell("graph", "flow.yaml").code == 0
+
+
+def test_a_file_runs_where_the_labels_of_all_its_jobs_are(shell: Shell, home: Path) -> None:
+    write(home, """
+jobs:
+  a: {runs-on: [gpu], steps: [{run: echo}]}
+  b: {runs-on: fast-disk, steps: [{run: echo}]}
+  c: {runs-on: any, steps: [{run: echo}]}
+""")  # fmt: skip
+    said = shell("run", "flow.yaml", "--label", "gpu")
+    assert (said.code, "say --label fast-disk" in said.err) == (2, True)
+    assert shell("run", "flow.yaml", "--label", "gpu", "--label", "fast-disk", "--label", "more").code == 0
+    write(home, "jobs: {a: {runs-on: '${{ inputs.where }}', steps: [{run: echo}]}}")
+    said = shell("run", "flow.yaml", "--label", "gpu")
+    assert (said.code, "labels by an expression" in said.err) == (2, True)
 
 
 def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:

@@ -12,10 +12,10 @@ from holdfast import Engine, Workflow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.state import State
 from holdfast.core.status import status
-from holdfast.errors import InvalidDecision
+from holdfast.errors import InvalidDecision, InvalidWorkflow
 from holdfast.settings import Settings
 from tests.engine.history import events_of
-from tests.engine.kit import Time, bounded, engine_at, gate_of, names
+from tests.engine.kit import Time, bounded, engine_at, gate_of, names, opened
 
 MISSING = "workflow_missing"
 GRACE_S = 60.0
@@ -249,3 +249,35 @@ async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_
     async with engine_at(tmp_path, now, workflows=[OLD]) as older:
         await older.idle()
         assert await older.run(run_id).status() == "completed"
+
+
+async def test_who_lacks_a_label_starts_a_run_and_leaves_its_steps_to_who_has_it(store: str) -> None:
+    """Also the first step, which a start begins in its own process otherwise."""
+    wf = Workflow("drawing", runs_on=["zone=eu", "gpu"])
+    wf.node("draw")(task(lambda state: "a picture"))
+    async with opened(store, labels=["gpu"]) as poor:
+        run = await poor.start(wf)
+        await asyncio.sleep(0.3)
+        assert await events_of(run, ev.StepStarted) == []
+        async with opened(store, workflows=[wf], labels=["gpu", "zone=eu", "more"]):
+            assert await run.result() == "a picture"
+
+
+async def test_labels_that_nobody_has_are_named_when_a_person_is_asked(tmp_path: Path, now: Time) -> None:
+    wf = Workflow("drawing", runs_on=["zone=eu", "gpu"])
+    wf.node("draw")(task(lambda state: "a picture"))
+    settings = Settings(workflow_grace_s=GRACE_S)
+    async with engine_at(tmp_path, now, settings=settings) as poor:
+        run = await poor.start(wf)
+        now.forward(GRACE_S + 2)
+        state = await run.until(asked)
+        (gate,) = state.gates.values()
+        assert "has to have the labels gpu, zone=eu" in gate.opened.shown.value()["message"]
+
+
+@pytest.mark.parametrize("label", ["", "a b", "a,b", "x" * 101])
+def test_what_is_no_label_is_told_before_anything_runs(label: str) -> None:
+    wf = Workflow("drawing", runs_on=[label])
+    wf.node("draw")(task(lambda state: "a picture"))
+    with pytest.raises(InvalidWorkflow, match="runs_on"):
+        wf.graph  # noqa: B018

@@ -26,7 +26,8 @@ class Workflow:
     `cost_limit_usd` bounds what each run may spend on models. `max_steps`, `max_tokens`, `max_active_s` and
     `max_lifespan_s` bound a run too; at a limit it stops and asks (`on_limit="fail"`: it fails). `on_exhausted`
     says what becomes of a step that has failed for good: the run fails, or it parks as a dead letter until somebody
-    decides. `input` is the Pydantic model that a start must fit.
+    decides. `input` is the Pydantic model that a start must fit. `runs_on` are labels, all of which a process must have to
+    work on its runs (`holdfast worker --label gpu`).
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Workflow:
         on_exhausted: Literal["fail", "dead_letter"] = "fail",
         snapshot_every: int = 25,
         tools: Sequence[Tool] = (),
+        runs_on: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.version = version
@@ -59,6 +61,7 @@ class Workflow:
         self.on_exhausted = on_exhausted
         self.snapshot_every = snapshot_every
         self.tools = {known.name: known for known in tools}
+        self.runs_on = tuple(sorted(set(runs_on)))
         self.nodes: dict[str, NodeDefinition] = {}
         self.guards: dict[str, Guard] = {}
         self._edges: list[dict[str, Any]] = []
@@ -177,6 +180,7 @@ class Workflow:
             on_limit=self.on_limit,
             on_exhausted=self.on_exhausted,
             snapshot_every=self.snapshot_every,
+            runs_on=self.runs_on,
         )
         try:
             graph = Graph(definition)

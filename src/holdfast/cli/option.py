@@ -19,4 +19,10 @@ Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Wh
 Target = Annotated[
     str, typer.Argument(metavar="FILE.py:WORKFLOW", help="A workflow in a file, FILE.yaml, or PACKAGE.MODULE:NAME.")
 ]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", metavar="LABEL", help="What this process has, for workflows that ask for it: gpu, zone=eu."
+    ),
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -15,8 +16,10 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
+from holdfast.cli.label import lacking, options
 from holdfast.cli.opening import is_fleet, located, typed
-from holdfast.cli.option import AsJson, Store, Target, Who
+from holdfast.cli.option import AsJson, Labels, Store, Target, Who
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -46,6 +49,7 @@ def run(
     here: Annotated[
         bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
     ] = False,
+    label: Labels = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -54,7 +58,7 @@ def run(
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
-            return _follow(following, interruption, given, as_json, How(detach, here),
+            return _follow(following, interruption, given, as_json, How(detach, here, label or ()),
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
                             "by": who(by), "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
@@ -67,6 +71,7 @@ class How(NamedTuple):
 
     detach: bool
     here: bool
+    labels: Sequence[str]
 
 
 class Following:
@@ -111,7 +116,8 @@ def _follow(
         terminal.emit(found)
     elif how.detach:
         terminal.show(found["run_id"])
-        terminal.say(f"Any worker of its workflow drives it:\n  {typed('worker', following.target, store=store)}")
+        words = typed("worker", following.target, *options(workflow.runs_on), store=store)
+        terminal.say(f"Any worker of its workflow drives it:\n  {words}")
     else:
         _conclude(state, found, store)
     sys.stdout.flush()
@@ -130,13 +136,18 @@ async def _run(
     interruption.stops(task)
     where, known = located(following.store)
     execute = how.here or not (how.detach or is_fleet(where))
-    async with Engine.open(where, workflows=[workflow], execute=execute, settings=known) as engine:
+    if execute and (missing := lacking(workflow, how.labels)):
+        words = " ".join(options(missing))
+        raise UsageError(
+            f"{workflow.name} asks for labels that this process lacks, so nothing was started. If it has them, say {words}."
+        )
+    async with Engine.open(where, workflows=[workflow], execute=execute, labels=how.labels, settings=known) as engine:
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         if not execute and not await engine.workers_of(workflow):
-            _tell_of_no_worker(following)
+            _tell_of_no_worker(following, options(workflow.runs_on))
         state = await begun.state()
         if state.graph_hash != workflow.hash and not how.detach:
             terminal.say(
@@ -152,12 +163,12 @@ async def _run(
     return state, found
 
 
-def _tell_of_no_worker(following: Following) -> None:
+def _tell_of_no_worker(following: Following, labels: Sequence[str]) -> None:
     store, target = following.store, following.target
     terminal.say(
         "No worker that is alive has this workflow; the run waits for one. Start one elsewhere:\n"
-        f"  {typed('worker', target, store=store)}\n"
-        "or run it here: add --here."
+        f"  {typed('worker', target, *labels, store=store)}\n"
+        f"or run it here: add {' '.join(['--here', *labels])}."
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import terminal
+from holdfast.cli.label import options
 from holdfast.cli.stopping import stopped
 from holdfast.errors import HoldfastError
 
@@ -36,18 +37,20 @@ def up(
     from holdfast.testing.postgres_server import PostgresServer
     from holdfast.testing.redis_server import RedisServer
 
-    for target in targets:
-        load(target, to_run=True)  # a mistake in it is told once, before anything is started
+    # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
+    labels = options(label for target in targets for label in load(target, to_run=True).runs_on)
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
-        asyncio.run(_run(postgres, redis, targets, workers, slots))
+        asyncio.run(_run(postgres, redis, targets, workers, ["--slots", str(slots), *labels]))
     terminal.say("The fleet is gone, and all that was in it.")
 
 
-async def _run(postgres: PostgresServer, redis: RedisServer, targets: Sequence[str], workers: int, slots: int) -> None:
+async def _run(
+    postgres: PostgresServer, redis: RedisServer, targets: Sequence[str], workers: int, how: Sequence[str]
+) -> None:
     where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
     commands = {"serve": ["serve", "--port", "0"]}
-    commands |= {f"worker {n}": ["worker", *targets, "--slots", str(slots)] for n in range(1, workers + 1)}
+    commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
     stop = stopped("the processes hand over what they cannot finish")
     async with contextlib.AsyncExitStack() as undo:
         processes = []

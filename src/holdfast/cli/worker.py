@@ -10,14 +10,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from holdfast.cli import terminal
+from holdfast.cli.label import lacking, options
 from holdfast.cli.opening import located, shown
-from holdfast.cli.option import AsJson, Store
+from holdfast.cli.option import AsJson, Labels, Store
 from holdfast.cli.stopping import stopped
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -36,6 +38,7 @@ def worker(
         bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
     ] = False,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
+    label: Labels = None,
     grace_s: Annotated[
         float,
         typer.Option(
@@ -45,7 +48,7 @@ def worker(
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Drive every run of these workflows in the store."""
+    """Drive every run of these workflows in the store, but for those that ask for labels which it has not."""
     from holdfast.cli.target import load
     from holdfast.machine import collect_rarely
 
@@ -54,7 +57,7 @@ def worker(
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, slots, grace_s, store))
+        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or ()), store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -97,17 +100,35 @@ class Tally:
                     pass
 
 
-async def _work(
-    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, slots: int, grace_s: float, store: str | None
-) -> None:
+class How(NamedTuple):
+    """How much a worker takes, and of what."""
+
+    slots: int
+    grace_s: float
+    labels: Sequence[str]
+
+
+async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> None:
     from holdfast.cli import job_log
     from holdfast.compose import Engine
 
     where, known = located(store)
-    async with Engine.open(where, workflows=workflows, slots=slots, settings=known, grace_s=grace_s) as engine:
+    slots, grace_s, labels = how
+    taken = [workflow for workflow in workflows if not lacking(workflow, labels)]
+    if not taken:
+        words = " ".join(options(label for workflow in workflows for label in lacking(workflow, labels)))
+        raise UsageError(
+            f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
+        )
+    async with Engine.open(
+        where, workflows=workflows, slots=slots, labels=labels, settings=known, grace_s=grace_s
+    ) as engine:
         engine.driver.on_commit = tally.hear
-        names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows)
+        names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in taken)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
+        for workflow in workflows:
+            if missing := lacking(workflow, labels):
+                terminal.say(f"{workflow.name} {workflow.version} is left to workers with {', '.join(missing)}.")
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:

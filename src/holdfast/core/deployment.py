@@ -5,6 +5,7 @@ Never here: finding out who can run what (the store's sessions say that, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.core import limits, questions
@@ -35,7 +36,7 @@ def ask(d: Decision, loaded: tuple[Loaded, ...]) -> None:
         "version": state.version,
         "graph_hash": state.graph_hash,
         "loaded": [{"version": each.version, "graph_hash": each.graph_hash} for each in others],
-        "message": _message(state, others),
+        "message": _message(state, others, d.graph.definition.runs_on),
     }
     questions.open_engine_gate(d, WORKFLOW_MISSING, shown, allowed=(), subject=f"{state.workflow} {state.version}")
 
@@ -46,13 +47,14 @@ def withdraw_moot(d: Decision) -> None:
         questions.withdraw_of_reason(d, WORKFLOW_MISSING, "a process can run its workflow again")
 
 
-def _message(state: State, others: list[Loaded]) -> str:
+def _message(state: State, others: list[Loaded], runs_on: Sequence[str]) -> str:
     """What happened, what it means, what to do."""
     name = f"{state.workflow!r} version {state.version}"
     there = " and ".join(f"version {each.version} (graph {each.graph_hash[:_HASH_DIGITS]})" for each in others)
+    labels = f" It has to have the labels {', '.join(runs_on)}." if runs_on else ""
     return (
         f"No process can run {name} as this run knows it (graph {state.graph_hash[:_HASH_DIGITS]});"
         f" {f'loaded under that name is {there}' if there else 'nothing of that name is loaded'}."
-        " The run keeps what it has done. Start a process with the old code and it goes on by itself, or have it go on"
+        f"{labels} The run keeps what it has done. Start a process with the old code and it goes on by itself, or have it go on"
         " with other code: `holdfast runs migrate`"
     )

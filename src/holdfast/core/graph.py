@@ -30,6 +30,7 @@ CHECK_DECISIONS: Final = ("pass", "fail", "retry")
 
 MOST_NODES: Final = 10_000
 MOST_VISITS: Final = 1_000_000
+_LABEL: Final = re.compile(r"[^\s,]{1,100}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
@@ -95,6 +96,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     on_limit: Literal["ask", "fail"] = "ask"
     on_exhausted: Literal["fail", "dead_letter"] = "fail"
     snapshot_every: int = 25
+    runs_on: tuple[str, ...] = ()
+    """Labels, in order: a process that lacks one leaves the runs to others."""
 
 
 class Graph:
@@ -192,6 +195,13 @@ def _problems(definition: Definition) -> Iterable[str]:
         yield from _edge_problems(edge, by_name[edge.source])
     yield from _shape_problems(by_name, sound)
     yield from _limit_problems(definition)
+    yield from _label_problems(definition)
+
+
+def _label_problems(definition: Definition) -> Iterable[str]:
+    for label in definition.runs_on:
+        if not _LABEL.fullmatch(label):
+            yield f"runs_on has {label!r:.130}; a label is 1 to 100 characters without blanks and commas, like gpu or zone=eu"
 
 
 def _limit_problems(definition: Definition) -> Iterable[str]:

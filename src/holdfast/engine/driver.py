@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -118,6 +118,7 @@ class Driver:
         label: str,
         executes: bool,
         slots: int,
+        labels: Collection[str] = (),
     ) -> None:
         self.store = store
         self.clock = clock
@@ -129,6 +130,8 @@ class Driver:
         self.payloads = Payloads(blobs, secrets)
         self.flush = Flush(store, clock)
         self._label = label
+        self._labels = frozenset(labels)
+        """What this process has, for workflows that ask for it."""
         self.executes = executes
         self.session: SessionId | None = None
         self.workflows: dict[str, Workflow] = {}
@@ -159,10 +162,8 @@ class Driver:
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
-    def worker(self, state: State, *, freed: int) -> Worker | None:
-        if self.session is None or self._closing or not self.alive():
-            return None
-        if state.seq and state.graph_hash not in self.workflows:
+    def worker(self, graph: Graph, *, freed: int) -> Worker | None:
+        if self.session is None or self._closing or not self.alive() or graph.hash not in self.workflows:
             return None
         return Worker(self.session, max(0, self._free + freed))
 
@@ -272,11 +273,18 @@ class Driver:
             await mailbox.send(cmd.Look())
         return await mailbox.stable()
 
+    def lacking(self, workflow: Workflow) -> list[str]:
+        """The labels that `workflow` asks for and this process has not."""
+        return [label for label in workflow.graph.definition.runs_on if label not in self._labels]
+
     async def add(self, workflow: Workflow) -> None:
-        """Be able to run `workflow`. Its graph is stored, so that other processes can decide about its runs."""
+        """Be able to run `workflow`, unless it asks for labels that this process lacks. Its graph is stored, so that other
+        processes can decide about its runs."""
         graph = workflow.graph
         if graph.hash not in self.workflows:
             await self.store.put_graph(graph.hash, graph.encoded)
+            if self.lacking(workflow):
+                return
             self.workflows[graph.hash] = workflow
             if self.session is not None:
                 await self.store.widen_session(self.session, list(self.workflows))

@@ -113,8 +113,8 @@ class House(Protocol):
     store: Store
     flush: Flush
 
-    def worker(self, state: State, *, freed: int) -> Worker | None:
-        """Who may start steps of this run here, and how many: `freed` more than there are free slots."""
+    def worker(self, graph: Graph, *, freed: int) -> Worker | None:
+        """Who may start steps of such a run here, and how many: `freed` more than there are free slots."""
         ...
 
     async def graph_of(self, graph_hash: str) -> Graph: ...
@@ -281,7 +281,8 @@ class Mailbox:
         freed = 0
         for letter in letters:
             freed += letter.frees
-        worker = self._house.worker(state, freed=freed)
+        assert self.graph is not None
+        worker = self._house.worker(self.graph, freed=freed)
         answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])

@@ -19,8 +19,8 @@ def unplaced(document: Document) -> list[str]:
 
 def _unplaced(job: Job) -> Iterator[str]:
     where = f"line {job.at.line}, job {job.id!r}"
-    if job.labels:
-        yield f"{where}: runs-on asks for labels, and {_NOT_YET}. For now write 'runs-on: any'."
+    if any(label.expressions for label in job.labels):
+        yield f"{where}: runs-on asks for labels by an expression, and {_NOT_YET}. For now write them out."
     if job.resources != Resources():
         yield f"{where}: it asks for resources, and {_NOT_YET}. For now leave 'resources' out."
     if job.pools:

@@ -23,8 +23,12 @@ END: Final = "run.end"
 
 
 def workflow_of(document: Document) -> Workflow:
-    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not."""
-    made = Workflow(document.name, max_steps=MOST_JOBS + 1)
+    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not.
+
+    Whoever works on it has the labels of all its jobs.
+    """
+    labels = {label.render({}) for job in document.jobs for label in job.labels if not label.expressions}
+    made = Workflow(document.name, max_steps=MOST_JOBS + 1, runs_on=sorted(labels))
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)
