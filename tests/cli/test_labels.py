@@ -9,7 +9,9 @@ from tests.cli.conftest import Shell
 
 def test_a_worker_takes_what_it_has_the_labels_for_and_leaves_the_rest(shell: Shell) -> None:
     both = ("flow:greet", "flow:rendering")
-    picture = shell("run", "flow:rendering", "--detach").out.strip()
+    told = shell("run", "flow:rendering", "--detach")
+    assert "flows.py:rendering --label gpu --label zone=eu" in told.err
+    picture = told.out.strip()
     greeting = shell("run", "flow:greet", "--detach", "--input", '{"customer": "Ann"}').out.strip()
     said = shell("worker", *both, "--until-idle", "--label", "gpu")
     assert (said.code, "rendering 1 is left to workers with zone=eu." in said.err) == (0, True)

@@ -83,6 +83,8 @@ class Following:
         self.starting = False
         self.run: str | None = None
         self.status: str | None = None
+        self.labels: Sequence[str] = ()
+        """The options that a worker of it needs."""
         """Where it was left, once it is followed no more."""
 
     def words(self) -> str:
@@ -95,7 +97,7 @@ class Following:
             return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
         return (
             f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
-            f"  {typed('worker', self.target, '--until-idle', store=self.store)}\n"
+            f"  {typed('worker', self.target, *self.labels, '--until-idle', store=self.store)}\n"
             "or be ended:\n"
             f"  {typed('runs', 'cancel', self.run, store=self.store)}"
         )
@@ -109,6 +111,7 @@ def _follow(
 
     store = following.store
     workflow = load(following.target, to_run=True)
+    following.labels = options(workflow.runs_on)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
@@ -116,7 +119,7 @@ def _follow(
         terminal.emit(found)
     elif how.detach:
         terminal.show(found["run_id"])
-        words = typed("worker", following.target, *options(workflow.runs_on), store=store)
+        words = typed("worker", following.target, *following.labels, store=store)
         terminal.say(f"Any worker of its workflow drives it:\n  {words}")
     else:
         _conclude(state, found, store)
@@ -147,7 +150,7 @@ async def _run(
         following.run = begun.id
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         if not execute and not await engine.workers_of(workflow):
-            _tell_of_no_worker(following, options(workflow.runs_on))
+            _tell_of_no_worker(following)
         state = await begun.state()
         if state.graph_hash != workflow.hash and not how.detach:
             terminal.say(
@@ -163,8 +166,8 @@ async def _run(
     return state, found
 
 
-def _tell_of_no_worker(following: Following, labels: Sequence[str]) -> None:
-    store, target = following.store, following.target
+def _tell_of_no_worker(following: Following) -> None:
+    store, target, labels = following.store, following.target, following.labels
     terminal.say(
         "No worker that is alive has this workflow; the run waits for one. Start one elsewhere:\n"
         f"  {typed('worker', target, *labels, store=store)}\n"
