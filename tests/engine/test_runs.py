@@ -408,6 +408,22 @@ async def test_the_step_after_a_step_starts_in_the_same_commit_even_when_every_s
             assert names.count("StepReady") <= 1  # the first step may have waited for a slot
 
 
+async def test_no_run_is_forgotten_that_was_ready_while_nobody_knew_whether_its_process_still_holds_its_lease(
+    store: str,
+) -> None:
+    """Nothing else ever happens in that process which would give the run its slot."""
+    wf = Workflow("one")
+    wf.node("only")(task(lambda state: "done"))
+    async with asyncio.timeout(60), Engine.open(store) as engine:
+        kept = engine.driver.store
+        alive = kept.alive
+        kept.alive = lambda session: False  # type: ignore[method-assign]
+        run = await engine.start(wf)
+        kept.alive = alive  # type: ignore[method-assign]
+        while (await engine.find(run.id)).status != "completed":  # whoever asks for the state would have it looked at
+            await asyncio.sleep(0.01)
+
+
 async def test_no_run_is_forgotten_while_others_have_the_slots(tmp_path: Path) -> None:
     """The store's time stands still, so nobody finds by looking again what nobody remembered."""
     wf = row(6)

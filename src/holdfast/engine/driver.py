@@ -320,7 +320,10 @@ class Driver:
         it was at is theirs now. It goes on under another name.
         """
         old = self.session
-        if not self.executes or (old is not None and (self.alive() or await self.store.renew_session(old))):
+        if not self.executes:
+            return
+        if old is not None and (self.alive() or await self.store.renew_session(old)):
+            self._feed()  # nobody was given a slot while it was not known whether the session lives
             return
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
