@@ -459,7 +459,7 @@ class Auditor:
 
     def _step_cancelled(self, books: Books, run: RunId, e: ev.StepCancelled) -> None:
         visit = self._visit(books, run, e.step)
-        visit.active, visit.ended = False, "cancelled"
+        visit.active, visit.ended, visit.parked = False, "cancelled", False
 
     def _loop_taken(self, books: Books, run: RunId, e: ev.LoopTaken) -> None:
         loops = [loop for loop in books.graph.loops_from.get(node_of(e.source), ()) if loop.target == e.target]
