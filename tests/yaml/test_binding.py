@@ -65,7 +65,7 @@ POSITIONS = [
     ("printf '%s\\0' 'a'@@\"b\"", "a{}b"),
     ("printf '%s\\0' \\\n  @@", "{}"),
     ("printf '%s\\0' \"$(case a in a) printf '%s' @@;; (b) ;; esac; printf x)\"", "{}x"),
-    ("if [ 1 -eq 1 ]; then case @@ in x) ;; *) printf '%s\\0' \"@@\";; esac; fi", "{}"),
+    ("if [ 1 -eq 1 ]; then case @@ in -) printf '%s\\0' -;; *) printf '%s\\0' \"@@\";; esac; fi", "{}"),
 ]
 """A script that prints, with a NUL behind, what its expression came to be."""
 
