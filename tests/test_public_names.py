@@ -8,6 +8,7 @@ import sys
 import holdfast
 
 PUBLIC = [
+    "Demand",
     "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "secret", "task", "tool", "tool_node",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.authoring.node import branch, check, human_gate, llm_node, task, tool_node
 from holdfast.authoring.tool import Tool, tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.demand import Demand
 from holdfast.core.graph import Join
 from holdfast.core.policies import ErrorRecord, RetryPolicy
 from holdfast.errors import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
+    "Demand", "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "secret", "task", "tool", "tool_node",
 ]  # fmt: skip

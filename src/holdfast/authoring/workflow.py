@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
 from holdfast.core.ids import NodeName
 from holdfast.core.money import nanousd
@@ -63,6 +65,7 @@ class Workflow:
         self.tools = {known.name: known for known in tools}
         self.runs_on = tuple(sorted(set(runs_on)))
         self.nodes: dict[str, NodeDefinition] = {}
+        self._demands: dict[str, Demand] = {}
         self.guards: dict[str, Guard] = {}
         self._edges: list[dict[str, Any]] = []
         self._problems: list[str] = []
@@ -71,8 +74,11 @@ class Workflow:
     def __repr__(self) -> str:
         return f"<workflow {self.name!r} version {self.version}>"
 
-    def node(self, name: str) -> Callable[[Any], NodeDefinition]:
-        """Give the node below a name and a place in this workflow. A bare function is a `task`."""
+    def node(self, name: str, *, demand: Demand = NOTHING) -> Callable[[Any], NodeDefinition]:
+        """Give the node below a name and a place in this workflow. A bare function is a `task`.
+
+        `demand` says what it asks for besides a slot: labels, CPU, memory, GPUs, parts of pools.
+        """
 
         def place(definition: Any) -> NodeDefinition:
             self._change()
@@ -80,6 +86,7 @@ class Workflow:
             if name in self.nodes:
                 self._problems.append(f"node {name!r} is defined twice; give one of the two another name")
             self.nodes[name] = made
+            self._demands[name] = demand
             return made
 
         return place
@@ -200,6 +207,7 @@ class Workflow:
             timeout_s=made.timeout_s,
             continue_on_error=made.continue_on_error,
             options=made.options(),
+            demand=_demand(self._demands[name], made),
         )
 
     def _edge(self, problems: list[str], *, source: str, target: str, when: Any, guard: Any, **more: Any) -> Edge:
@@ -243,3 +251,11 @@ class Workflow:
                 f"The input does not fit {self.input_model.__name__} of workflow {self.name!r}: {describe(problem)}."
                 " No run was started."
             ) from None
+
+
+def _demand(given: Demand, made: NodeDefinition) -> Demand:
+    """The same wishes in the same words, however they were given: they count for the workflow's hash."""
+    return msgspec.structs.replace(
+        given, labels=tuple(sorted(set(given.labels))), tags=tuple(sorted(set(given.tags))),
+        pools=dict(sorted(given.pools.items())), task=made.settings.get("task"),
+    )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from holdfast.core.demand import LABEL, NOTHING, Demand
 from holdfast.core.ids import NodeName
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidWorkflow
@@ -30,7 +31,6 @@ CHECK_DECISIONS: Final = ("pass", "fail", "retry")
 
 MOST_NODES: Final = 10_000
 MOST_VISITS: Final = 1_000_000
-_LABEL: Final = re.compile(r"[^\s,]{1,100}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
@@ -43,7 +43,10 @@ class Join(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A unit of work in the graph. `options` are the kind's own settings; they count for the workflow's hash."""
+    """A unit of work in the graph. `options` are the kind's own settings; they count for the workflow's hash.
+
+    One whose `demand` is more than a slot is placed before it starts.
+    """
 
     name: NodeName
     kind: Kind
@@ -53,6 +56,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_s: float | None = None
     continue_on_error: bool = False
     options: dict[str, Any] = {}
+    demand: Demand = NOTHING
 
     @property
     def decides(self) -> bool:
@@ -104,8 +108,8 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "all_optional", "definition", "encoded", "entries", "errors_from", "guarded", "hash", "incoming",
-        "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
+        "_losers", "all_optional", "definition", "demanding", "encoded", "entries", "errors_from", "guarded", "hash",
+        "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
     )  # fmt: skip
 
     def __init__(self, definition: Definition) -> None:
@@ -119,6 +123,8 @@ class Graph:
         self.encoded = msgspec.json.encode(definition, order="sorted")
         self.hash = hashlib.sha256(self.encoded).hexdigest()
         self.nodes = {node.name: node for node in definition.nodes}
+        self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
+        """The nodes that are to be placed, and what they ask for."""
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
@@ -200,7 +206,7 @@ def _problems(definition: Definition) -> Iterable[str]:
 
 def _label_problems(definition: Definition) -> Iterable[str]:
     for label in definition.runs_on:
-        if not _LABEL.fullmatch(label):
+        if not LABEL.fullmatch(label):
             yield f"runs_on has {label!r:.130}; a label is 1 to 100 characters without blanks and commas, like gpu or zone=eu"
 
 
@@ -233,6 +239,8 @@ def _node_problems(node: Node) -> Iterable[str]:
             f"node {node.name!r}: a {node.kind} names the ways that are taken, so it cannot continue without a decision;"
             " drop continue_on_error and say where a failure goes with an edge on='error'"
         )
+    for problem in node.demand.problems():
+        yield f"node {node.name!r}: its demand is wrong: {problem}"
     for problem in node.retry.problems():
         yield f"node {node.name!r}: its retry policy {problem}"
 

@@ -1,0 +1,60 @@
+"""What a step asks of the place where it runs: labels, capacity, and parts of pools.
+
+Never here: who has it (scheduling), who lends it (lending).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+MOST_AMOUNT: Final = 10**12
+MOST_PRIORITY: Final = 1_000
+MOST_NAMES: Final = 100
+LABEL: Final = re.compile(r"[^\s,]{1,100}")
+"""A label, a tag, or the name of a pool."""
+
+
+class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a step asks for, in addition to one slot. Everything has to be there at once.
+
+    `labels` and `tags` are what a worker must have, all of them; `cpu_m` (thousandths of a core), `memory_mb` (MiB) and
+    `gpus` are taken of its capacity until the step ends. `pools` are amounts of pools by their names; None stands for what
+    earlier steps of the same node have used. A higher `priority` (0 unless said) goes first. `task` is the name under
+    which a connected worker offers to do the step; it is set for remote tasks alone.
+    """
+
+    labels: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    cpu_m: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
+    pools: dict[str, int | None] = {}
+    priority: int = 0
+    task: str | None = None
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        for what, names in (("labels", self.labels), ("tags", self.tags), ("pools", tuple(self.pools))):
+            if len(names) > MOST_NAMES:
+                yield f"{what} has {len(names)} entries; at most {MOST_NAMES} are possible"
+            for name in names:
+                if not LABEL.fullmatch(name):
+                    yield f"{what} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas, like zone=eu"
+        for what, amount in (("cpu_m", self.cpu_m), ("memory_mb", self.memory_mb), ("gpus", self.gpus)):
+            if not 0 <= amount <= MOST_AMOUNT:
+                yield f"{what} is {amount}; it must be 0 to {MOST_AMOUNT}"
+        for pool, wanted in self.pools.items():
+            if wanted is not None and not 0 < wanted <= MOST_AMOUNT:
+                yield f"of pool {pool!r} it wants {wanted}; an amount must be 1 to {MOST_AMOUNT}"
+        if self.task is not None and not LABEL.fullmatch(self.task):
+            yield f"task is {self.task!r:.130}; a name is 1 to 100 characters without blanks and commas"
+        if abs(self.priority) > MOST_PRIORITY:
+            yield f"priority is {self.priority}; it must be -{MOST_PRIORITY} to {MOST_PRIORITY}"
+
+
+NOTHING: Final = Demand()
+"""What most steps ask for: one slot, wherever their workflow is."""
