@@ -402,6 +402,17 @@ class DueRun(msgspec.Struct, frozen=True):
     dead: frozenset[SessionId] = frozenset()
 
 
+class Unplaced(msgspec.Struct, frozen=True):
+    """A run with steps that are to be placed, as its row says it: `waiting_for` has their demands. `place` is its place
+    in line."""
+
+    place: int
+    run: RunId
+    tenant: str
+    graph_hash: str
+    waiting_for: bytes
+
+
 class Views(Protocol):
     """The rows beside the history, as lists and the sweep read them."""
 
@@ -413,6 +424,10 @@ class Views(Protocol):
         """Runs that have been due, or have had work in flight in a dead session, since `before_ms` or longer, and whose
         workflow no session that lived after that moment could run. Left out are those about which a gate of reason
         `workflow_missing` is open. (Whoever asks has buried the dead first.)"""
+        ...
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        """Runs with steps that are to be placed, longest waiting first, after the place `after`."""
         ...
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:

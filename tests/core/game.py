@@ -22,9 +22,9 @@ from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, 
 from holdfast.core.payload import NULL, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
-from holdfast.core.scopes import family_of, money_scopes
+from holdfast.core.scopes import PLACEMENT, family_of, money_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
-from holdfast.core.status import Wait, due_at_ms, status, waiting_for
+from holdfast.core.status import Wait, due_at_ms, may_be_placed, status, waiting_for
 from holdfast.errors import HoldfastError, InvalidWorkflow
 
 START_MS = 1_700_000_000_000
@@ -131,10 +131,11 @@ class Game:
     def do(
         self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
         graph: Graph | None = None, short: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
     ) -> list[ev.Event]:  # fmt: skip
         session = self.session if session == HERE else session
-        worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots)
+        places = frozenset(map(StepId, placed))
+        worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots, places)
         before = snapshot(self.state)
         try:
             events = decide(graph or self.graph, self.state, command, self.now_ms, worker, short or {}, taken or {})
@@ -184,6 +185,7 @@ class Game:
                 place if family.endswith("runs") else mine
             )
         waits = {op.scope for _, _, op in self.state.short_operations()} | {self.state.awaits} - {None}
+        waits |= {PLACEMENT} if may_be_placed(self.state) else set()
         assert {waiter.scope for waiter in rows.waiters} == (set() if self.state.paused or self.state.ended else waits)
 
     def check_steps(self) -> None:
@@ -191,7 +193,9 @@ class Game:
         assert set(state.unfinished) == {name for name, step in state.steps.items() if step.status in OPEN_STEPS}
         assert set(state.active) == {name for name, step in state.steps.items() if step.status == "active"}
         ready = {name for name, step in state.steps.items() if step.status == "ready" or step.woken}
-        assert set(state.startable) == ready - set(state.active) or state.ended
+        demanding = {name for name, step in state.steps.items() if step.demand is not None}
+        assert set(state.startable) == ready - set(state.active) - demanding or state.ended
+        assert set(state.unplaced) == (ready - set(state.active)) & demanding or state.ended
         for step in state.steps.values():
             open_ = {path for path, op in step.journal.items() if op.status not in ("done", "failed")}
             assert set(step.pending) == open_, "what is looked up as open is what is open"

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
+from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.payload import inline
 from holdfast.core.projection import project
@@ -96,6 +97,8 @@ def example(of: object) -> object:
         return TRANSIENT
     if of is ev.Hold:
         return ev.Hold(7, 7, in_doubt=True)
+    if of is Demand:
+        return Demand(labels=("gpu",), pools={"pool": 5})
     if of is type(NULL):
         return inline({"x": 1})
     return example(of.__supertype__)  # another NewType

@@ -14,12 +14,15 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.demand import Demand
 from holdfast.core.events import Recorded, ValueRecorded
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId, call_id
+from holdfast.core.graph import Definition, Graph, Node
+from holdfast.core.ids import AppendId, NodeName, RunId, Seq, SessionId, call_id
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
+from holdfast.core.status import Wait
 from holdfast.errors import (
     EffectKeyTaken,
     HoldfastError,
@@ -360,6 +363,26 @@ class StoreConformance:
         assert await store.waiting([DAY], 10) == []
         await put(store, story.does(cmd.ResumeRun()))
         assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+
+    async def test_runs_with_steps_to_be_placed_stand_in_line_until_they_are(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        demand = Demand(labels=("gpu",), pools={"OPENAI_RPS": 5})
+        asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=demand),), ()))
+        stories = [Story(graph=asks, tenant=tenant) for tenant in ("acme", "umbrella", "acme")]
+        await put(mine, *(story.start() for story in stories))
+        line = await theirs.unplaced(0, 10)
+        assert [(each.run, each.tenant, each.graph_hash) for each in line] == [
+            (story.run, story.tenant, asks.hash) for story in stories
+        ]
+        (wait,) = msgspec.json.decode(line[0].waiting_for, type=list[Wait])
+        assert (wait.kind, wait.step, wait.demand) == ("worker", "a#1", demand)
+        assert [each.run for each in await theirs.unplaced(line[0].place, 1)] == [stories[1].run]
+        assert await theirs.room(10) == [], "nobody makes room for them but who places"
+        assert await theirs.due(stories[0].at_ms + 10**9, [asks.hash], 10) == []
+        await put(mine, stories[0].does(cmd.Look(), placed=["a#1"]), stories[1].does(cmd.PauseRun()))
+        assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run]
+        await put(mine, stories[1].does(cmd.ResumeRun()))
+        assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run, stories[1].run]
 
     async def test_active_runs_are_counted_from_their_start_to_their_end(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()

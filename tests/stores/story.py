@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -23,6 +23,7 @@ from holdfast.core.ids import (
     RunId,
     Seq,
     SessionId,
+    StepId,
     call_id,
     gate_id,
     step_id,
@@ -67,12 +68,12 @@ class Story:
 
     def does(
         self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None,
-        taken: Mapping[EffectKey, cmd.Taken] | None = None,
+        taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
     ) -> Append:  # fmt: skip
         """The append that `command` leads to, a millisecond after the last."""
         before = self.state.seq
         self.at_ms += 1
-        worker = cmd.Worker(self.session, 10) if executes else None
+        worker = cmd.Worker(self.session, 10, frozenset(map(StepId, placed))) if executes else None
         return self.happens(
             before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}, taken or {})
         )

@@ -15,10 +15,11 @@ from holdfast.core.policies import ErrorRecord
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A session that may start up to `slots` steps in this commit."""
+    """A session that may start up to `slots` steps in this commit, and besides them those that were `placed` with it."""
 
     session: SessionId
     slots: int
+    placed: frozenset[StepId] = frozenset()
 
 
 class Shortage(msgspec.Struct, frozen=True):

@@ -19,7 +19,19 @@ from holdfast.errors import RunEnded, StaleAttempt
 class Decision:
     """What a command does. Rules check first and emit afterwards: a refusal must find the state untouched."""
 
-    __slots__ = ("events", "graph", "now_ms", "ready", "session", "short", "slots", "state", "taken", "touched")
+    __slots__ = (
+        "events",
+        "graph",
+        "now_ms",
+        "placed",
+        "ready",
+        "session",
+        "short",
+        "slots",
+        "state",
+        "taken",
+        "touched",
+    )
 
     def __init__(
         self, graph: Graph, state: State, now_ms: int, worker: Worker | None, short: Mapping[str, Shortage],
@@ -31,6 +43,7 @@ class Decision:
         self.now_ms = max(now_ms, state.at_ms)
         self.session = worker.session if worker is not None else None
         self.slots = worker.slots if worker is not None else 0
+        self.placed = worker.placed if worker is not None else frozenset()
         self.short = short
         """Scopes above the run that are known to have little room left, or none."""
         self.taken = taken

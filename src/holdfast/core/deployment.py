@@ -25,7 +25,7 @@ def ask(d: Decision, loaded: tuple[Loaded, ...]) -> None:
     stopped by a limit waits for a person already.
     """
     state = d.state
-    needs_code = state.startable or (state.asked and not state.phase)
+    needs_code = state.startable or state.unplaced or (state.asked and not state.phase)
     if d.session is not None or not needs_code or state.paused or limits.is_stopped(state):
         return
     if questions.is_open(state, WORKFLOW_MISSING):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import ErrorRecord
@@ -122,9 +123,10 @@ class LimitRaised(Event, frozen=True):
 
 
 class StepReady(Event, frozen=True):
-    """A step may start, but nobody took it in the commit that made it ready."""
+    """A step may start, but nobody took it in the commit that made it ready. One with a `demand` is to be placed first."""
 
     step: StepId
+    demand: Demand | None = None
 
 
 class StepStarted(Event, frozen=True):

@@ -166,7 +166,7 @@ def withdraw_moot(d: Decision) -> None:
 
 def _is_needed(state: State, limit: str) -> bool:
     if limit == "steps":
-        return any(state.steps[name].attempt == 0 for name in state.startable)
+        return any(state.steps[name].attempt == 0 for name in (*state.startable, *state.unplaced))
     return any(
         op.blocked and op.status == "deferred" and op.scope is None
         for name in state.unfinished

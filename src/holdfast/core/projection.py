@@ -14,9 +14,9 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import Payload
-from holdfast.core.scopes import Charge, Waiter, charges, family_of
+from holdfast.core.scopes import PLACEMENT, Charge, Waiter, charges, family_of
 from holdfast.core.state import State
-from holdfast.core.status import due_at_ms, status, waiting_for
+from holdfast.core.status import due_at_ms, may_be_placed, status, waiting_for
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -169,7 +169,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
-        charges(after, events), _waiters(after) if after.short or after.awaits is not None else (),
+        charges(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcom
 
 
 def _waiters(s: State) -> tuple[Waiter, ...]:
-    """Where the run waits for room, and for how much at least. A paused one takes nobody's turn."""
+    """Where the run waits for room or for a place, and for how much at least. A paused one takes nobody's turn."""
     least: dict[str, int] = {}
     for _, _, op in s.short_operations():
         if op.scope is not None:
@@ -203,6 +203,8 @@ def _waiters(s: State) -> tuple[Waiter, ...]:
         return ()
     if s.awaits is not None:
         least[s.awaits] = 1
+    if may_be_placed(s):
+        least[PLACEMENT] = len(s.unplaced)
     return tuple(Waiter(scope, family_of(scope), wanted) for scope, wanted in least.items())
 
 

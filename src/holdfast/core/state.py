@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.demand import Demand
 from holdfast.core.ids import (
     CallId,
     EffectKey,
@@ -90,6 +91,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     output: Payload = NULL
     decisions: tuple[str, ...] | None = None
     error: ErrorRecord | None = None
+    demand: Demand | None = None
+    """What it asks for; it starts only where it was placed."""
     absorbed: bool = False
     parked: bool = False
     failed_path: Path | None = None
@@ -245,6 +248,8 @@ class State(msgspec.Struct, omit_defaults=True):
     visits: dict[NodeName, int] = {}
     unfinished: dict[NodeName, None] = {}
     startable: dict[NodeName, None] = {}
+    unplaced: dict[NodeName, None] = {}
+    """Steps that may start as soon as there is a place for what they demand."""
     active: dict[NodeName, None] = {}
     summoned: dict[NodeName, None] = {}
     asked: dict[str, Question] = {}
@@ -386,6 +391,7 @@ def _run_cancelled(s: State, e: ev.RunCancelled, at_ms: int) -> None:
 def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int) -> None:
     s.ended, s.ended_at_ms = how, at_ms
     s.startable.clear()
+    s.unplaced.clear()
 
 
 def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
@@ -418,12 +424,12 @@ def _lifespan_passed(s: State, e: ev.LifespanPassed, at_ms: int) -> None:
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int) -> Step:
+def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand | None = None) -> Step:
     """The step `id_`, begun now if it is a new visit."""
     name = node_of(id_)
     step = s.steps.get(name)
     if step is None or step.id != id_:
-        step = s.steps[name] = Step(id_, journal={})
+        step = s.steps[name] = Step(id_, journal={}, demand=demand)
         s.visits[name] = visit_of(id_)
         s.summoned.pop(name, None)
         s.joins.pop(name, None)
@@ -450,23 +456,29 @@ def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) 
                 s.active_ms += max(0, at_ms - s.active_since_ms)
                 s.active_since_ms = None
     if status == "ready":
-        s.startable[name] = None
+        _may_start(s, name, step)
     else:
         s.startable.pop(name, None)
+        s.unplaced.pop(name, None)
         step.woken = False
+
+
+def _may_start(s: State, name: NodeName, step: Step) -> None:
+    """Note that a step waits for nothing but somebody to start it, or a place to start in."""
+    (s.startable if step.demand is None else s.unplaced)[name] = None
 
 
 def _wake(s: State, step: Step) -> None:
     """Let a suspended step go on: something that it waited for has come."""
     if step.status == "suspended":
         step.woken = True
-        s.startable[node_of(step.id)] = None
+        _may_start(s, node_of(step.id), step)
     elif step.status == "active":
         step.woken = True  # it is just leaving; its suspension will find this
 
 
 def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
-    _visit(s, e.step, "ready", at_ms)
+    _visit(s, e.step, "ready", at_ms, e.demand)
 
 
 def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:

@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.core import gates, limits, questions, scopes
+from holdfast.core.demand import Demand
+from holdfast.core.ids import node_of
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.state import Operation, State, Step
 
@@ -30,8 +32,8 @@ _PICKUP_MS: Final = 1000
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a run waits for. `kind`: place, gate, signal, timer, retry, money, effect or model; `reason` is a
-    stable code."""
+    """One thing that a run waits for. `kind`: place, worker, gate, signal, timer, retry, money, effect or model; `reason`
+    is a stable code. A wait for a worker says what the step demands of one."""
 
     kind: str
     reason: str
@@ -40,6 +42,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     step: str | None = None
     due_at_ms: int | None = None
     about: str | None = None
+    demand: Demand | None = None
 
 
 def status(state: State) -> Status:
@@ -69,6 +72,11 @@ def may_start(state: State) -> bool:
     return bool(state.startable) and not (state.ended or state.paused or limits.is_stopped(state))
 
 
+def may_be_placed(state: State) -> bool:
+    """Whether it has a step that only waits for a place that has what it demands."""
+    return bool(state.unplaced) and not (state.ended or state.paused or limits.is_stopped(state))
+
+
 def waiting_for(state: State) -> list[Wait]:
     """Everything that the run waits for, whatever its status says."""
     if state.ended:
@@ -89,6 +97,8 @@ def waiting_for(state: State) -> list[Wait]:
 
 
 def _of_step(state: State, step: Step) -> Iterator[Wait]:
+    if step.demand is not None and node_of(step.id) in state.unplaced:
+        yield Wait("worker", "placement", step.id, step.since_ms, step.id, demand=step.demand)
     if step.status == "retrying" and step.error is not None:
         yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
     for path, op in step.unsettled():

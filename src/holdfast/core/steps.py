@@ -285,7 +285,8 @@ def _take(d: Decision, loop: Edge) -> None:
 def _start(d: Decision) -> None:
     """Start what may start, as far as the session's slots reach; what is new and stays behind becomes known as ready."""
     state = d.state
-    for name in [*state.startable, *d.ready]:
+    placed = [name for name in map(node_of, d.placed) if name in state.unplaced]
+    for name in [*state.startable, *placed, *d.ready]:
         step = state.steps.get(name)
         if state.phase and name != COMPENSATE:
             continue
@@ -293,9 +294,10 @@ def _start(d: Decision) -> None:
         if state.phase and name != COMPENSATE:
             continue  # the limit that it has just run into makes the run fail
         id_ = step.id if step is not None else next_step(state, name)
-        if may and d.slots > 0 and d.session is not None:
-            d.slots -= 1
+        demand = step.demand if step is not None else d.graph.demanding.get(name)
+        if may and d.session is not None and (id_ in d.placed if demand is not None else d.slots > 0):
+            d.slots -= demand is None  # whoever was placed has a slot of his own
             d.emit(ev.StepStarted(id_, (step.attempt if step is not None else 0) + 1, d.session))
         elif name in d.ready:
-            d.emit(ev.StepReady(id_))
+            d.emit(ev.StepReady(id_, demand))
     d.ready.clear()

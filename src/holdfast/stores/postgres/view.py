@@ -11,7 +11,8 @@ from typing import Any, Final
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.ports import DueRun
+from holdfast.core.scopes import PLACEMENT
+from holdfast.ports import DueRun, Unplaced
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.room import is_run
 from holdfast.stores.row import effect_of, gate_of
@@ -28,6 +29,9 @@ class Views(Archives):
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
         rows = await self._db.fetch(self._sql["stranded_runs"], before_ms, limit, WORKFLOW_MISSING)
         return [_due(row) for row in rows]
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        return [Unplaced(*row) for row in await self._db.fetch(self._sql["unplaced"], PLACEMENT, after, limit)]
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         found: int | None = await self._db.value(self._sql["next_due_ms"], list(hashes))

@@ -14,7 +14,8 @@ import msgspec
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.ports import DueRun
+from holdfast.core.scopes import PLACEMENT
+from holdfast.ports import DueRun, Unplaced
 from holdfast.stores.row import effect_of, encode, gate_of
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
@@ -32,6 +33,10 @@ class Views(Room):
 
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
         return await self._reader.ask(lambda db: _stranded(db, before_ms, limit))
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        asked = {"scope": PLACEMENT, "after": after, "most": limit}
+        return [Unplaced(*row) for row in await self._reader.ask(lambda db: rows(db, "unplaced", asked))]
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         def read(db: apsw.Connection) -> int | None:

@@ -21,7 +21,7 @@ from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, S
 from holdfast.core.payload import Payload
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, KeyClaim, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
-from holdfast.core.scopes import ScopeRow, Waiting, family_of
+from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
 from holdfast.errors import (
     CursorLost,
     EffectKeyTaken,
@@ -36,7 +36,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, SnapshotRecord, Told
+from holdfast.ports import Append, DueRun, History, SnapshotRecord, Told, Unplaced
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
@@ -265,7 +265,8 @@ class Disk:
         """Those of them whose scope has room for them alone."""
         return [
             each for each in self.waiting()
-            if (each.left is None or each.wanted <= each.left) and not self._in_flight_elsewhere(each)
+            if each.scope != PLACEMENT
+            and (each.left is None or each.wanted <= each.left) and not self._in_flight_elsewhere(each)
         ]  # fmt: skip
 
     def _in_flight_elsewhere(self, waiting: Waiting) -> bool:
@@ -651,6 +652,15 @@ class SimulatedStore:
             if times:
                 found.append((min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, lost)))
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        await self._read()
+        rows = {run: self.disk.runs[run].row for scope, run in self.disk.waiters if scope == PLACEMENT}
+        found = [
+            Unplaced(place, run, row.tenant, row.graph_hash, row.waiting_for)
+            for place, (run, row) in enumerate(rows.items(), 1)
+        ]
+        return [each for each in found if each.place > after][:limit]
 
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
         await self._read()

@@ -278,6 +278,7 @@ order by place limit $2
 select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
 from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
 where (amount is null or wanted <= amount - settled - held - in_doubt)
+    and waiters.scope <> 'placement'
     and not exists (
         select 1 from holdfast.effect_keys
         where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
@@ -542,6 +543,13 @@ limit $2
 -- The earliest due time among the runs of these workflows.
 select min(earliest) from unnest($1::text[]) as hash,
     lateral (select min(due_at_ms) as earliest from holdfast.runs where graph_hash = hash and due_at_ms is not null) as each
+
+-- name: unplaced
+-- Runs with steps that are to be placed, longest waiting first, after a place in line.
+select place, run::text, tenant, graph_hash, waiting_for
+from holdfast.waiters join holdfast.runs using (run)
+where scope = $1 and place > $2
+order by place limit $3
 
 -- name: unended
 -- How many runs of these workflows have not ended.

@@ -169,6 +169,7 @@ order by waiters.id limit :most
 select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
 from waiters left join scopes using (scope) left join limits using (family)
 where (room is null or wanted <= room)
+    and waiters.scope <> 'placement'
     and not exists (
         select 1 from effect_keys
         where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
@@ -351,6 +352,13 @@ from (
 -- name: next_due_ms
 -- The earliest due time among the runs of one workflow.
 select min(due_at_ms) from runs where graph_hash = ? and due_at_ms is not null
+
+-- name: unplaced
+-- Runs with steps that are to be placed, longest waiting first, after a place in line.
+select waiters.id, run, tenant, graph_hash, waiting_for
+from waiters join runs using (run)
+where scope = :scope and waiters.id > :after
+order by waiters.id limit :most
 
 -- name: unended
 -- How many runs of one workflow have not ended.

@@ -1,0 +1,98 @@
+"""Steps that demand something wait for a place, start nowhere else, and wait again where they have to start again."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.demand import Demand
+from holdfast.core.policies import RetryPolicy
+from holdfast.core.scopes import PLACEMENT
+from tests.core.game import OTHER, TRANSIENT, WORKER, Game, cmd, graph, kinds, node, problems
+
+GPU = Demand(labels=("gpu",), pools={"OPENAI_RPS": 5})
+
+
+def game(*, start: bool = True, **given: object) -> Game:
+    return Game(graph(node("a", demand=GPU, **given), "a > b"), start=start)
+
+
+def waits(game: Game) -> list[tuple[str, str, str | None, Demand | None]]:
+    return [(wait.kind, wait.reason, wait.step, wait.demand) for wait in game.waits]
+
+
+def test_a_step_with_a_demand_becomes_ready_and_waits_for_its_place() -> None:
+    begun = game(start=False)
+    assert kinds(begun.start()) == ["RunStarted", "StepReady"]
+    assert begun.status == "waiting"
+    assert waits(begun) == [("worker", "placement", "a#1", GPU)]
+    assert begun.due_ms is None, "who places finds it by its place in line, not by a time"
+    assert list(begun.state.unplaced) == ["a"]
+
+
+def test_it_starts_where_it_was_placed_and_nowhere_else() -> None:
+    begun = game()
+    assert begun.look() == []
+    assert begun.look(session=OTHER, placed=["b#1"]) == []
+    assert kinds(begun.look(placed=["a#1"], slots=0)) == ["StepStarted"], "its slot came with its place"
+    assert begun.step("a").session == WORKER
+    assert not begun.state.unplaced
+    assert kinds(begun.complete("a")) == ["StepCompleted", "StepStarted"], "what demands nothing goes straight on"
+
+
+def test_slots_of_placed_steps_are_not_taken_from_the_others() -> None:
+    begun = Game(graph(node("a", demand=GPU), "b"), slots=0)
+    assert kinds(begun.look(placed=["a#1"], slots=1)) == ["StepStarted", "StepStarted"]
+
+
+@pytest.mark.parametrize("how", ["lost", "yielded"])
+def test_a_step_that_has_to_start_again_is_placed_again(how: str) -> None:
+    begun = game()
+    begun.look(placed=["a#1"])
+    if how == "lost":
+        begun.look(dead=frozenset({WORKER}), session=OTHER)
+    else:
+        begun.do(cmd.SuspendStep(*begun.at("a"), yields=True))
+    assert waits(begun) == [("worker", "placement", "a#1", GPU)]
+    assert kinds(begun.look(session=OTHER, placed=["a#1"])) == ["StepStarted"]
+
+
+def test_a_retry_is_placed_when_its_time_has_come() -> None:
+    begun = game(retry=RetryPolicy(max_attempts=2))
+    begun.look(placed=["a#1"])
+    begun.fail("a", TRANSIENT)
+    assert not begun.state.unplaced
+    begun.now_ms += 3_600_000
+    assert kinds(begun.look()) == ["StepReady"]
+    assert waits(begun) == [("worker", "placement", "a#1", GPU)]
+
+
+def test_who_is_paused_or_cancelled_waits_for_no_place() -> None:
+    begun = game()
+    begun.do(cmd.PauseRun())
+    assert begun.look(placed=["a#1"]) == []
+    begun.do(cmd.ResumeRun())
+    assert list(begun.state.unplaced) == ["a"]
+    begun.do(cmd.CancelRun())
+    assert begun.state.ended == "cancelled"
+    assert not begun.state.unplaced
+
+
+def test_a_run_stands_in_line_for_as_long_as_a_step_of_it_is_unplaced() -> None:
+    begun = game(start=False)
+    (waiter,) = begun.rows(begun.start()).waiters
+    assert (waiter.scope, waiter.family, waiter.wanted) == (PLACEMENT, PLACEMENT, 1)
+    assert begun.rows(begun.look(placed=["a#1"])).waiters == ()
+
+
+def test_a_demand_is_checked_when_the_workflow_is_made() -> None:
+    wrong = Demand(
+        labels=("a b",), tags=("",), cpu_m=-1, memory_mb=10**13, gpus=-2, pools={"p": 0, "q,": None}, priority=5000
+    )
+    found = problems(node("a", demand=wrong))
+    for text in ("labels has 'a b'", "tags has ''", "cpu_m is -1", "memory_mb is", "gpus is -2", "pool 'p' it wants 0",
+                 "pools has 'q,'", "priority is 5000"):  # fmt: skip
+        assert any(text in problem for problem in found), text
+
+
+def test_a_workflow_without_demands_is_the_same_as_before_there_were_any() -> None:
+    assert b"demand" not in graph("a > b").encoded
