@@ -24,6 +24,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
 from holdfast.core import commands as cmd
 from holdfast.core.costs import Cost
+from holdfast.core.demand import Resources
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
@@ -51,6 +52,7 @@ from holdfast.engine.rollup import count_some
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
+from holdfast.machine import resources as resources_of_machine
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
@@ -60,6 +62,7 @@ from holdfast.pools.borrower import Borrower
 from holdfast.ports import Administration, BlobPlace, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
+from holdfast.scheduling.job import Strategy
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
@@ -267,13 +270,14 @@ class Surroundings(NamedTuple):
     threads: ThreadsPort
     prices: Prices
     label: str
+    resources: Resources = Resources()
 
     @classmethod
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
         return cls(
             clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
             prices=Prices({name: _price(each) for name, each in declared.items()}),
-            label=f"{socket.gethostname()}:{os.getpid()}",
+            label=f"{socket.gethostname()}:{os.getpid()}", resources=resources_of_machine(),
         )  # fmt: skip
 
 
@@ -298,7 +302,7 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
         gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
     )  # fmt: skip
-    leader = Leader(driver, opened, queue)
+    leader = Leader(driver, opened, queue, strategy=known.placement)
     try:
         leader.start()
         yield leader
@@ -334,12 +338,16 @@ class Engine:
         queue: Queue | None = None,
         grace_s: float = 0.0,
         labels: Collection[str] = (),
+        resources: Resources | None = None,
+        strategy: Strategy | None = None,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
 
         At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
-        other processes. With `execute=False` it only starts, asks and decides; other processes work.
+        other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
+        takes them of `resources` (the machine's cores and memory, unless given), and among
+        connected workers that fit the `strategy` chooses (the settings' `placement`, unless given). With `execute=False` it only starts, asks and decides; other processes work.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -347,6 +355,8 @@ class Engine:
         if slots < 1:
             raise UsageError(f"slots={slots}: an engine needs at least one.")
         known = settings if settings is not None else settings_.load()
+        if resources is not None and (wrong := list(resources.problems())):
+            raise UsageError(f"The resources cannot be used: {'; '.join(wrong)}. Nothing was started.")
         for workflow in workflows:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         secrets = Secrets(known.secrets_file)
@@ -363,6 +373,8 @@ class Engine:
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
             executes=execute, slots=slots, labels=labels,
+            resources=resources if resources is not None else around.resources,
+            strategy=known.placement if strategy is None else strategy,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)
@@ -646,6 +658,8 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
+        if self.driver.placing.hopeful():
+            return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
         return any(row is not None and row.graph_hash in hashes for row in rows)
 

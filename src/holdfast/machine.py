@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import os
 import secrets
 import time
 import uuid
 from typing import Final
 
+from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 
 _COLLECT_EVERY: Final = (50_000, 20, 100)
@@ -27,6 +29,12 @@ def collect_rarely() -> None:
     program that uses Holdfast collects its garbage is its own affair."""
     gc.freeze()
     gc.set_threshold(*_COLLECT_EVERY)
+
+
+def resources() -> Resources:
+    """What this machine lets its processes use: cores and memory. GPUs it is told of."""
+    pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return Resources(cpu_m=len(os.sched_getaffinity(0)) * 1000, memory_mb=pages * page_bytes >> 20)
 
 
 class MachineClock:

@@ -13,8 +13,9 @@ import msgspec
 
 from holdfast.core.commands import Offer
 from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.demand import Demand, Resources
 from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, Unique
+from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, StepId, Unique
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.quota import Answer, Letter, Pool, Standing, Want
@@ -376,6 +377,14 @@ class Sessions(Protocol):
         """Say that this process's session can from now on run the workflows of these hashes, and no others."""
         ...
 
+    async def describe_session(self, session: SessionId, described: bytes) -> None:
+        """Keep what it says of itself, for those who ask; instead of what it said before."""
+        ...
+
+    async def described(self) -> Sequence[bytes]:
+        """What the sessions say of themselves that are not known to be dead."""
+        ...
+
     async def close_session(self, session: SessionId) -> None:
         """End it; whatever it still had in flight counts as lost."""
         ...
@@ -399,6 +408,7 @@ class DueRun(msgspec.Struct, frozen=True):
     run: RunId
     graph_hash: str
     due_at_ms: int | None
+    tenant: str
     dead: frozenset[SessionId] = frozenset()
 
 
@@ -409,6 +419,7 @@ class Unplaced(msgspec.Struct, frozen=True):
     place: int
     run: RunId
     tenant: str
+    workflow: str
     graph_hash: str
     waiting_for: bytes
 
@@ -534,24 +545,44 @@ class Lanes(Protocol):
 # --- The queue --------------------------------------------------------------------------------------------------------
 
 
+class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that is to be placed, or was: what it demands, with amounts of pools that are known by now."""
+
+    run: RunId
+    step: StepId
+    tenant: str
+    graph_hash: str
+    demand: Demand
+
+
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for."""
+    """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for.
+
+    Offered, `steps` are to be placed; handed to a worker, they were placed with it. `looks`: the run has something to do
+    besides them.
+    """
 
     run: RunId
     graph_hash: str
     dead: frozenset[SessionId] = frozenset()
+    tenant: str = ""
+    steps: tuple[PlacedStep, ...] = ()
+    looks: bool = True
 
 
-class Capacity(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
     that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
-    them is still on its way, and needs a slot too."""
+    them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with."""
 
     worker: SessionId
     hashes: tuple[str, ...]
     slots: int
     free: int
     taken: int = 0
+    labels: tuple[str, ...] = ()
+    resources: Resources = Resources()
+    held: tuple[PlacedStep, ...] = ()
 
 
 class Handed(msgspec.Struct, frozen=True):
@@ -573,7 +604,7 @@ class Queue(Protocol):
         """Tell the leader of runs that want a worker."""
         ...
 
-    async def report(self, capacity: Capacity) -> None:
+    async def report(self, report: Report) -> None:
         """Tell the leader what a worker has free."""
         ...
 
@@ -589,7 +620,7 @@ class Queue(Protocol):
         """Wait for jobs, as the lane's leader; first those that the leader before it has left."""
         ...
 
-    async def reported(self) -> Sequence[Capacity]:
+    async def reported(self) -> Sequence[Report]:
         """Wait for what workers say of themselves; first the latest of each."""
         ...
 

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -88,6 +88,8 @@ class Settings(BaseSettings):
     """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
     others' to go on with. It is renewed five times as often."""
     models: dict[str, DeclaredModel] = {}
+    placement: Literal["least_loaded", "best_fit"] = "least_loaded"
+    """Which of the workers that fit gets a step: the least loaded, or the one that has least left afterwards."""
     pools: str = "process"
     """Where the provider pools are counted: `process`, `redis://…`, `postgresql://…`, or `store`."""
     pool_limits: dict[str, PoolLimits] = {}
@@ -113,6 +115,7 @@ def load(directory: Path | None = None) -> Settings:
             "blobs",
             "lease_s",
             "models",
+            "placement",
             "pools",
             "queue",
             "retention_days",
@@ -121,8 +124,8 @@ def load(directory: Path | None = None) -> Settings:
         }
         if unknown:
             raise UsageError(
-                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, queue,"
-                " retention_days, secrets_file, workflow_grace_s, [models.NAME] and [pools.NAME]."
+                f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
+                " queue, retention_days, secrets_file, workflow_grace_s, [models.NAME] and [pools.NAME]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from holdfast.core.ids import RunId, Seq, SessionId
-from holdfast.ports import Capacity, Handed, Job, Queue
+from holdfast.ports import Handed, Job, Queue, Report
 
 Connect = Callable[[], Awaitable[Queue]]
 """Opens a queue: the same one each time, as a process of its own would."""
@@ -127,16 +127,16 @@ class QueueConformance:
 
     async def test_a_leader_hears_the_latest_of_each_worker_and_then_every_word(self, connect: Connect) -> None:
         worker, leader = await connect(), await connect()
-        await worker.report(Capacity(WORKER, ("a", "b"), 4, 4))
-        await worker.report(Capacity(WORKER, ("a", "b"), 4, 3, 1))
+        await worker.report(Report(WORKER, ("a", "b"), 4, 4))
+        await worker.report(Report(WORKER, ("a", "b"), 4, 3, 1))
         async with asyncio.timeout(MOST_S):
-            assert list(await leader.reported()) == [Capacity(WORKER, ("a", "b"), 4, 3, 1)]
-            await worker.report(Capacity(WORKER, ("a",), 4, 0, 4))
-            assert list(await leader.reported()) == [Capacity(WORKER, ("a",), 4, 0, 4)]
+            assert list(await leader.reported()) == [Report(WORKER, ("a", "b"), 4, 3, 1)]
+            await worker.report(Report(WORKER, ("a",), 4, 0, 4))
+            assert list(await leader.reported()) == [Report(WORKER, ("a",), 4, 0, 4)]
 
     async def test_a_worker_that_was_given_up_is_no_worker_to_the_next_leader(self, connect: Connect) -> None:
         worker, leader = await connect(), await connect()
-        await worker.report(Capacity(WORKER, ("a",), 1, 1))
+        await worker.report(Report(WORKER, ("a",), 1, 1))
         await leader.reclaim(WORKER)
         async with asyncio.timeout(MOST_S):
             assert list(await leader.reported()) == []

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from holdfast.core.ids import RunId, Seq
-from holdfast.ports import Capacity, Handed
+from holdfast.ports import Handed, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue
 from holdfast.testing.redis_server import RedisServer
@@ -118,7 +118,7 @@ async def test_a_redis_that_was_killed_and_comes_back_empty_is_used_again(
         with caplog.at_level(logging.WARNING, "holdfast"):
             for _ in range(3):  # said, and lost
                 await queue.offer([job(1)])
-                await queue.report(Capacity(WORKER, (), 1, 1))
+                await queue.report(Report(WORKER, (), 1, 1))
         assert len([each for each in caplog.records if "does not answer" in each.message]) == 1
         own_server.start()
         async with asyncio.timeout(MOST_S):
@@ -187,7 +187,7 @@ async def test_what_nobody_can_read_is_dropped_and_stops_nobody(
     queue = await connect()
     await client.xadd(f"{prefix}:ready", {"job": b"\xff{"})
     await client.xadd(f"{prefix}:ready", {"other": "field"})
-    await client.hset(f"{prefix}:capacities", "stranger", b"[]")
+    await client.hset(f"{prefix}:reports", "stranger", b"[]")
     await queue.offer([job(1)])
     with caplog.at_level(logging.WARNING, "holdfast"):
         assert jobs(await some(lambda: queue.offered(LEADER), 1)) == [job(1)]

@@ -364,6 +364,18 @@ class StoreConformance:
         await put(store, story.does(cmd.ResumeRun()))
         assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
 
+    async def test_what_a_session_says_of_itself_can_be_asked_for_while_it_lives(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        sessions = [SessionId("described one"), SessionId("described two"), SessionId("silent")]
+        for session in sessions:
+            await mine.open_session(session, "label", [])
+        await mine.describe_session(sessions[0], b"{}")
+        await mine.describe_session(sessions[1], b"old")
+        await mine.describe_session(sessions[1], b"new")
+        assert await theirs.described() == [b"{}", b"new"]
+        await mine.close_session(sessions[0])
+        assert await theirs.described() == [b"new"]
+
     async def test_runs_with_steps_to_be_placed_stand_in_line_until_they_are(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         demand = Demand(labels=("gpu",), pools={"OPENAI_RPS": 5})
@@ -616,7 +628,7 @@ class StoreConformance:
         await mine.aclose()
         assert await theirs.bury() == {story.session}
         (due,) = await theirs.due(BORN_MS, [TINY.hash], 10)
-        assert due == DueRun(story.run, TINY.hash, None, frozenset({story.session}))
+        assert due == DueRun(story.run, TINY.hash, None, "acme", frozenset({story.session}))
         dead, story.session = frozenset({story.session}), SessionId("t")
         await theirs.open_session(story.session, "worker", [TINY.hash])
         await put(theirs, story.does(cmd.Look(dead)))
@@ -696,7 +708,7 @@ class StoreConformance:
         assert due_ms
         await mine.open_session(SessionId("newer"), "worker", [other.hash])
         assert await mine.stranded(due_ms - 1, 10) == []
-        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms)]
+        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms, "acme")]
         await theirs.open_session(SessionId("older"), "worker", [other.hash, TINY.hash])
         assert await mine.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
         await asyncio.sleep(4 * APART_MS / 1000)
@@ -716,7 +728,9 @@ class StoreConformance:
         await theirs.aclose()
         assert await mine.bury() == {story.session}
         assert await mine.stranded(before_ms - APART_MS, 10) == []
-        assert await mine.stranded(FOR_EVER_MS, 10) == [DueRun(story.run, TINY.hash, None, frozenset({story.session}))]
+        assert await mine.stranded(FOR_EVER_MS, 10) == [
+            DueRun(story.run, TINY.hash, None, "acme", frozenset({story.session}))
+        ]
 
     async def test_a_run_that_waits_is_not_stranded_until_something_falls_due(self, connect: Connect) -> None:
         store, story = await connect(), Story()

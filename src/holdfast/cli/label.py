@@ -1,15 +1,16 @@
-"""Labels of processes, as people say them: what a workflow asks for that is not there, and how to say that it is.
+"""What a process has, as people say it: labels and resources; what a workflow asks for that is not there.
 
 Never here: who runs what (the engine leaves alone what it lacks labels for).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.core.demand import Resources
 
 
 def lacking(workflow: Workflow, labels: Collection[str]) -> list[str]:
@@ -19,3 +20,15 @@ def lacking(workflow: Workflow, labels: Collection[str]) -> list[str]:
 def options(labels: Iterable[str]) -> list[str]:
     """The words of a command that give a process these labels."""
     return [word for label in sorted(set(labels)) for word in ("--label", label)]
+
+
+def resources_of(tags: Sequence[str], cpu_m: int | None, memory_mb: int | None, gpus: int) -> Resources:
+    """What the options say, and where they say nothing, what the machine has."""
+    from holdfast import machine
+    from holdfast.core.demand import Resources
+
+    found = machine.resources()
+    return Resources(
+        tags=tuple(tags), cpu_m=found.cpu_m if cpu_m is None else cpu_m,
+        memory_mb=found.memory_mb if memory_mb is None else memory_mb, gpus=gpus,
+    )  # fmt: skip

@@ -25,4 +25,15 @@ Labels = Annotated[
         "--label", metavar="LABEL", help="What this process has, for workflows that ask for it: gpu, zone=eu."
     ),
 ]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Like --label, for steps that ask for tags.")
+]
+CpuM = Annotated[
+    int | None,
+    typer.Option("--cpu-m", min=0, help="Thousandths of cores that steps may take; by default all of this machine's."),
+]
+MemoryMb = Annotated[
+    int | None, typer.Option("--memory-mb", min=0, help="MiB that steps may take; by default all of this machine's.")
+]
+Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs that steps may take.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import lacking, options
+from holdfast.cli.label import lacking, options, resources_of
 from holdfast.cli.opening import located, shown
-from holdfast.cli.option import AsJson, Labels, Store
+from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.core.demand import Resources
     from holdfast.core.events import Event
     from holdfast.core.state import State
 
@@ -39,6 +40,10 @@ def worker(
     ] = False,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
     label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
     grace_s: Annotated[
         float,
         typer.Option(
@@ -53,11 +58,12 @@ def worker(
     from holdfast.machine import collect_rarely
 
     workflows = [load(target, to_run=True) for target in targets]
+    own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or ()), store))
+        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own), store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -106,6 +112,7 @@ class How(NamedTuple):
     slots: int
     grace_s: float
     labels: Sequence[str]
+    resources: Resources
 
 
 async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> None:
@@ -113,7 +120,7 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels = how
+    slots, grace_s, labels, own = how
     taken = [workflow for workflow in workflows if not lacking(workflow, labels)]
     if not taken:
         words = " ".join(options(label for workflow in workflows for label in lacking(workflow, labels)))
@@ -121,7 +128,7 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
             f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
         )
     async with Engine.open(
-        where, workflows=workflows, slots=slots, labels=labels, settings=known, grace_s=grace_s
+        where, workflows=workflows, slots=slots, labels=labels, resources=own, settings=known, grace_s=grace_s
     ) as engine:
         engine.driver.on_commit = tally.hear
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in taken)

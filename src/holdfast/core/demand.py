@@ -56,5 +56,18 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
             yield f"priority is {self.priority}; it must be -{MOST_PRIORITY} to {MOST_PRIORITY}"
 
 
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process gives to steps, besides its slots, in the words of a Demand."""
+
+    tags: tuple[str, ...] = ()
+    cpu_m: int = 0
+    memory_mb: int = 0
+    gpus: int = 0
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        return Demand(tags=self.tags, cpu_m=self.cpu_m, memory_mb=self.memory_mb, gpus=self.gpus).problems()
+
+
 NOTHING: Final = Demand()
 """What most steps ask for: one slot, wherever their workflow is."""

@@ -25,6 +25,7 @@ from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import read
+from holdfast.engine.placing import Placed
 from holdfast.errors import (
     Conflict,
     CorruptHistory,
@@ -73,6 +74,7 @@ class Attempt:
         definition: NodeDefinition | None,
         tenant: str,
         started_at_ms: int,
+        placed: Placed | None = None,
     ) -> None:
         self.house = house
         self.graph = graph
@@ -82,6 +84,8 @@ class Attempt:
         self.definition = definition
         self.tenant = tenant
         self._started_at_ms = started_at_ms
+        self.placed = placed
+        """Where it does its work and what it was lent of pools, if the step demanded something."""
         self.session = house.session
         self.state_model = house.workflows[graph.hash].state_model
         self.posts_outcomes = False

@@ -17,8 +17,9 @@ from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.core.state import State
 from holdfast.core.status import may_start
 from holdfast.engine.driver import Driver
+from holdfast.engine.placing import unplaced_of
 from holdfast.errors import CorruptHistory, HoldfastError, StoreError
-from holdfast.ports import Capacity, Handed, Job, Queue
+from holdfast.ports import Handed, Job, Queue, Report
 
 log = logging.getLogger("holdfast")
 
@@ -50,7 +51,7 @@ class Dispatch:
         self._queue = queue
         self._offers: dict[RunId, Job] = {}
         self._news: dict[RunId, Seq] = {}
-        self._reported: Capacity | None = None
+        self._reported: Report | None = None
         self._reported_s = 0.0
         self._stirred = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,9 +90,12 @@ class Dispatch:
     def committed(self, state: State, *, here: bool) -> None:
         """A run has gone on. `here`: this process takes up what is ready in it."""
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
-        if wants and not here:
-            self._offers[state.run] = Job(state.run, state.graph_hash)
-        if not self._driver.executes or state.ended or not (state.active or wants):
+        steps = () if self._driver.places(state) else unplaced_of(state)
+        if (wants and not here) or steps:
+            self._offers[state.run] = Job(
+                state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
+            )
+        if not self._driver.executes or state.ended or not (state.active or wants or steps):
             self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
         self._stirred.set()
 
@@ -124,7 +128,7 @@ class Dispatch:
         if driver.session is None or not driver.executes:
             return
         free = max(0, driver.room - self._taking)
-        said = Capacity(driver.session, tuple(driver.workflows), driver.slots, free, self._taken)
+        said = driver.report(free, self._taken)
         now_s = driver.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
@@ -156,7 +160,7 @@ class Dispatch:
             handed = await self._queue.placed(session)
             if handed:
                 self._taken += len(handed)
-                self._taking += len(handed)
+                self._taking += _slots(handed)
                 self._begin(self._take_up(session, handed))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -167,11 +171,20 @@ class Dispatch:
     async def _take_up(self, session: SessionId, handed: Sequence[Handed]) -> None:
         """Look at the runs that were given to this process; they are its own once that is durable."""
         try:
-            await asyncio.gather(*(self._look(each.job) for each in handed))
+            await asyncio.gather(*(self._take_one(each.job) for each in handed))
         finally:
-            self._taking -= len(handed)
+            self._taking -= _slots(handed)
             self._stirred.set()
         await self._queue.acknowledge(session, handed)
+
+    async def _take_one(self, job: Job) -> None:
+        """Look at a run that was given to this process, and with it at those of its steps that were placed here."""
+        self._driver.placing.accept(job.steps)
+        try:
+            await self._look(job)
+        finally:
+            if job.steps:
+                self._driver.placing.settle(job.run)
 
     async def _look(self, job: Job) -> None:
         try:
@@ -182,3 +195,8 @@ class Dispatch:
             log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
         except HoldfastError:
             pass  # somebody else was first, or there is no such run
+
+
+def _slots(handed: Sequence[Handed]) -> int:
+    """How many of these may need a slot that nobody keeps for them: one is kept for each placed step."""
+    return sum(each.job.looks for each in handed)

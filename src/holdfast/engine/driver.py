@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -22,6 +21,7 @@ from holdfast.authoring.view import StateView, payloads_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.commands import Verdict, Worker
+from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import COMPENSATE, Definition, Graph
 from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
@@ -30,11 +30,15 @@ from holdfast.core.state import Question, State
 from holdfast.core.status import may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.flush import Flush
+from holdfast.engine.line import Line
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
+from holdfast.engine.placing import HERE, Placing
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Blobs, Clock, Ids, Store, Threads
+from holdfast.ports import Blobs, Clock, Ids, Report, Store, Threads
+from holdfast.scheduling.job import Capacity, Strategy
+from holdfast.scheduling.placement import Scheduler
 from holdfast.settings import Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -49,6 +53,7 @@ _CALL_GRACE_S: Final = 2.0
 """What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
 
 
+_NO_RESOURCES: Final = Resources()
 _SOON_MS: Final = 1000
 _MOST_REMINDERS: Final = 10_000
 
@@ -66,6 +71,8 @@ class Running(NamedTuple):
 
     attempt: Attempt
     task: asyncio.Task[None]
+    here: bool
+    """Whether it takes a slot of this process, and not of a connected worker."""
 
 
 class Watcher(asyncio.Event):
@@ -119,6 +126,8 @@ class Driver:
         executes: bool,
         slots: int,
         labels: Collection[str] = (),
+        resources: Resources = _NO_RESOURCES,
+        strategy: Strategy = "least_loaded",
     ) -> None:
         self.store = store
         self.clock = clock
@@ -130,8 +139,9 @@ class Driver:
         self.payloads = Payloads(blobs, secrets)
         self.flush = Flush(store, clock)
         self._label = label
-        self._labels = frozenset(labels)
-        """What this process has, for workflows that ask for it."""
+        self.labels = tuple(sorted(set(labels)))
+        """What this process has, for workflows and steps that ask for it."""
+        self.resources = resources
         self.executes = executes
         self.session: SessionId | None = None
         self.workflows: dict[str, Workflow] = {}
@@ -146,14 +156,20 @@ class Driver:
         self._calls: dict[asyncio.Task[Any], None] = {}
         """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
         self._judging: dict[RunId, asyncio.Task[None]] = {}
-        self._hungry: deque[RunId] = deque()
-        """Runs with ready steps that wait for a slot here, first come, first served."""
-        self._hungry_set: set[RunId] = set()
+        self._hungry = Line()
+        """Runs with ready steps that wait for a slot here."""
+        self._turn_of_placed = False
+        """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
         self._unsure: dict[RunId, None] = {}
         self._reminders: dict[RunId, asyncio.Task[None]] = {}
         """Looks at runs that fall due within a second."""
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
         self._closing = False
+        here = Capacity(
+            worker=HERE, able=frozenset(), labels=frozenset(self.labels), tags=frozenset(resources.tags), slots=slots,
+            cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
+        )  # fmt: skip
+        self.placing = Placing(clock, Scheduler(strategy), here, lambda: self.room, self._begin_placed)
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
@@ -162,14 +178,14 @@ class Driver:
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
-    def worker(self, graph: Graph, *, freed: int) -> Worker | None:
+    def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
         if self.session is None or self._closing or not self.alive() or graph.hash not in self.workflows:
             return None
-        return Worker(self.session, max(0, self._free + freed))
+        return Worker(self.session, max(0, self._free + freed), self.placing.ready(run))
 
     @property
     def _free(self) -> int:
-        return self.slots - self.working - self._starting - self.threads.abandoned
+        return self.slots - self.working - self._starting - self.placing.kept - self.threads.abandoned
 
     @property
     def room(self) -> int:
@@ -216,13 +232,13 @@ class Driver:
             self.others.committed(state, here=takes)
         if not is_ours:
             return
+        self.placing.hear(state)
         if events and mailbox.due_at_ms is not None:
             self._remember(run, mailbox.due_at_ms - self.store.now_ms())
         if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
             self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
-        if may_start(state) and run not in self._hungry_set:
-            self._hungry.append(run)
-            self._hungry_set.add(run)
+        if may_start(state) and run not in self._hungry:
+            self._hungry.join(run, state.tenant)
             self._feed()
 
     def _remember(self, run: RunId, due_in_ms: int) -> None:
@@ -275,7 +291,7 @@ class Driver:
 
     def lacking(self, workflow: Workflow) -> list[str]:
         """The labels that `workflow` asks for and this process has not."""
-        return [label for label in workflow.graph.definition.runs_on if label not in self._labels]
+        return [label for label in workflow.graph.definition.runs_on if label not in self.labels]
 
     async def add(self, workflow: Workflow) -> None:
         """Be able to run `workflow`, unless it asks for labels that this process lacks. Its graph is stored, so that other
@@ -286,8 +302,20 @@ class Driver:
             if self.lacking(workflow):
                 return
             self.workflows[graph.hash] = workflow
+            self.placing.able(self.workflows)
             if self.session is not None:
                 await self.store.widen_session(self.session, list(self.workflows))
+
+    def report(self, free: int = 0, taken: int = 0) -> Report:
+        """What this process says of itself."""
+        session = self.session if self.session is not None else SessionId("")
+        return Report(
+            session, tuple(self.workflows), self.slots, free, taken, self.labels, self.resources, self.placing.held()
+        )
+
+    def places(self, state: State) -> bool:
+        """Whether this process places the run's steps, and no leader has to."""
+        return self.executes and self.placing.places and state.graph_hash in self.workflows
 
     @property
     def loaded(self) -> tuple[cmd.Loaded, ...]:
@@ -382,7 +410,7 @@ class Driver:
 
     def wants(self, run: RunId) -> bool:
         """Whether a ready step of this run already waits for a slot here."""
-        return run in self._hungry_set
+        return run in self._hungry
 
     # --- Attempts ----------------------------------------------------------------------------------------------------
 
@@ -399,7 +427,7 @@ class Driver:
                 wanted.add(key)
                 if key not in running:
                     self._begin(mailbox, key, state)
-        for key, (attempt, task) in list(running.items()):
+        for key, (attempt, task, _) in list(running.items()):
             if key in wanted or task.done():
                 continue
             if attempt.said_its_last:
@@ -415,11 +443,13 @@ class Driver:
         name = node_of(key.step)
         definition = None if name == COMPENSATE else workflow.nodes[name]
         attempt = Attempt(
-            self, key.run, workflow.graph, key.step, key.number, definition, state.tenant, state.started_at_ms
-        )
+            self, key.run, workflow.graph, key.step, key.number, definition, state.tenant, state.started_at_ms,
+            self.placing.begun(key.run, key.step),
+        )  # fmt: skip
         task = asyncio.create_task(attempt.work(), name=f"holdfast-{key.step}-{key.number}")
-        self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task)
-        self._working += 1
+        here = attempt.placed is None or attempt.placed.worker == HERE
+        self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task, here)
+        self._working += here
         task.add_done_callback(lambda done: self._finished(mailbox, key, done))
 
     def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
@@ -438,21 +468,36 @@ class Driver:
     def _leave(self, key: Key) -> None:
         """The attempt counts no more; nothing if it did not."""
         running = self._attempts.get(key.run, {})
-        if running.pop(key, None) is not None:
-            self._working -= 1
+        if (left := running.pop(key, None)) is not None:
+            self._working -= left.here
             if not running:
                 del self._attempts[key.run]
+            self.placing.ended(key.run, key.step)
             if self.others is not None:
                 self.others.stir()
 
     def _feed(self) -> None:
-        """Give free slots to the runs that have waited longest. A slot is kept for each until it has had its look."""
+        """Give free slots to the runs whose turn it is. A slot is kept for each until it has had its look."""
         while self._free > 0 and self._hungry and not self._closing and self.alive():
-            run = self._hungry.popleft()
-            self._hungry_set.discard(run)
+            if self._turn_of_placed:
+                self._turn_of_placed = False
+                self.placing.place(1)
+                continue
+            self._turn_of_placed = True
+            run = self._hungry.next()
             self._starting += 1
             told = self.mailbox(run).post(cmd.Look(), slots=1)
             told.add_done_callback(self._fed)
+        self.placing.stir()
+
+    def _begin_placed(self, run: RunId) -> None:
+        """Steps of a run were placed: look at it, so that they start."""
+
+        def looked(told: asyncio.Future[list[Event]]) -> None:
+            _heard(told)
+            self.placing.settle(run)
+
+        self.mailbox(run).post(cmd.Look()).add_done_callback(looked)
 
     def _fed(self, told: asyncio.Future[list[Event]]) -> None:
         """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""
@@ -541,9 +586,10 @@ class Driver:
     async def aclose(self, grace_s: float = 0.0) -> None:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, and leave."""
         self._closing = True
+        self.placing.close()
         if self.others is not None:
             self.others.stir()
-        tasks = [task for running in self._attempts.values() for _, task in running.values()]
+        tasks = [each.task for running in self._attempts.values() for each in running.values()]
         if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
         await _cancel([*tasks, *self._judging.values(), *self._reminders.values()])

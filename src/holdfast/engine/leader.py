@@ -10,6 +10,7 @@ Never here: which worker gets a job (scheduling does), what a look finds (core d
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
@@ -19,10 +20,14 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.driver import Driver
+from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
+from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
 from holdfast.ports import DueRun, Handed, Job, Lanes, Queue, Store
-from holdfast.scheduling.scheduler import Scheduler
+from holdfast.scheduling.job import Strategy
+from holdfast.scheduling.lane import Lane
+from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
 
@@ -51,12 +56,15 @@ class Fleet(Store, Lanes, Protocol):
 class Leader:
     """The scheduler of one lane, while this process leads it; otherwise it waits to."""
 
-    def __init__(self, driver: Driver, store: Fleet, queue: Queue, lane: str = LANE) -> None:
+    def __init__(
+        self, driver: Driver, store: Fleet, queue: Queue, lane: str = LANE, strategy: Strategy = "least_loaded"
+    ) -> None:
         self._driver = driver
         self._store = store
         self._queue = queue
         self.lane = lane
-        self._scheduler = Scheduler()
+        self._jobs = Lane(Scheduler(strategy))
+        self._line = StoredLine(store, driver.clock, lambda _: True)
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
@@ -69,21 +77,21 @@ class Leader:
 
     @property
     def jobs(self) -> int:
-        """How many wait for a worker."""
-        return self._scheduler.jobs
+        """How many wait for a worker: runs to be looked at, and steps."""
+        return self._jobs.waiting
 
     @property
     def workers(self) -> int:
-        return len(self._scheduler.workers)
+        return len(self._jobs.roster)
 
     @property
     def slots(self) -> int:
-        return sum(worker.slots for worker in self._scheduler.workers.values())
+        return self._jobs.roster.slots
 
     @property
     def free(self) -> int:
         """How many of them are free, as far as is known here."""
-        return sum(worker.free for worker in self._scheduler.workers.values())
+        return self._jobs.roster.free
 
     @property
     def broken(self) -> BaseException | None:
@@ -135,7 +143,7 @@ class Leader:
                 log.warning("holdfast leads lane %s no more", self.lane)
                 self.leads.clear()
                 self._offered_s.clear()
-                await self._queue.drop(self._scheduler.clear())
+                await self._queue.drop(self._jobs.clear())
             await self._driver.clock.sleep(CLAIM_EVERY_S)
 
     async def _hear_jobs(self) -> None:
@@ -151,24 +159,29 @@ class Leader:
 
     async def _hear_workers(self) -> None:
         while True:
-            for capacity in await self._queue.reported():
-                self._scheduler.report(capacity, self._driver.clock.monotonic_s())
+            for report in await self._queue.reported():
+                self._jobs.roster.hear(report, self._driver.clock.monotonic_s())
             self._awake.set()
 
     def _offer(self, handed: Handed) -> Handed | None:
-        """Have a job placed. Returns what was offered in vain."""
-        self._offered_s[handed.job.run] = self._driver.clock.monotonic_s()
+        """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
+        now_s = self._driver.clock.monotonic_s()
+        if handed.job.looks:
+            self._offered_s[handed.job.run] = now_s
         self._awake.set()
-        return self._scheduler.offer(handed)
+        return self._jobs.offer(handed, now_s)
 
     async def _place(self) -> None:
         while True:
-            await self._awake.wait()
+            next_s = self._jobs.scheduler.next_s
+            pause_s = None if next_s is None else max(0.0, next_s - self._driver.clock.monotonic_s())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):  # until a pool has refilled
+                    await self._awake.wait()
             self._awake.clear()
             if not self.leads.is_set():
                 continue
-            placed = self._scheduler.placements(self._driver.clock.monotonic_s())
-            for worker, handed in placed.items():
+            for worker, handed in self._jobs.placements(self._driver.clock.monotonic_s()).items():
                 await self._queue.place(worker, handed)
             await asyncio.sleep(0)
 
@@ -196,13 +209,18 @@ class Leader:
         if now_s - self._hashes_s >= _HASHES_EVERY_S:
             self._hashes, self._hashes_s = await store.unended_hashes(), now_s
             await self._tidy(now_s)
+        line = await self._line.look()
+        self._jobs.find(in_line(line.runs), now_s)
+        self._awake.set()
+        if line.all_since_s is not None:
+            self._jobs.forget_others(line.everybody, line.all_since_s)
         handed_on, looks = 0, []
         due = await self._due()
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
-            if self._scheduler.can_run(each.graph_hash):
-                self._offer(Handed(Job(each.run, each.graph_hash, each.dead), ""))
+            if self._jobs.roster.can_run(each.graph_hash):
+                self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
                 handed_on += 1
             else:
                 looks.append(self._look(each.run, Look(each.dead)))
@@ -218,7 +236,7 @@ class Leader:
         """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
         so that however many they are, the others are found."""
         found: list[DueRun] = []
-        able = {graph_hash: self._scheduler.can_run(graph_hash) for graph_hash in self._hashes}
+        able = {graph_hash: self._jobs.roster.can_run(graph_hash) for graph_hash in self._hashes}
         for runnable in (True, False):
             hashes = [graph_hash for graph_hash in self._hashes if able[graph_hash] is runnable]
             if hashes:
@@ -243,8 +261,8 @@ class Leader:
     async def _tidy(self, now_s: float) -> None:
         """Forget what is long past, and workers that say nothing; what they were given is offered to others."""
         self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
-        for worker in self._scheduler.silent(now_s - _SILENT_S):
-            self._scheduler.forget(worker)
+        for worker in self._jobs.roster.silent(now_s - _SILENT_S):
+            self._jobs.roster.forget(worker)
             for job in await self._queue.reclaim(worker):
                 self._offer(Handed(job, ""))
 

@@ -113,8 +113,9 @@ class House(Protocol):
     store: Store
     flush: Flush
 
-    def worker(self, graph: Graph, *, freed: int) -> Worker | None:
-        """Who may start steps of such a run here, and how many: `freed` more than there are free slots."""
+    def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
+        """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
+        are free slots."""
         ...
 
     async def graph_of(self, graph_hash: str) -> Graph: ...
@@ -282,7 +283,7 @@ class Mailbox:
         for letter in letters:
             freed += letter.frees
         assert self.graph is not None
-        worker = self._house.worker(self.graph, freed=freed)
+        worker = self._house.worker(self.run, self.graph, freed=freed)
         answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
@@ -313,7 +314,8 @@ class Mailbox:
         short: dict[str, Shortage],
         taken: Mapping[EffectKey, Taken],
     ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
-        """What each letter is answered, once all of it is durable; the events of all, and how many steps they start."""
+        """What each letter is answered, once all of it is durable; the events of all, and how many steps they start, those
+        left out that were placed: slots are kept for them already."""
         graph = self.graph
         assert graph is not None
         answers: list[tuple[Letter, list[Event] | HoldfastError]] = []
@@ -322,14 +324,14 @@ class Mailbox:
         for letter in letters:
             if letter.told.done() and not letter.stands:
                 continue
-            here = Worker(worker.session, worker.slots - started) if started and worker is not None else worker
+            here = msgspec.structs.replace(worker, slots=worker.slots - started) if started and worker else worker
             try:
                 caused = decide(letter.graph or graph, state, letter.command, now_ms, here, short, taken)
             except HoldfastError as refusal:
                 answers.append((letter, refusal))
                 continue
             for event in caused:
-                started += type(event) is StepStarted
+                started += type(event) is StepStarted and not (worker and event.step in worker.placed)
             answers.append((letter, caused))
             events += caused
             if short:

@@ -13,11 +13,15 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
+import msgspec
+
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.driver import Driver
+from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
+from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
 from holdfast.ports import DueRun
 
@@ -36,6 +40,7 @@ _STRANDED_LOOK_S: Final = 1.0
 _PATIENCE_S: Final = 3.0
 """How long a worker of a lane that is led leaves to the leader what it could find by itself."""
 _LED_LOOK_S: Final = 1.0
+_DESCRIBED_EVERY_S: Final = 1.0
 _TEND_EVERY_S: Final = 3600.0
 """How often to do what the store needs done now and then."""
 
@@ -60,6 +65,9 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
+        self._line = StoredLine(driver.store, driver.clock, lambda each: each.graph_hash in driver.workflows)
+        self._described = b""
+        self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
         self._damaged: set[RunId] = set()
@@ -84,6 +92,8 @@ class Sweep:
         if driver.session is None:
             return 0
         await store.bury()
+        await self._find_unplaced()
+        await self._describe()
         hashes = list(driver.workflows)
         patience_ms = await self._patience_ms()
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
@@ -102,6 +112,28 @@ class Sweep:
         if not self._is_led:  # else it is the leader's
             await self._costs.turn()
         return len(mine)
+
+    async def _find_unplaced(self) -> None:
+        """Have those placed that stand in line in the store, and nobody else."""
+        placing = self._driver.placing
+        if self._is_led:
+            placing.hand_over()
+            return
+        placing.places = True
+        found = await self._line.look()
+        placing.find(in_line(found.runs))
+        if found.all_since_s is not None:
+            placing.forget_others(found.everybody, found.all_since_s)
+
+    async def _describe(self) -> None:
+        """Have the session say what there is here, and which steps are placed with it, for those who ask why others wait."""
+        driver = self._driver
+        now_s = driver.clock.monotonic_s()
+        said = msgspec.json.encode(driver.report())
+        if driver.session is None or said == self._described or now_s - self._described_s < _DESCRIBED_EVERY_S:
+            return
+        await driver.store.describe_session(driver.session, said)
+        self._described, self._described_s = said, now_s
 
     async def _patience_ms(self) -> int:
         if self._lane is None:

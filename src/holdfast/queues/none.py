@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from holdfast.core.ids import RunId, Seq, SessionId
-from holdfast.ports import Capacity, Handed, Job
+from holdfast.ports import Handed, Job, Report
 
 
 class NoQueue:
@@ -19,7 +19,7 @@ class NoQueue:
     async def offer(self, jobs: Sequence[Job]) -> None:
         pass
 
-    async def report(self, capacity: Capacity) -> None:
+    async def report(self, report: Report) -> None:
         pass
 
     async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
@@ -31,7 +31,7 @@ class NoQueue:
     async def offered(self, leader: SessionId) -> Sequence[Handed]:
         await _never()
 
-    async def reported(self) -> Sequence[Capacity]:
+    async def reported(self) -> Sequence[Report]:
         await _never()
 
     async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:

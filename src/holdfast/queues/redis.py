@@ -2,7 +2,7 @@
 
     PREFIX:ready            stream, group `leaders`: jobs for whoever leads
     PREFIX:worker:SESSION   stream, group `worker`: jobs that were placed with one worker
-    PREFIX:capacities       hash: the latest that each worker said of itself; and a channel of the same name
+    PREFIX:reports          hash: the latest that each worker said of itself; and a channel of the same name
     PREFIX:news             channel: how far runs are
 
 Nothing is trimmed: an entry goes when it is acknowledged. Groups are made again when they are gone, because Redis may be
@@ -28,7 +28,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from holdfast.core.ids import RunId, Seq, SessionId
-from holdfast.ports import Capacity, Handed, Job
+from holdfast.ports import Handed, Job, Report
 
 log = logging.getLogger("holdfast")
 
@@ -52,7 +52,7 @@ _TROUBLE: Final = (RedisError, OSError, TimeoutError)
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
-_decode_capacity = msgspec.json.Decoder(Capacity).decode
+_decode_report = msgspec.json.Decoder(Report).decode
 _decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
 
 
@@ -67,7 +67,7 @@ class RedisQueue:
         )  # fmt: skip
         self._ready = f"{prefix}:ready"
         self._workers = f"{prefix}:worker:"
-        self._capacities = f"{prefix}:capacities"
+        self._reports = f"{prefix}:reports"
         self._news = f"{prefix}:news"
         self._listening: dict[str, PubSub] = {}
         self._waiting = 0
@@ -92,11 +92,11 @@ class RedisQueue:
         self._waiting = await self._say(lambda: self._redis.xlen(self._ready)) or 0
         return self._waiting <= MOST_WAITING
 
-    async def report(self, capacity: Capacity) -> None:
-        said = _encode(capacity)
+    async def report(self, report: Report) -> None:
+        said = _encode(report)
         async with self._pipeline(transaction=False) as pipe:
-            pipe.hset(self._capacities, capacity.worker, said)
-            pipe.publish(self._capacities, said)
+            pipe.hset(self._reports, report.worker, said)
+            pipe.publish(self._reports, said)
             await self._say(pipe.execute)
 
     async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
@@ -225,18 +225,18 @@ class RedisQueue:
         async with self._pipeline(transaction=True) as pipe:
             pipe.xrange(stream)
             pipe.delete(stream)
-            pipe.hdel(self._capacities, worker)
+            pipe.hdel(self._reports, worker)
             replies = await self._say(pipe.execute)
         return [handed.job for handed in _handed(replies[0])[0]] if replies else ()
 
-    async def reported(self) -> Sequence[Capacity]:
-        return await self._patiently(self._next_capacities, self._capacities)
+    async def reported(self) -> Sequence[Report]:
+        return await self._patiently(self._next_reports, self._reports)
 
-    async def _next_capacities(self) -> list[Capacity]:
-        if await self._listens(self._capacities):
-            return _understood(_decode_capacity, [await self._hear(self._capacities)])
-        latest: Any = self._redis.hgetall(self._capacities)
-        return _understood(_decode_capacity, (await latest).values())
+    async def _next_reports(self) -> list[Report]:
+        if await self._listens(self._reports):
+            return _understood(_decode_report, [await self._hear(self._reports)])
+        latest: Any = self._redis.hgetall(self._reports)
+        return _understood(_decode_report, (await latest).values())
 
     async def news(self) -> Mapping[RunId, Seq]:
         return await self._patiently(self._next_news, self._news)

@@ -138,6 +138,12 @@ class Sessions(Room):
     async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
         await self._db.execute(self._sql["widen_session"], session, list(hashes))
 
+    async def describe_session(self, session: SessionId, described: bytes) -> None:
+        await self._db.execute(self._sql["describe_session"], session, described)
+
+    async def described(self) -> Sequence[bytes]:
+        return [bytes(said) for (said,) in await self._db.fetch(self._sql["described"])]
+
     async def close_session(self, session: SessionId) -> None:
         if self._leases.pop(session, None) is not None:
             await self._db.execute(self._sql["end_session"], session)

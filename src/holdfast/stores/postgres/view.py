@@ -86,5 +86,5 @@ class Views(Archives):
 
 
 def _due(row: Any) -> DueRun:
-    run, graph_hash, due_at_ms, dead = row
-    return DueRun(RunId(run), graph_hash, due_at_ms, frozenset(SessionId(session) for session in dead))
+    run, graph_hash, due_at_ms, tenant, dead = row
+    return DueRun(RunId(run), graph_hash, due_at_ms, tenant, frozenset(SessionId(session) for session in dead))

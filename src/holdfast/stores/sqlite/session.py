@@ -121,6 +121,12 @@ class Sessions(Room):
         row = (msgspec.json.encode(hashes).decode(), session)
         await self._writer.write(lambda db: rows(db, "widen_session", row))
 
+    async def describe_session(self, session: SessionId, described: bytes) -> None:
+        await self._writer.write(lambda db: rows(db, "describe_session", (described, session)))
+
+    async def described(self) -> Sequence[bytes]:
+        return [said for (said,) in await self._reader.ask(lambda db: list(rows(db, "described")))]
+
     async def close_session(self, session: SessionId) -> None:
         lease = self._leases.pop(session, None)
         if lease is None:

@@ -112,6 +112,7 @@ class Lease(msgspec.Struct):
     unlocked: bool = False
     dead_at_ms: int | None = None
     died_s: float | None = None
+    described: bytes | None = None
 
     def renewals(self, now_s: float) -> float:
         """When it was renewed last: as it happened, not as the disk has it, for nobody renews the dead."""
@@ -597,6 +598,17 @@ class SimulatedStore:
         self.disk.leases[session].hashes = tuple(hashes)
         self.disk.touched(self)
 
+    async def describe_session(self, session: SessionId, described: bytes) -> None:
+        await self._write("session")
+        self.disk.leases[session].described = described
+
+    async def described(self) -> Sequence[bytes]:
+        await self._read()
+        return [
+            lease.described for _, lease in sorted(self.disk.leases.items())
+            if lease.described is not None and lease.dead_at_ms is None
+        ]  # fmt: skip
+
     async def close_session(self, session: SessionId) -> None:
         lease = self.leases.pop(session, None)
         if lease is None:
@@ -650,14 +662,16 @@ class SimulatedStore:
             if row.due_at_ms is not None and row.due_at_ms <= now_ms:
                 times.append(row.due_at_ms)
             if times:
-                found.append((min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, lost)))
+                found.append(
+                    (min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, row.tenant, lost))
+                )
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
         await self._read()
         rows = {run: self.disk.runs[run].row for scope, run in self.disk.waiters if scope == PLACEMENT}
         found = [
-            Unplaced(place, run, row.tenant, row.graph_hash, row.waiting_for)
+            Unplaced(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for)
             for place, (run, row) in enumerate(rows.items(), 1)
         ]
         return [each for each in found if each.place > after][:limit]
@@ -685,7 +699,9 @@ class SimulatedStore:
             if row.due_at_ms is not None:
                 times.append(row.due_at_ms)
             if times and min(times) <= before_ms:
-                found.append((min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, lost)))
+                found.append(
+                    (min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, row.tenant, lost))
+                )
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:

@@ -390,6 +390,14 @@ returning session
 -- A session can run other workflows than before.
 update holdfast.sessions set hashes = $2 where session = $1
 
+-- name: describe_session
+-- What a session says of itself.
+update holdfast.sessions set described = $2 where session = $1
+
+-- name: described
+-- What all say of themselves that are not known to be dead.
+select described from holdfast.sessions where dead_at_ms is null and described is not null order by session
+
 -- name: end_session
 -- A session dies because its process says so.
 update holdfast.sessions set dead_at_ms = holdfast.now_ms() where session = $1 and dead_at_ms is null
@@ -494,20 +502,20 @@ dead as materialized (
 ),
 found as (
     (
-        select run, graph_hash, due_at_ms from holdfast.runs
+        select run, graph_hash, due_at_ms, tenant from holdfast.runs
         where graph_hash = any($1::text[]) and due_at_ms <= $2 order by due_at_ms limit $3
     )
     union
     (
-        select run, graph_hash, due_at_ms
+        select run, graph_hash, due_at_ms, tenant
         from dead join holdfast.flights using (session) join holdfast.runs using (run)
         where graph_hash = any($1::text[]) limit $3
     )
 )
 select
-    run::text, graph_hash, due_at_ms, array_remove(array_agg(dead.session), null) as dead
+    run::text, graph_hash, due_at_ms, tenant, array_remove(array_agg(dead.session), null) as dead
 from found left join holdfast.flights using (run) left join dead using (session)
-group by run, graph_hash, due_at_ms
+group by run, graph_hash, due_at_ms, tenant
 order by least(min(dead_at_ms), case when due_at_ms <= $2 then due_at_ms end), run
 limit $3
 
@@ -523,19 +531,19 @@ known as (
     select distinct unnest(hashes) as graph_hash from holdfast.sessions where dead_at_ms is null or dead_at_ms > $1
 ),
 found as (
-    select run, graph_hash, due_at_ms from holdfast.runs where due_at_ms <= $1
+    select run, graph_hash, due_at_ms, tenant from holdfast.runs where due_at_ms <= $1
     union
-    select run, graph_hash, due_at_ms from dead join holdfast.flights using (session) join holdfast.runs using (run)
+    select run, graph_hash, due_at_ms, tenant from dead join holdfast.flights using (session) join holdfast.runs using (run)
 )
 select
-    run::text, graph_hash, due_at_ms, array_remove(array_agg(dead.session), null) as dead
+    run::text, graph_hash, due_at_ms, tenant, array_remove(array_agg(dead.session), null) as dead
 from found left join holdfast.flights using (run) left join dead using (session)
 where graph_hash not in (select graph_hash from known)
     and not exists (
         select 1 from holdfast.gates
         where gates.run = found.run and reason = $3 and state in ('open', 'escalated')
     )
-group by run, graph_hash, due_at_ms
+group by run, graph_hash, due_at_ms, tenant
 order by least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), run
 limit $2
 
@@ -546,7 +554,7 @@ select min(earliest) from unnest($1::text[]) as hash,
 
 -- name: unplaced
 -- Runs with steps that are to be placed, longest waiting first, after a place in line.
-select place, run::text, tenant, graph_hash, waiting_for
+select place, run::text, tenant, workflow, graph_hash, waiting_for
 from holdfast.waiters join holdfast.runs using (run)
 where scope = $1 and place > $2
 order by place limit $3

@@ -257,6 +257,14 @@ update sessions set renewed_boot_ms = ? where session = ? and dead_at_ms is null
 -- A session can run other workflows than before.
 update sessions set hashes = ? where session = ?
 
+-- name: describe_session
+-- What a session says of itself.
+update sessions set described = ? where session = ?
+
+-- name: described
+-- What all say of themselves that are not known to be dead.
+select described from sessions where dead_at_ms is null and described is not null order by session
+
 -- name: unburied_sessions
 -- Sessions that nobody has found dead yet.
 select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null
@@ -294,19 +302,19 @@ where dead_at_ms < ? and not exists (select 1 from flights where flights.session
 -- --- Views -----------------------------------------------------------------------------------------------------------
 
 -- name: due_runs
--- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+-- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, tenant, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, sessions from runs
     where graph_hash = :hash and due_at_ms <= :now_ms order by due_at_ms limit :most
 )
 
 -- name: lost_runs
 -- Runs with work in flight in one of the sessions of a list, ended ones among them, whose money may have outlived them:
--- [[run, graph_hash, due_at_ms, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+-- [[run, graph_hash, due_at_ms, tenant, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
 from (
-    select distinct run, graph_hash, due_at_ms, sessions from flights join runs using (run)
+    select distinct run, graph_hash, due_at_ms, tenant, sessions from flights join runs using (run)
     where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
     limit :most
 )
@@ -333,10 +341,10 @@ where hash is not null and hash not in (select hash from known)
 
 -- name: stranded_runs
 -- Runs of one workflow that have been due or lost since a moment, without those about which somebody is asked already:
--- [[run, graph_hash, due_at_ms, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, json(sessions)))
+-- [[run, graph_hash, due_at_ms, tenant, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, sessions from runs
     where graph_hash = :hash
         and (
             due_at_ms <= :before_ms
@@ -355,7 +363,7 @@ select min(due_at_ms) from runs where graph_hash = ? and due_at_ms is not null
 
 -- name: unplaced
 -- Runs with steps that are to be placed, longest waiting first, after a place in line.
-select waiters.id, run, tenant, graph_hash, waiting_for
+select waiters.id, run, tenant, workflow, graph_hash, waiting_for
 from waiters join runs using (run)
 where scope = :scope and waiters.id > :after
 order by waiters.id limit :most

@@ -1,0 +1,276 @@
+"""Where the steps start that demand something: this process's runs on one side, the scheduler on the other.
+
+It tells the scheduler which steps wait and which have ended, and begins what was placed. All of it is in memory: what is
+lost with the process is found again by those who wait in line in the store.
+
+Never here: who goes where (scheduling), a rule of runs (core), what a connected worker does (wire).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.ids import RunId, StepId
+from holdfast.core.state import State
+from holdfast.core.status import Wait, may_be_placed
+from holdfast.ports import Clock, PlacedStep, Unplaced
+from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import job_of
+
+HERE: Final = "here"
+"""What this process is called as a worker of its own scheduler. No connected worker can have the name."""
+
+Key = tuple[RunId, StepId]
+
+_decode_waits = msgspec.json.Decoder(list[Wait]).decode
+
+
+class Placed(NamedTuple):
+    """Where a step was placed, and what it was lent of pools."""
+
+    worker: str
+    pools: Mapping[str, int]
+
+
+def unplaced_of(state: State) -> tuple[PlacedStep, ...]:
+    """The steps of a run that are to be placed now."""
+    if not state.unplaced or not may_be_placed(state):
+        return ()
+    steps = [state.steps[name] for name in state.unplaced]
+    return tuple(
+        PlacedStep(state.run, step.id, state.tenant, state.graph_hash, step.demand) for step in steps if step.demand
+    )
+
+
+def in_line(found: Iterable[Unplaced]) -> list[PlacedStep]:
+    """The same of runs as they stand in line in the store."""
+    return [
+        PlacedStep(each.run, StepId(wait.step), each.tenant, each.graph_hash, wait.demand)
+        for each in found
+        for wait in _decode_waits(each.waiting_for)
+        if wait.demand is not None and wait.step is not None
+    ]
+
+
+class Placing:
+    """The steps of one process's runs that are placed before they start."""
+
+    def __init__(
+        self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
+        begin: Callable[[RunId], None],
+    ) -> None:  # fmt: skip
+        """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
+        steps were placed, and calls `settle` when it has."""
+        self.scheduler = scheduler
+        self._clock = clock
+        self._here = here
+        self._changed = True
+        """Whether the scheduler has not heard yet what there is here."""
+        self._room = room
+        self._begin = begin
+        self.places = True
+        """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
+        self._steps: dict[RunId, dict[StepId, PlacedStep]] = {}
+        """What waits or was placed, each under its run."""
+        self._since_s: dict[RunId, float] = {}
+        self._placed: dict[Key, Placed] = {}
+        self._begun: set[Key] = set()
+        self._again: dict[Key, PlacedStep] = {}
+        """Steps that wait again while their last attempt here is still leaving."""
+        self._kept = 0
+        self._stirred: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def kept(self) -> int:
+        """Slots of this process that are kept for steps which were placed and have not begun."""
+        return self._kept
+
+    def close(self) -> None:
+        """Place nothing more."""
+        self._closed = True
+        for handle in (self._stirred, self._timer):
+            if handle is not None:
+                handle.cancel()
+
+    # --- What there is to place ---------------------------------------------------------------------------------------
+
+    def hear(self, state: State) -> None:
+        """A run has gone on: see to it that exactly those of its steps wait that wait for a place."""
+        known = self._steps.get(state.run)
+        if known is None and not state.unplaced:
+            return
+        waits = {each.step: each for each in unplaced_of(state)}
+        for step in [step for step in known or () if step not in waits and (state.run, step) not in self._begun]:
+            self._drop(state.run, step)
+        self.find(waits.values())
+
+    def find(self, steps: Iterable[PlacedStep]) -> None:
+        """Steps that wait for a place, of workflows that this process has."""
+        now_s = self._clock.monotonic_s()
+        for each in steps if self.places else ():
+            if (each.run, each.step) in self._begun:
+                self._again[each.run, each.step] = each
+            elif each.step not in self._steps.get(each.run, ()) and self.scheduler.submit(job_of(each), now_s):
+                self._steps.setdefault(each.run, {})[each.step] = each
+                self._since_s[each.run] = now_s
+                self.stir()
+
+    def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
+        """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
+        for run in [run for run, at_s in self._since_s.items() if at_s < since_s and run not in runs]:
+            for step in [step for step in self._steps[run] if (run, step) not in self._placed]:
+                self._drop(run, step)
+
+    def hand_over(self) -> None:
+        """A leader places from now on: what waits here waits there."""
+        self.places = False
+        self.forget_others((), math.inf)
+
+    def accept(self, steps: Iterable[PlacedStep]) -> None:
+        """These were placed here by a leader."""
+        now_s = self._clock.monotonic_s()
+        for each in steps:
+            if each.step not in self._steps.get(each.run, ()):
+                self.scheduler.charge((each.run, each.step), job_of(each), HERE)
+                self._steps.setdefault(each.run, {})[each.step] = each
+                self._since_s[each.run] = now_s
+                self._placed[each.run, each.step] = Placed(HERE, _amounts(each))
+                self._kept += 1
+
+    def held(self) -> tuple[PlacedStep, ...]:
+        """The steps that were placed here and are not over."""
+        return tuple(self._steps[run][step] for run, step in self._placed)
+
+    def _drop(self, run: RunId, step: StepId) -> None:
+        """The step waits no more; what it was lent comes back."""
+        self.scheduler.cancel((run, step))
+        self._leave(run, step)
+
+    def _leave(self, run: RunId, step: StepId) -> None:
+        steps = self._steps[run]
+        del steps[step]
+        if not steps:
+            del self._steps[run], self._since_s[run]
+        placed = self._placed.pop((run, step), None)
+        if placed is not None and placed.worker == HERE and (run, step) not in self._begun:
+            self._kept -= 1
+        self._begun.discard((run, step))
+        self.stir()
+
+    # --- Who there is to do it ----------------------------------------------------------------------------------------
+
+    def able(self, hashes: Iterable[str]) -> None:
+        """The workflows that this process can run, from now on."""
+        self._here, self._changed = msgspec.structs.replace(self._here, able=frozenset(hashes)), True
+        self.stir()
+
+    def join(self, capacity: Capacity) -> None:
+        """A connected worker can be given steps, or has something else to give than before."""
+        self.scheduler.join(capacity, self._clock.monotonic_s())
+        self.stir()
+
+    def leave(self, worker: str) -> None:
+        """A connected worker is gone. Whoever performs its steps tells their attempts."""
+        for job in self.scheduler.leave(worker):
+            run, step = RunId(job.key[0]), StepId(job.key[1])
+            if (run, step) not in self._begun:
+                self._leave(run, step)  # it stands in line in the store
+        self.stir()
+
+    # --- Placing ------------------------------------------------------------------------------------------------------
+
+    def stir(self) -> None:
+        """Something has come, or become free: place what can be placed, after this turn of the loop."""
+        if self._stirred is None and not self._closed and self._steps:
+            self._stirred = asyncio.get_running_loop().call_soon(self._place_all)
+
+    def _place_all(self) -> None:
+        self._stirred = None
+        self.place(self._room())
+
+    def place(self, room: int) -> None:
+        """Place what can be placed now, with so many free slots of this process."""
+        if self._closed or not self._steps:
+            return
+        now_s = self._clock.monotonic_s()
+        used = sum(placed.worker == HERE for placed in self._placed.values())
+        busy = max(0, self._here.slots - used - room)
+        if busy != self._here.busy or self._changed:
+            self._here, self._changed = msgspec.structs.replace(self._here, busy=busy), False
+            self.scheduler.join(self._here, now_s)
+        runs: dict[RunId, None] = {}
+        for each in self.scheduler.place(now_s):
+            run, step = RunId(each.job.key[0]), StepId(each.job.key[1])
+            self._placed[run, step] = Placed(each.worker, each.pools)
+            self._kept += each.worker == HERE
+            runs[run] = None
+        for run in runs:
+            self._begin(run)
+        self._look_again(now_s)
+
+    def _look_again(self, now_s: float) -> None:
+        """Wake when a pool will have refilled; everything else is told."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_s = self.scheduler.next_s
+        if next_s is not None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, next_s - now_s), self.stir)
+
+    def ready(self, run: RunId) -> frozenset[StepId]:
+        """The steps of a run that were placed and have not begun."""
+        return frozenset(
+            step for step in self._steps.get(run, ()) if (run, step) in self._placed and (run, step) not in self._begun
+        )
+
+    def begun(self, run: RunId, step: StepId) -> Placed | None:
+        """An attempt of the step begins: where it was placed, if it had to be."""
+        placed = self._placed.get((run, step))
+        if placed is not None and (run, step) not in self._begun:
+            self._begun.add((run, step))
+            self._kept -= placed.worker == HERE
+        return placed
+
+    def ended(self, run: RunId, step: StepId) -> None:
+        """The attempt is over; what it had is free."""
+        if (run, step) not in self._begun:
+            return
+        self.scheduler.finish((run, step), self._clock.monotonic_s())
+        self._leave(run, step)
+        again = self._again.pop((run, step), None)
+        if again is not None:
+            self.find([again])
+
+    def settle(self, run: RunId) -> None:
+        """The run was looked at: what has not begun by now could not. It stands in line in the store, and is found."""
+        for step in self.ready(run):
+            self._drop(run, step)
+
+    # --- Asking -------------------------------------------------------------------------------------------------------
+
+    def hopeful(self) -> bool:
+        """Whether anything waits here that a worker could do, if it had nothing else to do."""
+        now_s = self._clock.monotonic_s()
+        reasons = (self.scheduler.why((each.run, each.step), now_s) for each in self.waiting())
+        return any(reason is not None and reason.possible for reason in reasons)
+
+    def waiting(self) -> Sequence[PlacedStep]:
+        """What waits here for a place."""
+        return [
+            each
+            for run, steps in self._steps.items()
+            for step, each in steps.items()
+            if (run, step) not in self._placed
+        ]
+
+
+def _amounts(step: PlacedStep) -> dict[str, int]:
+    return {pool: amount for pool, amount in step.demand.pools.items() if amount is not None}

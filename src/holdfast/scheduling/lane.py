@@ -1,0 +1,99 @@
+"""What waits in one lane of a fleet: runs that a worker is to look at, and steps that are to be placed; and to whom they go.
+
+A run waits once, with everything that is known of it. Never here: a queue, a store, a clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast.core.demand import NOTHING
+from holdfast.core.ids import RunId, SessionId
+from holdfast.ports import Handed, Job, PlacedStep
+from holdfast.scheduling import job as scheduling
+from holdfast.scheduling.job import Key
+from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import Roster, job_of
+
+_LOOK: Final = "look"
+"""What a look at a run is called in the scheduler, in the place of a step."""
+
+
+class Lane:
+    """The jobs of one lane, and its workers."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.roster = Roster(scheduler)
+        self._runs: dict[RunId, tuple[Key, Handed]] = {}
+        """The runs that wait for a worker to look at them, and under which key in the scheduler."""
+        self._steps: dict[Key, PlacedStep] = {}
+        self._since_s: dict[Key, float] = {}
+        self._looks = itertools.count(1)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._runs) + len(self._steps)
+
+    def offer(self, handed: Handed, now_s: float) -> Handed | None:
+        """A run wants a worker to look at it, or to start steps of it. One that waits already waits once. Returns what is
+        of no more use, if anything is."""
+        self.find(handed.job.steps, now_s)
+        if not handed.job.looks:
+            return handed  # its steps stand in line in the store
+        run = handed.job.run
+        if run in self._runs:
+            key, waits = self._runs[run]
+            both = msgspec.structs.replace(waits.job, dead=waits.job.dead | handed.job.dead)
+            self._runs[run] = key, Handed(both, waits.receipt or handed.receipt)
+            return handed if waits.receipt and handed.receipt not in ("", waits.receipt) else None
+        key = (run, _LOOK, str(next(self._looks)))  # it may be wanted again while it is on its way to a worker
+        if not self.scheduler.submit(scheduling.Job(key, handed.job.graph_hash, handed.job.tenant, NOTHING), now_s):
+            return handed
+        self._runs[run] = key, handed
+        return None
+
+    def find(self, steps: Iterable[PlacedStep], now_s: float) -> None:
+        """Steps that wait for a place."""
+        for each in steps:
+            key = (each.run, each.step)
+            if key not in self._steps and not self.roster.has(key) and self.scheduler.submit(job_of(each), now_s):
+                self._steps[key] = each
+                self._since_s[key] = now_s
+
+    def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
+        """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
+        for key in [key for key, at_s in self._since_s.items() if at_s < since_s and key[0] not in runs]:
+            self.scheduler.cancel(key)
+            del self._steps[key], self._since_s[key]
+
+    def clear(self) -> list[Handed]:
+        """Forget what waits: somebody else leads. Returns the runs that waited here."""
+        left = [handed for _, handed in self._runs.values()]
+        for key in [*(key for key, _ in self._runs.values()), *self._steps]:
+            self.scheduler.cancel(key)
+        self._runs.clear()
+        self._steps.clear()
+        self._since_s.clear()
+        return left
+
+    def placements(self, now_s: float) -> dict[SessionId, list[Handed]]:
+        """What can be placed now, under its worker; it waits no more."""
+        placed: dict[SessionId, list[Handed]] = {}
+        for each in self.scheduler.place(now_s):
+            key = each.job.key
+            self.roster.give(each, now_s, holds=key in self._steps)
+            placed.setdefault(SessionId(each.worker), []).append(self._taken_out(key))
+        return placed
+
+    def _taken_out(self, key: Key) -> Handed:
+        if key in self._steps:
+            step = self._steps.pop(key)
+            del self._since_s[key]
+            return Handed(Job(step.run, step.graph_hash, tenant=step.tenant, steps=(step,), looks=False), "")
+        return self._runs.pop(RunId(key[0]))[1]

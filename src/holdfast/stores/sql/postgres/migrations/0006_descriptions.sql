@@ -1,0 +1,2 @@
+-- What each process that executes has to offer, and what is placed with it: for people who ask why something waits.
+alter table holdfast.sessions add column described bytea;
