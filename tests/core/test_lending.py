@@ -208,18 +208,17 @@ def test_a_newcomer_gets_what_is_free_and_the_rest_as_it_is_given_back() -> None
 
 
 def test_nobody_gives_back_what_nobody_lacks() -> None:
+    """The third has the one slot that it wants; that all could have two or three is no reason to ask the second."""
     authority = Authority(SLOTS)
-    a, b = holders(authority, "a", "b")
-    a.want(*[1] * 6).visit()
-    a.place()
-    b.want(1, 1).visit()
+    a, b, c = holders(authority, "a", "b", "c")
+    for each in (a, b, a, a, b):
+        each.want(1).visit()
+    assert (a.usable, b.usable) == (4, 4)
+    c.want(1).visit()
     a.visit()
     a.visit()
-    b.visit()
-    assert (a.usable, b.usable) == (6, 2)
-    b.waiting.clear()
-    b.visit()
-    assert b.granted == 0
+    assert c.visit().usable == 1
+    assert (a.usable, b.visit().usable) == (3, 4)
 
 
 def test_in_a_smaller_pool_holders_are_told_and_give_back_as_jobs_end() -> None:

@@ -297,11 +297,12 @@ Targets = dict[tuple[str, str, SessionId], int]
 
 
 def _target(pool: DeclaredPool, mine: Share, others: Sequence[Share]) -> int:
-    """How much the visitor should have. It may keep what it has as long as all others have what they should."""
+    """How much the visitor should have. It may keep what it has as long as all others have what they want, or what they
+    are entitled to of that."""
     living = [share for share in others if share.life == "living"]
     capacity = max(0, pool.limit - _granted(share for share in others if share.life == "lingering"))
     targets = divide(pool, capacity, [mine, *living])
-    if any(share.granted < targets[share.key] for share in living):
+    if any(share.granted < min(targets[share.key], pool.useful(share.wanted)) for share in living):
         return targets[mine.key]
     left = max(0, capacity - _granted(living))
     return max(targets[mine.key], min(mine.granted, left))
