@@ -25,8 +25,10 @@ from holdfast.blobs.moved import Moved
 from holdfast.core import commands as cmd
 from holdfast.core.costs import Cost
 from holdfast.core.demand import Resources
+from holdfast.core.estimates import Estimate
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -85,6 +87,8 @@ _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
 _MOST_SOON: Final = 100
 _IDLE_LOOK_S: Final = 0.02
+_BURST_PART: Final = 10
+"""Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out; of a second's, a tenth."""
 
 
 async def open_store(
@@ -346,8 +350,9 @@ class Engine:
 
         At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
         other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
-        takes them of `resources` (the machine's cores and memory, unless given), and among
-        connected workers that fit the `strategy` chooses (the settings' `placement`, unless given). With `execute=False` it only starts, asks and decides; other processes work.
+        takes them of `resources` (the machine's cores and memory, unless given). Among connected workers that fit the
+        `strategy` chooses (the settings' `placement`, unless given). With `execute=False` it only starts, asks and decides;
+        other processes work.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -586,6 +591,53 @@ class Engine:
         (row,) = await self.driver.store.scopes([scope])
         return row
 
+    async def set_pool(
+        self, name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None,
+        burst: int | None = None, counts: Counted | None = None, of: str | None = None,
+    ) -> DeclaredPool:  # fmt: skip
+        """Declare a pool that steps ask amounts of, or replace what was said of it: `slots` at a time, or a `rate` of so
+        many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
+        model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.
+
+        It holds at once and for every process. Raises InvalidInput.
+        """
+        if (slots is None) == (rate is None):
+            raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
+        name, of = _word("name of the pool", name), None if of is None else _word("name", of)
+        if rate is None:
+            pool = DeclaredPool(name, "slots", slots or 0, per_s or 0, burst or 0, counts, of)
+        else:
+            at_once = max(1, rate // _BURST_PART) if burst is None else burst
+            pool = DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
+        if problems := list(pool.problems()):
+            raise InvalidInput(f"Pool {name!r:.130} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
+        await self.driver.store.set_pool(pool)
+        return pool
+
+    async def remove_pool(self, name: str) -> None:
+        """Remove a pool; steps that ask for it wait until it is declared again. Raises NotFound."""
+        if not await self.driver.store.remove_pool(_word("name of the pool", name)):
+            raise _no_pool(name)
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All pools that steps can ask amounts of, by name."""
+        return await self.driver.store.pools()
+
+    async def pool(self, name: str) -> DeclaredPool:
+        """One of them. Raises NotFound."""
+        found = next((pool for pool in await self.pools() if pool.name == name), None)
+        if found is None:
+            raise _no_pool(name)
+        return found
+
+    async def pool_shares(self, name: str) -> Sequence[Share]:
+        """Who has how much of a pool now."""
+        return await self.driver.store.pool_shares(_word("name of the pool", name))
+
+    async def pool_estimates(self, name: str) -> Sequence[Estimate]:
+        """What steps of each node are thought to take of a pool."""
+        return await self.driver.store.estimates(pool=_word("name of the pool", name))
+
     async def roll_up_costs(self) -> None:
         """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
         store = self.driver.store
@@ -699,6 +751,10 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
         "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
         " several processes share, or process for those of one process."
     )
+
+
+def _no_pool(name: str) -> NotFound:
+    return NotFound(f"There is no pool {name!r:.130} in this store; `holdfast pools list` shows those that are.")
 
 
 def _word(what: str, text: str) -> str:

@@ -14,8 +14,10 @@ import msgspec
 from holdfast.core.commands import Offer
 from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.demand import Demand, Resources
+from holdfast.core.estimates import Estimate, Use
 from holdfast.core.events import Recorded
 from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, StepId, Unique
+from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.quota import Answer, Letter, Pool, Standing, Want
@@ -311,6 +313,46 @@ class Scopes(Protocol):
         ...
 
 
+class Lending(Protocol):
+    """Pools above steps (core.lending): declared here for every process, and lent in shares to those who place steps.
+
+    The pools that a visit names are locked in the order of their names, in a transaction of its own, never one of an
+    append. A share is its session's: it is free when that is dead, and what the visitor has placed cannot be running.
+    """
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        """Declare a pool, or give it other figures. What is lent above a smaller limit comes back as it is given back."""
+        ...
+
+    async def remove_pool(self, name: str) -> bool:
+        """False if there was none. What is lent of it is remembered, should it be declared again meanwhile."""
+        ...
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All of them, by name."""
+        ...
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        """What the visitor has of each of these pools from now on, in one transaction; nothing of those that are not there.
+
+        Raises Conflict where its session is dead: then it has nothing. After any other error nobody knows what it was
+        lent, and its next visit sets that right.
+        """
+        ...
+
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        """Who has how much of a pool, by holder, for whoever asks. The dead are among them until somebody visits."""
+        ...
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        """What steps have taken of pools (core.estimates), by workflow, node and pool."""
+        ...
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        """Take into account what steps have taken, in one transaction."""
+        ...
+
+
 class Costs(Protocol):
     """The roll-up of what model calls cost (core.costs), and up to which event each run is in it."""
 
@@ -506,7 +548,7 @@ class Tail(Protocol):
         ...
 
 
-class Store(Log, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Tail, Protocol):
+class Store(Log, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Tail, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:

@@ -15,15 +15,18 @@ import pytest
 from holdfast.core import commands as cmd
 from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.demand import Demand
+from holdfast.core.estimates import Use
 from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.graph import Definition, Graph, Node
 from holdfast.core.ids import AppendId, NodeName, RunId, Seq, SessionId, call_id
+from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
 from holdfast.errors import (
+    Conflict,
     EffectKeyTaken,
     HoldfastError,
     KeyReused,
@@ -64,6 +67,21 @@ async def prepared(store: Store, story: Story, key: str) -> Append:
 def with_row(append: Append, **values: Any) -> Append:
     changes = msgspec.structs.replace(append.changes, run=msgspec.structs.replace(append.changes.run, **values))
     return msgspec.structs.replace(append, changes=changes)
+
+
+SLOTS = DeclaredPool("BROWSERS", "slots", 8)
+RATE = DeclaredPool("OPENAI_RPS", "rate", 60, per_s=60, burst=30, counts="requests", of="openai")
+
+
+async def holder(store: Store, name: str) -> SessionId:
+    """A session by which a holder of that name keeps its shares."""
+    session = SessionId(f"session of {name}")
+    await store.open_session(session, name, [])
+    return session
+
+
+async def visits(store: Store, session: SessionId, number: int, *visits: Visit, outlives_ms: int = 0) -> list[Grant]:
+    return list(await store.lend(Visitor("lane", session, number, outlives_ms), visits))
 
 
 def seqs(events: Sequence[Recorded]) -> list[int]:
@@ -528,6 +546,134 @@ class StoreConformance:
         refused = await prepared(store, second, "k")
         assert isinstance(await told(store, refused), EffectKeyTaken)
         assert second.run not in [each.run for each in await store.waiting(["effect/k"], 10)]
+
+    # --- Pools above steps --------------------------------------------------------------------------------------------
+
+    async def test_a_pool_is_what_was_declared_last_for_every_process(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_pool(RATE)
+        await mine.set_pool(SLOTS)
+        assert list(await theirs.pools()) == [SLOTS, RATE]
+        larger = msgspec.structs.replace(SLOTS, limit=9)
+        await theirs.set_pool(larger)
+        assert list(await mine.pools()) == [larger, RATE]
+        assert await mine.remove_pool("OPENAI_RPS")
+        assert not await theirs.remove_pool("OPENAI_RPS")
+        assert list(await theirs.pools()) == [larger]
+
+    async def test_one_visit_is_answered_for_all_its_pools(self, connect: Connect) -> None:
+        store = await connect()
+        await store.set_pool(SLOTS)
+        await store.set_pool(RATE)
+        session = await holder(store, "a")
+        asked = [Visit(name, 0, 1, 0) for name in ("OPENAI_RPS", "UNKNOWN", "BROWSERS")]
+        assert await visits(store, session, 1, *asked) == [Grant(SLOTS, 8, 8), Grant(RATE, 60, 60, filled=30)]
+
+    async def test_holders_in_several_processes_have_no_more_than_there_is(self, connect: Connect) -> None:
+        stores = [await connect() for _ in range(3)]
+        await stores[0].set_pool(SLOTS)
+        sessions = [await holder(store, str(n)) for n, store in enumerate(stores)]
+        held = [0, 0, 0]
+
+        async def come_and_go(n: int) -> None:
+            for number in range(1, 20):
+                wanted = (n + number) % 6
+                held[n] = min(held[n], wanted)
+                (grant,) = await visits(stores[n], sessions[n], number, Visit("BROWSERS", held[n], wanted, held[n]))
+                held[n] = grant.usable
+                assert sum(held) <= SLOTS.limit
+                assert sum(share.granted for share in await stores[n].pool_shares("BROWSERS")) <= SLOTS.limit
+
+        await asyncio.gather(*(come_and_go(n) for n in range(3)))
+
+    async def test_what_a_holder_said_last_can_be_seen_by_everybody(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_pool(SLOTS)
+        session = await holder(mine, "a")
+        await visits(mine, session, 1, Visit("BROWSERS", 0, 3, 0))
+        await visits(mine, session, 2, Visit("BROWSERS", 2, 12, 8, least=2))
+        (share,) = await theirs.pool_shares("BROWSERS")
+        assert (share.holder, share.session, share.granted) == ("lane", session, 8)
+        assert (share.used, share.wanted, share.least, share.number, share.is_short) == (2, 12, 2, 2, False)
+
+    async def test_a_visit_that_comes_late_changes_no_row(self, connect: Connect) -> None:
+        store = await connect()
+        await store.set_pool(SLOTS)
+        session = await holder(store, "a")
+        await visits(store, session, 2, Visit("BROWSERS", 0, 3, 0))
+        before = await store.pool_shares("BROWSERS")
+        await visits(store, session, 1, Visit("BROWSERS", 0, 0, 0))
+        assert await store.pool_shares("BROWSERS") == before
+
+    async def test_a_share_is_free_when_its_session_is_dead(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_pool(SLOTS)
+        gone, other = await holder(mine, "gone"), await holder(theirs, "other")
+        await visits(mine, gone, 1, Visit("BROWSERS", 0, 8, 0))
+        assert [each.granted for each in await visits(theirs, other, 1, Visit("BROWSERS", 0, 1, 0))] == [0]
+        await mine.close_session(gone)
+        assert [share.life for share in await theirs.pool_shares("BROWSERS")] == ["dead", "living"]
+        assert [each.granted for each in await visits(theirs, other, 2, Visit("BROWSERS", 0, 1, 0))] == [8]
+        assert [share.session for share in await theirs.pool_shares("BROWSERS")] == [other]
+        with pytest.raises(Conflict):
+            await visits(mine, gone, 2, Visit("BROWSERS", 0, 8, 0))
+
+    async def test_what_may_outlive_a_holder_is_lent_to_nobody_but_its_heir(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.set_pool(SLOTS)
+        gone, heir, other = [await holder(mine, name) for name in ("gone", "heir", "other")]
+        await visits(mine, gone, 1, Visit("BROWSERS", 0, 8, 0), outlives_ms=60_000)
+        await mine.close_session(gone)
+        await theirs.lend(Visitor("another lane", other, 1), [Visit("BROWSERS", 0, 8, 0)])
+        assert [share.granted for share in await theirs.pool_shares("BROWSERS")] == [0, 8]
+        assert [each.granted for each in await visits(theirs, heir, 1, Visit("BROWSERS", 8, 8, 0))] == [8]
+        assert [share.session for share in await theirs.pool_shares("BROWSERS") if share.granted] == [heir]
+
+    async def test_a_session_that_nobody_opened_is_lent_nothing(self, connect: Connect) -> None:
+        store = await connect()
+        await store.set_pool(SLOTS)
+        with pytest.raises(Conflict):
+            await visits(store, SessionId("never opened"), 1, Visit("BROWSERS", 0, 8, 0))
+        assert await store.pool_shares("BROWSERS") == []
+
+    async def test_what_is_lent_of_a_pool_is_remembered_while_the_pool_is_not_there(self, connect: Connect) -> None:
+        store = await connect()
+        await store.set_pool(SLOTS)
+        old, new = await holder(store, "old"), await holder(store, "new")
+        await visits(store, old, 1, Visit("BROWSERS", 0, 8, 0))
+        await store.remove_pool("BROWSERS")
+        assert await visits(store, old, 2, Visit("BROWSERS", 8, 8, 8)) == []
+        await store.set_pool(SLOTS)
+        assert [each.granted for each in await visits(store, new, 1, Visit("BROWSERS", 0, 8, 0))] == [0]
+
+    async def test_a_rate_fills_in_the_time_of_the_store(self, connect: Connect) -> None:
+        store = await connect()
+        fast = msgspec.structs.replace(RATE, limit=6_000_000, burst=6_000_000)
+        await store.set_pool(fast)
+        session = await holder(store, "a")
+        (full,) = await visits(store, session, 1, Visit(fast.name, 0, 1, 0))
+        (none,) = await visits(store, session, 2, Visit(fast.name, 0, 0, 0))
+        await asyncio.sleep(0.05)
+        (some,) = await visits(store, session, 3, Visit(fast.name, 0, 1, 0))
+        assert (full.filled, none.granted) == (6_000_000, 0)
+        assert 4_000 <= some.filled <= 3_000_000
+
+    async def test_estimates_follow_what_steps_have_taken(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.learn([Use("report", "write", "TPM", 900), Use("report", "read", "TPM", 50)])
+        await theirs.learn([Use("report", "write", "TPM", 1000), Use("report", "write", "TPM", 500)])
+        await theirs.learn([Use("other", "write", "RPS", 1)])
+        await theirs.learn([])
+        found = await mine.estimates(workflow="report")
+        assert [(each.node, each.amount, each.samples) for each in found] == [("read", 50, 1), ("write", 950, 3)]
+        assert [each.workflow for each in await mine.estimates(pool="RPS")] == ["other"]
+        assert len(await mine.estimates()) == 3
+
+    async def test_what_several_processes_learn_at_once_all_counts(self, connect: Connect) -> None:
+        stores = [await connect() for _ in range(3)]
+        uses = [Use("w", node, "P", 5) for node in ("b", "a", "c")]
+        await asyncio.gather(*(store.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5)))
+        assert [each.samples for each in await stores[0].estimates()] == [15, 15, 15]
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 

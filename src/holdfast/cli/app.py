@@ -21,6 +21,7 @@ from holdfast.cli.costs import app as costs
 from holdfast.cli.effects import app as effects
 from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
+from holdfast.cli.pools import app as pools
 from holdfast.cli.run import run
 from holdfast.cli.runs import app as runs
 from holdfast.cli.serve import serve
@@ -49,6 +50,7 @@ app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")
 app.add_typer(admission, name="admission")
+app.add_typer(pools, name="pools")
 app.add_typer(costs, name="costs")
 app.add_typer(effects, name="effects")
 app.add_typer(store, name="store")

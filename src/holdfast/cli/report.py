@@ -19,7 +19,9 @@ from holdfast.core.scopes import in_words
 if TYPE_CHECKING:
     from holdfast.compose import Engine
     from holdfast.core.costs import Cost
+    from holdfast.core.estimates import Estimate
     from holdfast.core.events import Event, Recorded
+    from holdfast.core.lending import DeclaredPool, Share
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import State
@@ -189,6 +191,51 @@ async def of_admission(engine: Engine, tenant: str | None) -> dict[str, Any]:
         "active": row.used,
         "cap": row.limit,
         "waiting": [each.run for each in waiting],
+    }
+
+
+def of_pool(pool: DeclaredPool) -> dict[str, Any]:
+    is_rate = pool.kind == "rate"
+    return {
+        "name": pool.name,
+        "kind": pool.kind,
+        "limit": pool.limit,
+        "per_s": pool.per_s if is_rate else None,
+        "burst": pool.burst if is_rate else None,
+        "counts": pool.counts,
+        "of": pool.of,
+    }
+
+
+async def of_pool_in_use(engine: Engine, name: str) -> dict[str, Any]:
+    """A pool with its shares, and what steps are thought to take of it. Raises NotFound."""
+    pool = await engine.pool(name)
+    shares = [share for share in await engine.pool_shares(name) if share.life != "dead"]
+    return {
+        **of_pool(pool),
+        "granted": sum(share.granted for share in shares),
+        "shares": [_share(share) for share in shares],
+        "estimates": [_estimate(each) for each in await engine.pool_estimates(name)],
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "holder": share.holder,
+        "session": share.session,
+        "life": share.life,
+        "granted": share.granted,
+        "used": share.used,
+        "wanted": share.wanted,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "workflow": estimate.workflow,
+        "node": estimate.node,
+        "amount": estimate.amount,
+        "samples": estimate.samples,
     }
 
 

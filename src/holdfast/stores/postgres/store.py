@@ -19,6 +19,7 @@ from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.lane import Lanes
+from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
@@ -37,7 +38,7 @@ _ALONE: Final = "local"
 _ISOLATION: Final = "read committed"
 
 
-class PostgresStore(Tail, Snapshots, Graphs, Scopes, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
+class PostgresStore(Tail, Snapshots, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
     """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
 
     @classmethod

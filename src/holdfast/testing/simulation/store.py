@@ -16,13 +16,16 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
+from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.core.payload import Payload
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, KeyClaim, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
 from holdfast.errors import (
+    Conflict,
     CursorLost,
     EffectKeyTaken,
     HoldfastError,
@@ -159,6 +162,9 @@ class Disk:
         """Tenant-wide effect keys: who has each, and what came of it."""
         self.costs: dict[tuple[str, ...], Cost] = {}
         self.counted: dict[RunId, Seq] = {}
+        self.pools: dict[str, PoolRow] = {}
+        self.shares: dict[tuple[str, str, SessionId], Share] = {}
+        self.estimates: dict[tuple[str, str, str], Estimate] = {}
         self.limits: dict[str, int] = {}
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
@@ -502,6 +508,66 @@ class SimulatedStore:
     async def room(self, limit: int) -> Sequence[Waiting]:
         await self._read()
         return self.disk.with_room()[:limit]
+
+    # --- Pools above steps --------------------------------------------------------------------------------------------
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        await self._write("pool")
+        self.disk.pools[pool.name] = declared(pool, self.disk.pools.get(pool.name), self.now_ms())
+        self.disk.touched(self)
+
+    async def remove_pool(self, name: str) -> bool:
+        await self._write("pool")
+        found = self.disk.pools.pop(name, None) is not None
+        self.disk.touched(self)
+        return found
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        await self._read()
+        return [row.pool for _, row in sorted(self.disk.pools.items())]
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        await self.bury()
+        await self._write("lend")
+        lease = self.disk.leases.get(visitor.session)
+        if lease is None or lease.dead_at_ms is not None:
+            raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
+        asked = sorted(visits, key=lambda visit: visit.pool)
+        lent = lend(self.disk.pools.values(), self._shares(), visitor, asked, self.now_ms())
+        for share in lent.gone:
+            del self.disk.shares[share.key]
+        self.disk.shares |= {share.key: share for share in lent.shares}
+        for name, bucket in lent.buckets.items():
+            self.disk.pools[name] = PoolRow(self.disk.pools[name].pool, bucket)
+        self.disk.touched(self)
+        return lent.grants
+
+    def _shares(self) -> list[Share]:
+        return [msgspec.structs.replace(share, life=self._life(share)) for _, share in sorted(self.disk.shares.items())]
+
+    def _life(self, share: Share) -> Life:
+        lease = self.disk.leases.get(share.session)
+        if lease is None:
+            return "dead"
+        if lease.dead_at_ms is None:
+            return "living"
+        return "lingering" if lease.dead_at_ms + share.outlives_ms > self.now_ms() else "dead"
+
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        await self.bury()
+        return [share for share in self._shares() if share.pool == pool]
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        await self._read()
+        return [
+            each for _, each in sorted(self.disk.estimates.items())
+            if workflow in (None, each.workflow) and pool in (None, each.pool)
+        ]  # fmt: skip
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        await self._write("learn")
+        self.disk.estimates |= learned(self.disk.estimates, uses)
+        self.disk.touched(self)
 
     # --- Costs --------------------------------------------------------------------------------------------------------
 

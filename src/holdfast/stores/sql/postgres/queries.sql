@@ -804,3 +804,119 @@ where dead_at_ms is null and expires_at_ms > holdfast.now_ms() order by opened_a
 -- name: blobs_kept
 -- How many blobs there are, and their size.
 select count(*) as blobs, coalesce(sum(octet_length(content)), 0) as stored_bytes from holdfast.blobs
+
+-- --- Pools above steps -----------------------------------------------------------------------------------------------
+
+-- name: lent_pools
+-- All pools.
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from holdfast.lent_pools order by pool
+
+-- name: lock_lent_pools
+-- Some pools, their rows locked in the order of their names: from here on nobody else lends of them.
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from holdfast.lent_pools
+where pool = any($1::text[]) order by pool for update
+
+-- name: put_lent_pool
+-- A pool as it is declared now.
+insert into holdfast.lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+on conflict (pool) do update set
+    kind = excluded.kind, amount = excluded.amount, per_s = excluded.per_s, burst = excluded.burst,
+    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms
+
+-- name: delete_lent_pool
+-- A pool is no more: says that it was.
+delete from holdfast.lent_pools where pool = $1 returning pool
+
+-- name: tidy_shares
+-- Shares of pools that are no more, whose holders are not either.
+delete from holdfast.lent_shares as share
+where not exists (select from holdfast.lent_pools as known where known.pool = share.pool)
+    and not exists (select from holdfast.sessions where sessions.session = share.session and dead_at_ms is null)
+
+-- name: keep_levels
+-- What the parts of rates have that are not lent.
+update holdfast.lent_pools set level = kept.level, level_at_ms = kept.level_at_ms
+from unnest($1::text[], $2::bigint[], $3::bigint[]) as kept (pool, level, level_at_ms)
+where lent_pools.pool = kept.pool
+
+-- name: bury_holders
+-- Sessions with shares of some pools die because their lease is over, all but one: as in bury_expired.
+update holdfast.sessions set dead_at_ms = holdfast.now_ms()
+where session in (
+    select session from holdfast.sessions
+    where dead_at_ms is null and expires_at_ms <= holdfast.now_ms() and session <> $2
+        and session in (select session from holdfast.lent_shares where pool = any($1::text[]))
+    order by session for update
+)
+and dead_at_ms is null and expires_at_ms <= holdfast.now_ms()
+
+-- name: now_ms
+-- The time.
+select holdfast.now_ms()
+
+-- name: moment
+-- The time, and whether a session lives.
+select
+    holdfast.now_ms() as now_ms,
+    exists (
+        select from holdfast.sessions where session = $1 and dead_at_ms is null and expires_at_ms > holdfast.now_ms()
+    ) as lives
+
+-- name: lent_shares
+-- Who has how much of some pools, and whether his session lives. One that nobody knows has been dead for long.
+select
+    pool, holder, session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms,
+    case
+        when sessions.session is null then 'dead'
+        when dead_at_ms is null then 'living'
+        when dead_at_ms + outlives_ms > holdfast.now_ms() then 'lingering'
+        else 'dead'
+    end as life
+from holdfast.lent_shares left join holdfast.sessions using (session)
+where pool = any($1::text[]) order by pool, holder, session
+
+-- name: put_shares
+-- What a holder has of pools from now on.
+insert into holdfast.lent_shares (
+    pool, holder, session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms
+)
+select pool, holder, session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms
+from unnest(
+    $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::boolean[],
+    $9::bigint[], $10::bigint[], $11::bigint[]
+) as kept (pool, holder, session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms)
+on conflict (pool, holder, session) do update set
+    granted = excluded.granted, used = excluded.used, wanted = excluded.wanted, least = excluded.least,
+    is_short = excluded.is_short, since_ms = excluded.since_ms, number = excluded.number,
+    outlives_ms = excluded.outlives_ms
+
+-- name: delete_shares
+-- Shares that are somebody else's now, or nobody's.
+delete from holdfast.lent_shares
+where (pool, holder, session) in (select * from unnest($1::text[], $2::text[], $3::text[]))
+
+-- name: estimates
+-- What steps have taken, of one workflow, of one pool, or of all.
+select workflow, node, pool, amount_m, samples from holdfast.pool_estimates
+where ($1::text is null or workflow = $1) and ($2::text is null or pool = $2) order by workflow, node, pool
+
+-- name: make_estimates
+-- Rows for kinds of steps of which nothing is known, in the order in which they are locked.
+insert into holdfast.pool_estimates (workflow, node, pool, amount_m, samples)
+select workflow, node, pool, 0, 0 from unnest($1::text[], $2::text[], $3::text[]) as given (workflow, node, pool)
+order by workflow, node, pool
+on conflict do nothing
+
+-- name: lock_estimates
+-- What steps of some kinds have taken; from here on nobody else learns of them.
+select workflow, node, pool, amount_m, samples from holdfast.pool_estimates
+where (workflow, node, pool) in (select * from unnest($1::text[], $2::text[], $3::text[]))
+order by workflow, node, pool for update
+
+-- name: put_estimates
+-- What steps of some kinds are thought to take.
+update holdfast.pool_estimates set amount_m = kept.amount_m, samples = kept.samples
+from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+    as kept (workflow, node, pool, amount_m, samples)
+where (pool_estimates.workflow, pool_estimates.node, pool_estimates.pool) = (kept.workflow, kept.node, kept.pool)

@@ -408,3 +408,76 @@ select session, label, opened_at_ms from sessions where dead_at_ms is null order
 -- name: blobs_kept
 -- How many blobs there are, and their size.
 select count(*), coalesce(sum(length(content)), 0) from blobs
+-- --- Pools above steps -----------------------------------------------------------------------------------------------
+
+-- name: lent_pools
+-- The pools, or those of a list: [[pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms], ...].
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from lent_pools
+where :pools is null or pool in (select value from json_each(:pools)) order by pool
+
+-- name: put_lent_pool
+-- A pool as it is declared now.
+insert into lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (pool) do update set
+    kind = excluded.kind, amount = excluded.amount, per_s = excluded.per_s, burst = excluded.burst,
+    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms
+
+-- name: delete_lent_pool
+-- A pool is no more: says that it was.
+delete from lent_pools where pool = ? returning pool
+
+-- name: tidy_shares
+-- Shares of pools that are no more, whose holders are not either.
+delete from lent_shares
+where pool not in (select pool from lent_pools)
+    and not exists (select 1 from sessions where sessions.session = lent_shares.session and dead_at_ms is null)
+
+-- name: keep_level
+-- What the part of a rate has that is not lent.
+update lent_pools set level = ?, level_at_ms = ? where pool = ?
+
+-- name: lent_shares
+-- Who has how much of some pools, and whether his session lives. One that nobody knows has been dead for long.
+select
+    pool, holder, lent_shares.session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms,
+    case
+        when sessions.session is null then 'dead'
+        when dead_at_ms is null then 'living'
+        when dead_at_ms + outlives_ms > :now_ms then 'lingering'
+        else 'dead'
+    end as life
+from lent_shares left join sessions using (session)
+where pool in (select value from json_each(:pools)) order by pool, holder, lent_shares.session
+
+-- name: lives
+-- Whether nobody has found a session dead.
+select 1 from sessions where session = ? and dead_at_ms is null
+
+-- name: put_share
+-- What a holder has of a pool from now on.
+insert into lent_shares (
+    pool, holder, session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms
+) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (pool, holder, session) do update set
+    granted = excluded.granted, used = excluded.used, wanted = excluded.wanted, least = excluded.least,
+    is_short = excluded.is_short, since_ms = excluded.since_ms, number = excluded.number,
+    outlives_ms = excluded.outlives_ms
+
+-- name: delete_share
+-- A share that is somebody else's now, or nobody's.
+delete from lent_shares where pool = ? and holder = ? and session = ?
+
+-- name: estimates
+-- What steps have taken, of one workflow, of one pool, or of all.
+select workflow, node, pool, amount_m, samples from pool_estimates
+where (:workflow is null or workflow = :workflow) and (:pool is null or pool = :pool) order by workflow, node, pool
+
+-- name: estimate
+-- What steps of one node have taken of one pool.
+select workflow, node, pool, amount_m, samples from pool_estimates where workflow = ? and node = ? and pool = ?
+
+-- name: put_estimate
+-- What steps of one node are thought to take.
+insert into pool_estimates (workflow, node, pool, amount_m, samples) values (?, ?, ?, ?, ?)
+on conflict (workflow, node, pool) do update set amount_m = excluded.amount_m, samples = excluded.samples

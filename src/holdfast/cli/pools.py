@@ -1,0 +1,172 @@
+"""`holdfast pools`: what steps ask amounts of before they are placed, how much of it there is, and who has it.
+
+Never here: what a pool lends to whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.opening import asking, located
+from holdfast.cli.option import AsJson, Store
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.lending import DeclaredPool
+
+app = typer.Typer(
+    help="See and say how much there is of what steps ask for before they are placed.", no_args_is_help=True
+)
+
+
+class Period(StrEnum):
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def per_s(self) -> int:
+        return {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}[self.value]
+
+
+class Counts(StrEnum):
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    INPUT_TOKENS = "input_tokens"
+    OUTPUT_TOKENS = "output_tokens"
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The pool's name, as steps ask for it: OPENAI_RPS.")]
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, store: Store = None) -> None:
+    """List all pools."""
+    found = asyncio.run(_list(store))
+    if as_json:
+        terminal.emit(found)
+        return
+    lines = [(each["name"], _limit(each), _burst(each), _counts(each)) for each in found]
+    terminal.table(("pool", "limit", "burst", "counts"), lines)
+
+
+@app.command()
+def show(name: Name, as_json: AsJson = False, store: Store = None) -> None:
+    """Show a pool: its limit, who has how much of it, and what steps are known to take of it."""
+    _tell(asyncio.run(_show(name, store)), as_json)
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    slots: Annotated[int | None, typer.Option("--slots", metavar="N", help="So many at a time.")] = None,
+    rate: Annotated[int | None, typer.Option("--rate", metavar="N", help="So many in each period (--per).")] = None,
+    per: Annotated[Period | None, typer.Option("--per", help="The period of --rate.")] = None,
+    burst: Annotated[
+        int | None,
+        typer.Option("--burst", metavar="N", help="Of a rate, so many at once after a pause; a tenth unless said."),
+    ] = None,
+    counts: Annotated[Counts | None, typer.Option("--counts", help="What a unit is at the provider.")] = None,
+    of: Annotated[
+        str | None, typer.Option("--of", metavar="NAME", help="Whose, with --counts: a model or a provider.")
+    ] = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Declare a pool, or replace what was said of it. It holds at once, for every process on the store.
+
+    What is in use above a smaller limit stays so until the steps that use it end.
+    """
+    if (slots is None) == (rate is None):
+        raise UsageError(f"Say what {name} is: --slots N for so many at a time, or --rate N --per minute.")
+    if slots is not None and (per is not None or burst is not None):
+        raise UsageError("--per and --burst belong to --rate; slots are so many at a time.")
+    if rate is not None and per is None:
+        raise UsageError(f"--rate {rate} in which time? Add --per second, minute, hour or day.")
+    how = {
+        "slots": slots, "rate": rate, "per_s": None if per is None else per.per_s, "burst": burst,
+        "counts": None if counts is None else counts.value, "of": of,
+    }  # fmt: skip
+    _tell(asyncio.run(_set(name, how, store)), as_json)
+
+
+@app.command()
+def remove(name: Name, store: Store = None) -> None:
+    """Remove a pool. Steps that ask for it wait until it is declared again."""
+    asyncio.run(_remove(name, store))
+    terminal.say(f"There is no pool {name} any more.")
+
+
+async def _list(store: str | None) -> list[dict[str, Any]]:
+    from holdfast.cli import report
+
+    async with asking(store) as engine:
+        return [report.of_pool(pool) for pool in await engine.pools()]
+
+
+async def _show(name: str, store: str | None) -> dict[str, Any]:
+    from holdfast.cli import report
+
+    async with asking(store) as engine:
+        return await report.of_pool_in_use(engine, name)
+
+
+async def _set(name: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
+    from holdfast.cli import report
+    from holdfast.compose import Engine
+
+    where, known = located(store)
+    async with Engine.open(where, execute=False, settings=known) as engine:  # made, if need be: pools come before runs
+        pool: DeclaredPool = await engine.set_pool(name, **how)
+        return await report.of_pool_in_use(engine, pool.name)
+
+
+async def _remove(name: str, store: str | None) -> None:
+    async with asking(store) as engine:
+        await engine.remove_pool(name)
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        terminal.emit(found)
+        return
+    terminal.sheet([
+        ("Pool", found["name"]),
+        ("Limit", _limit(found)),
+        *([("Burst", _burst(found))] if found["kind"] == "rate" else []),
+        *([("Counts", _counts(found))] if found["counts"] else []),
+        ("Lent", f"{found['granted']}"),
+    ])  # fmt: skip
+    if found["shares"]:
+        terminal.show("\nWho has it")
+        _table(("holder", "session", "life", "granted", "used", "wanted"), found["shares"])
+    if found["estimates"]:
+        terminal.show("\nWhat steps are thought to take")
+        _table(("workflow", "node", "amount", "samples"), found["estimates"])
+
+
+def _table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    terminal.table(columns, [[str(row[name]) for name in columns] for row in rows])
+
+
+def _limit(pool: dict[str, Any]) -> str:
+    if pool["kind"] == "slots":
+        return f"{pool['limit']} at a time"
+    names = {period.per_s: str(period) for period in Period}
+    return f"{pool['limit']} per {names.get(pool['per_s']) or str(pool['per_s']) + ' s'}"
+
+
+def _burst(pool: dict[str, Any]) -> str:
+    return str(pool["burst"]) if pool["kind"] == "rate" else ""
+
+
+def _counts(pool: dict[str, Any]) -> str:
+    return f"{pool['counts']} of {pool['of']}" if pool["counts"] else ""

@@ -1,0 +1,343 @@
+"""Lending: how a pool above steps is divided among those who place steps, so that all together never exceed it.
+
+A pool is declared once, in the store, which is its authority. It lends *shares* of it to holders: a leader of a lane, or
+a process that places its steps by itself. A holder places against its share without asking anybody, and comes by now and
+then (a visit) to say what it uses and wants, and what it gives back. What is lent is the holder's until it gives it back
+or its session is dead: nothing is ever taken from the living, they are told their *target* and give back what is above
+it, of slots as their jobs end. So the sum of what is lent stays within the limit, whatever anybody believes meanwhile.
+
+Who gets what. Everybody who wants something is entitled to as much as he wants, and where that is too much for the pool,
+to the same level (max-min fairness); what nobody wants is spread as well, so that the next job finds it there: a sole
+holder has everything. A share too small for one job is of no use to anybody. So whoever is to have any has at least what
+his next job needs, and where not all can, they take turns: whoever has waited longest first, whoever has had it longest
+last. Nobody is asked for anything while nobody else lacks it.
+
+Rates. A share of a rate is a part of its limit and, in proportion, of its burst; its holder keeps a token bucket of that
+size. The part that is not lent is a bucket as well, kept here. A share that comes back comes empty, and what is lent
+takes along its proportion of what the free part has: water is moved and never made, so in any time of t all holders
+together let out a burst and t times the rate at most. A share that its holder is told of late has only filled later.
+
+Whole numbers, rounded against the borrower. Never here: a clock, a store, what a job asks for (demand).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.core.demand import LABEL
+from holdfast.core.ids import SessionId
+
+Kind = Literal["slots", "rate"]
+Life = Literal["living", "lingering", "dead"]
+Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
+COUNTED: Final[tuple[Counted, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
+
+MOST_LIMIT: Final = 10**10
+"""A bucket is counted in units × milliseconds: with this many units a day it still fits into 64 bits."""
+LONGEST_PERIOD_S: Final = 86_400
+MOST_OUTLIVES_MS: Final = 3_600_000
+_PROVIDER: Final = re.compile(r"\S{1,200}")
+
+
+class DeclaredPool(msgspec.Struct, frozen=True):
+    """What is limited: `limit` at a time (`slots`), or `limit` in each `per_s` seconds with `burst` at once (`rate`).
+
+    `counts` says what a unit is at the provider of the model (or all models of the provider) `of`; None: the pool is
+    only what jobs declare of it. Slots have no `per_s` and no `burst`.
+    """
+
+    name: str
+    kind: Kind
+    limit: int
+    per_s: int = 0
+    burst: int = 0
+    counts: Counted | None = None
+    of: str | None = None
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, in words."""
+        if not LABEL.fullmatch(self.name):
+            yield f"the name {self.name!r:.130} must be 1 to 100 characters without blanks and commas, like OPENAI_RPS"
+        if not 1 <= self.limit <= MOST_LIMIT:
+            yield f"its limit is {self.limit}; it must be 1 to {MOST_LIMIT}"
+        if self.kind == "slots" and (self.per_s or self.burst):
+            yield "slots are so many at a time; only a rate has a period and a burst"
+        if self.kind == "rate" and not 1 <= self.per_s <= LONGEST_PERIOD_S:
+            yield f"its period is {self.per_s} s; it must be 1 to {LONGEST_PERIOD_S}, a day"
+        if self.kind == "rate" and not 1 <= self.burst <= MOST_LIMIT:
+            yield f"its burst is {self.burst}; it must be 1 to {MOST_LIMIT}"
+        if self.counts is not None and self.counts not in COUNTED:
+            yield f"it counts {self.counts!r:.130}; what can be counted is {', '.join(COUNTED)}"
+        if (self.counts is None) != (self.of is None):
+            yield "what it counts and whose (a model or a provider) belong together"
+        if self.of is not None and not _PROVIDER.fullmatch(self.of):
+            yield f"{self.of!r:.130} is no name of a model or a provider; one is 1 to 200 characters without blanks"
+
+    @property
+    def per_ms(self) -> int:
+        return self.per_s * 1000
+
+    def burst_of(self, share: int) -> int:
+        """What the bucket of a share of it holds."""
+        return 0 if self.kind == "slots" else self.burst * share // self.limit
+
+    def full(self, share: int) -> int:
+        """The same in units × milliseconds."""
+        return 0 if self.kind == "slots" else self.burst * share * self.per_ms // self.limit
+
+    def useful(self, amount: int) -> int:
+        """The smallest share against which a job that takes `amount` can be placed; that of all, where none is."""
+        if self.kind == "slots":
+            return amount
+        return min(self.limit, -(-amount * self.limit // self.burst))
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes."""
+
+    level: int
+    at_ms: int
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A pool as its authority knows it."""
+
+    pool: DeclaredPool
+    bucket: Bucket
+
+
+class Visitor(msgspec.Struct, frozen=True):
+    """Who visits: `holder` is its name, `session` keeps what it is lent.
+
+    `number` grows with each visit of the same holder and session: one that comes after a later one changes nothing.
+    `outlives_ms` is how long what it has placed may go on without it. For so long its share stays taken after its death,
+    unless another of the same name takes it over: the next leader of a lane takes over what the last one had.
+    """
+
+    holder: str
+    session: SessionId
+    number: int
+    outlives_ms: int = 0
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """What a holder says of one pool: `used` by what it has placed, `wanted` in all, with what waits.
+
+    `holds` is how much it will keep until it has heard the answer: what it was lent beyond that, it gives back. `least` is
+    what its next job takes (no job that is larger than the pool: that can never be placed). `owes` is how far below empty
+    its bucket of a rate is, because jobs have taken more than was thought; it counts where everything is given back, up to
+    what the pool lets out in one period.
+    """
+
+    pool: str
+    used: int
+    wanted: int
+    holds: int
+    least: int = 1
+    owes: int = 0
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What a holder has of a pool, and what it said last.
+
+    `is_short`: it cannot place its next job; `since_ms` is when that last changed. A share is `lingering` when its session
+    is dead and what was placed against it may still be running.
+    """
+
+    pool: str
+    holder: str
+    session: SessionId
+    granted: int = 0
+    used: int = 0
+    wanted: int = 0
+    least: int = 1
+    is_short: bool = False
+    since_ms: int = 0
+    number: int = 0
+    outlives_ms: int = 0
+    life: Life = "living"
+
+    @property
+    def key(self) -> tuple[str, str, SessionId]:
+        return (self.pool, self.holder, self.session)
+
+    @property
+    def turn(self) -> tuple[bool, int, str, str]:
+        """Who goes first where not all can: who has waited longest; last who has had it longest."""
+        return (not self.is_short, self.since_ms if self.is_short else -self.since_ms, self.holder, self.session)
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What a holder has of a pool after its visit, and what it should have.
+
+    `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent.
+    """
+
+    pool: DeclaredPool
+    granted: int
+    target: int
+    filled: int = 0
+
+    @property
+    def usable(self) -> int:
+        """Up to where new jobs may be placed. What runs beyond that may go on."""
+        return min(self.granted, self.target)
+
+    @property
+    def burst(self) -> int:
+        """What the holder's bucket holds."""
+        return self.pool.burst_of(self.usable)
+
+
+class Lent(NamedTuple):
+    """What some visits change, and their answers: rows to write, shares that are no more, and grants."""
+
+    buckets: dict[str, Bucket]
+    shares: list[Share]
+    gone: list[Share]
+    grants: list[Grant]
+
+
+# --- A visit ------------------------------------------------------------------------------------------------------------
+
+
+def lend(
+    pools: Iterable[PoolRow], shares: Sequence[Share], visitor: Visitor, visits: Iterable[Visit], now_ms: int
+) -> Lent:
+    """Answer the visits of one holder, which lives. `shares` are all that the authority knows of these pools; a visit of a
+    pool that is not there gets no answer."""
+    rows = {row.pool.name: row for row in pools}
+    lent = Lent({}, [], [], [])
+    for visit in visits:
+        if (row := rows.get(visit.pool)) is not None:
+            _lend(row, [share for share in shares if share.pool == visit.pool], visitor, visit, now_ms, lent)
+    return lent
+
+
+def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent) -> None:
+    pool = row.pool
+    key = (pool.name, visitor.holder, visitor.session)
+    known = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
+    if visitor.number <= known.number:
+        lent.grants.append(Grant(pool, known.granted, known.granted))
+        return
+    left = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
+    gone = [*left, *(share for share in shares if share.life == "dead")]
+    others = [share for share in shares if share.key != key and share not in gone]
+    out = _granted(others)
+    level = _refilled(row, max(0, pool.limit - out - known.granted - _granted(gone)), now_ms)
+    kept = min(known.granted, visit.holds)
+    if known.granted and not kept:
+        level = max(level - visit.owes * pool.per_ms, -pool.limit * pool.per_ms)
+    mine = Share(
+        *key, kept + _granted(left), visit.used, max(visit.wanted, visit.used), visit.least, known.is_short,
+        known.since_ms, visitor.number, visitor.outlives_ms,
+    )  # fmt: skip
+    target = _target(pool, mine, others)
+    free = max(0, pool.limit - out - mine.granted)
+    given = max(0, min(target - mine.granted, free))
+    level, filled = _poured(pool, level, given, free)
+    mine = _heard(pool, mine, given, now_ms)
+    lent.buckets[pool.name] = Bucket(level, now_ms)
+    lent.shares.append(mine)
+    lent.gone.extend(gone)
+    lent.grants.append(Grant(pool, mine.granted, target, filled))
+
+
+def _granted(shares: Iterable[Share]) -> int:
+    return sum(share.granted for share in shares)
+
+
+def _heard(pool: DeclaredPool, share: Share, given: int, now_ms: int) -> Share:
+    """The share after its visit, `given` more of it. Whether its holder can place its next job may have changed."""
+    granted = share.granted + given
+    needed = pool.useful(share.least) + (share.used if pool.kind == "slots" else 0)
+    is_short = share.wanted > share.used and granted < needed
+    since_ms = share.since_ms if is_short == share.is_short else now_ms
+    return msgspec.structs.replace(share, granted=granted, is_short=is_short, since_ms=since_ms)
+
+
+# --- The free part of a rate --------------------------------------------------------------------------------------------
+
+
+def _refilled(row: PoolRow, free: int, now_ms: int) -> int:
+    """What is in the free part now, which has been of this size since it was last looked at."""
+    passed_ms = max(0, now_ms - row.bucket.at_ms)
+    return min(row.pool.full(free), row.bucket.level + free * passed_ms)
+
+
+def _poured(pool: DeclaredPool, level: int, given: int, free: int) -> tuple[int, int]:
+    """What stays in the free part when `given` of it is lent, and the whole units that go along."""
+    if pool.kind == "slots":
+        return 0, 0
+    moved = level * given // free if given else 0
+    filled = moved // pool.per_ms
+    return min(pool.full(free - given), level - filled * pool.per_ms), filled
+
+
+def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:
+    """A pool as it begins, or goes on with new figures. A new one is full: nobody has taken anything of it. One that counts
+    in another period begins empty; otherwise it keeps what it had when it was last looked at, as far as it still holds
+    that: at what rate it has filled since depends on the old figures."""
+    if known is None:
+        return PoolRow(pool, Bucket(pool.full(pool.limit), now_ms))
+    if known.pool.kind != pool.kind or known.pool.per_s != pool.per_s:
+        return PoolRow(pool, Bucket(0, now_ms))
+    return PoolRow(pool, Bucket(known.bucket.level, now_ms))
+
+
+# --- Who is entitled to what --------------------------------------------------------------------------------------------
+
+Targets = dict[tuple[str, str, SessionId], int]
+"""By the keys of shares."""
+
+
+def _target(pool: DeclaredPool, mine: Share, others: Sequence[Share]) -> int:
+    """How much the visitor should have. It may keep what it has as long as all others have what they want, or what they
+    are entitled to of that."""
+    living = [share for share in others if share.life == "living"]
+    capacity = max(0, pool.limit - _granted(share for share in others if share.life == "lingering"))
+    targets = divide(pool, capacity, [mine, *living])
+    if any(share.granted < min(targets[share.key], pool.useful(share.wanted)) for share in living):
+        return targets[mine.key]
+    left = max(0, capacity - _granted(living))
+    return max(targets[mine.key], min(mine.granted, left))
+
+
+def divide(pool: DeclaredPool, capacity: int, shares: Sequence[Share]) -> Targets:
+    """How much each of the living should have of `capacity`."""
+    left, least = capacity, Targets()
+    for share in sorted(shares, key=lambda each: each.turn):
+        needed = pool.useful(min(share.least, share.wanted))
+        if 0 < needed <= left:
+            least[share.key] = needed
+            left -= needed
+    wants = {
+        share.key: min(capacity, max(share.wanted, least[share.key])) for share in shares if share.key in least
+    }  # fmt: skip
+    everything = dict.fromkeys(wants, capacity)
+    suffices = sum(wants.values()) <= capacity
+    levelled = _levelled(capacity, wants, everything) if suffices else _levelled(capacity, least, wants)
+    return {share.key: levelled.get(share.key, 0) for share in shares}
+
+
+def _levelled(capacity: int, floors: Targets, ceilings: Targets) -> Targets:
+    """All at the same level, each between his floor and his ceiling, as high as `capacity` allows."""
+    low, high = 0, capacity
+    while low < high:
+        level = (low + high + 1) // 2
+        if sum(max(floors[key], min(level, ceilings[key])) for key in ceilings) <= capacity:
+            low = level
+        else:
+            high = level - 1
+    found = {key: max(floors[key], min(low, ceilings[key])) for key in sorted(ceilings)}
+    left = capacity - sum(found.values())
+    for key, amount in found.items():
+        if left and amount == low < ceilings[key]:
+            found[key] = amount + 1
+            left -= 1
+    return found

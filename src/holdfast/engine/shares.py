@@ -1,0 +1,238 @@
+"""This process's shares of pools: what it says to the store that lends them, and up to where it may place.
+
+Whoever places asks nobody: he is told whenever what he has changes. The store is visited when something is lacking or can
+be given back, and once a second while anything is wanted or held, so that a pool's new figures and others' wants are
+noticed. Nothing is visited for while nothing is wanted.
+
+What a visit would give back is no longer used before the visit leaves, and what it was lent is not used before its answer
+is here: so it does not matter which of them get lost. When the lease is over, nothing is held.
+
+Never here: how a pool is divided (core.lending), which job is next (scheduling).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.core.lending import Grant, Visit, Visitor
+from holdfast.errors import Conflict, StoreError
+from holdfast.ports import Clock, Store
+
+log = logging.getLogger("holdfast")
+
+EVERY_S: Final = 1.0
+"""Between two visits, while anything is wanted or held."""
+SHORTEST_S: Final = 0.05
+"""Between two visits when there is news: what happens meanwhile is said together."""
+LOOK_S: Final = 0.2
+"""How often to see that the lease is not over, while anything is held."""
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What this process needs of a pool: `used` by what it has placed, `wanted` in all, with what waits. `least` is what
+    its next job takes, and `owes` how far below empty its bucket of a rate is."""
+
+    used: int = 0
+    wanted: int = 0
+    least: int = 1
+    owes: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.used or self.wanted or self.owes)
+
+
+_NOTHING: Final = Need()
+
+Changed = Callable[[str, Grant | None], None]
+"""Told of a pool's name and what there is of it now: jobs may be placed up to `usable`, and of a rate `filled` is in the
+bucket in addition. None where there is no such pool."""
+
+
+class PoolShares:
+    """What one holder has been lent, of all the pools that it needs."""
+
+    def __init__(
+        self, store: Store, clock: Clock, holder: str, session: Callable[[], SessionId | None], changed: Changed, *,
+        outlives_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """`holder` is the same for whoever takes this one's place (the leader of a lane), and no other's. `session` says
+        what keeps the shares for now. `outlives_s`: how long what was placed may run on when this process is dead."""
+        self._store = store
+        self._clock = clock
+        self._holder = holder
+        self._session_of = session
+        self._changed = changed
+        self._outlives_ms = int(outlives_s * 1000)
+        self._session: SessionId | None = None
+        self._number = 0
+        self._needs: Mapping[str, Need] = {}
+        self._told: dict[str, Need] = {}
+        """What the store has acknowledged that it knows."""
+        self._unsure: set[str] = set()
+        """Pools of which the store may think that more is held here than is: the answer of a visit never came, or the lease
+        was over for a while."""
+        self._held: dict[str, Grant] = {}
+        self._is_away = False
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._attend(), name="holdfast-pool-shares")
+
+    async def aclose(self) -> None:
+        """Visit no more. What is held is free with the session."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def need(self, needs: Mapping[str, Need]) -> None:
+        """Say what is needed now; to be said at once whenever anything was placed. Nothing is needed of other pools."""
+        self._needs = needs
+        if any(self._matters(name) for name in self._names()):
+            self._news.set()
+
+    def usable(self, pool: str) -> int:
+        """Up to where jobs may be placed against a pool, at this moment."""
+        held = self._held.get(pool)
+        if held is None or self._session is None or not self._store.alive(self._session):
+            return 0
+        return held.usable
+
+    async def visit(self) -> None:
+        """Say what is needed and given back, and hear what there is. Not twice at once."""
+        self._look()
+        session, names = self._session, self._names()
+        if session is None or not names:
+            return
+        said = {name: self._needs.get(name, _NOTHING) for name in names}
+        visits = [self._said(name, need) for name, need in said.items()]
+        self._number += 1
+        self._unsure.update(names)
+        try:
+            grants = await self._store.lend(Visitor(self._holder, session, self._number, self._outlives_ms), visits)
+        except Conflict:
+            self._lose()
+        except StoreError as problem:
+            if not self._is_away:
+                log.warning("holdfast cannot reach its pools, and keeps what it has of them: %s", problem)
+            self._is_away = True
+        else:
+            self._is_away = False
+            if session == self._session:
+                self._hear(said, {grant.pool.name: grant for grant in grants})
+
+    # --- What is to be said -------------------------------------------------------------------------------------------
+
+    def _names(self) -> list[str]:
+        wanted = {name for name, need in self._needs.items() if not need.is_nothing}
+        return sorted(wanted | self._held.keys() | self._unsure)
+
+    def _matters(self, name: str) -> bool:
+        """Whether the store should know at once."""
+        need, held = self._needs.get(name, _NOTHING), self._held.get(name)
+        has = held.usable if held is not None else 0
+        if need.wanted > has and self._told.get(name, _NOTHING).wanted <= has:
+            return True
+        return held is not None and not need.is_nothing and held.granted > self._kept(held, need)
+
+    def _kept(self, held: Grant, need: Need) -> int:
+        """What is not given back: what may be used, and of slots what is in use; nothing where nothing is needed."""
+        if need.is_nothing:
+            return 0
+        return min(held.granted, max(need.used, held.usable)) if held.pool.kind == "slots" else held.usable
+
+    def _said(self, name: str, need: Need) -> Visit:
+        """The visit of one pool; what it gives back is used no more from now on."""
+        held = self._held.get(name)
+        if held is None:
+            return Visit(name, need.used, need.wanted, 0, need.least, need.owes)
+        kept = self._kept(held, need)
+        self._have(name, msgspec.structs.replace(held, granted=kept, filled=0))
+        return Visit(name, need.used, need.wanted, kept, need.least, need.owes)
+
+    # --- What is heard ------------------------------------------------------------------------------------------------
+
+    def _hear(self, said: Mapping[str, Need], grants: Mapping[str, Grant]) -> None:
+        for name, need in said.items():
+            self._unsure.discard(name)
+            if (grant := grants.get(name)) is not None:
+                self._have(name, grant)
+            elif self._held.pop(name, None) is not None or name not in self._told:
+                self._changed(name, None)
+            if need.is_nothing:
+                self._held.pop(name, None)
+                self._told.pop(name, None)
+            else:
+                self._told[name] = need
+        if any(self._matters(name) for name in self._names()):
+            self._news.set()
+
+    def _have(self, name: str, grant: Grant) -> None:
+        known = self._held.get(name)
+        self._held[name] = msgspec.structs.replace(grant, filled=0)
+        if known is None or (known.pool, known.usable) != (grant.pool, grant.usable) or grant.filled:
+            self._changed(name, grant)
+
+    def _look(self) -> None:
+        """See what session there is, and that it lives."""
+        session = self._session_of()
+        if session is not None and not self._store.alive(session):
+            session = None
+        if session != self._session:
+            self._lose()
+            self._session = session
+
+    def _lose(self) -> None:
+        """The session is dead, and what it kept is others' now."""
+        lost, self._held = self._held, {}
+        self._session = None
+        self._told.clear()
+        self._unsure.update(lost)
+        for name, held in lost.items():
+            self._changed(name, Grant(held.pool, 0, 0))
+
+    # --- Visits -------------------------------------------------------------------------------------------------------
+
+    async def _attend(self) -> None:
+        try:
+            while True:
+                await self._rest()
+                self._news.clear()
+                await self._visit()
+                await self._clock.sleep(SHORTEST_S)
+        except Exception:
+            log.exception("holdfast can no longer keep its shares of pools, and holds none")
+            self._lose()
+            raise
+
+    async def _rest(self) -> None:
+        """Until there is news, or it is time."""
+        if not self._names():
+            await self._news.wait()
+            return
+        until_s = self._clock.monotonic_s() + EVERY_S
+        while (left_s := until_s - self._clock.monotonic_s()) > 0 and not self._news.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LOOK_S)):
+                    await self._news.wait()
+            self._look()
+
+    async def _visit(self) -> None:
+        """Visit, and notice meanwhile when the lease is over."""
+        visit = asyncio.create_task(self.visit())
+        try:
+            while not visit.done():
+                await asyncio.wait([visit], timeout=LOOK_S)
+                self._look()
+        finally:
+            visit.cancel()  # an answer that nobody waits for changes nothing: the next visit has a higher number
+            await asyncio.wait([visit])
+        visit.result()

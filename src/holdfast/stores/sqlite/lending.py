@@ -1,0 +1,97 @@
+"""Pools above steps: declared, lent in shares, and what steps are known to take of them.
+
+A share lives as long as its session, so this room is built on that of the sessions. Never here: who gets how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.core.estimates import Estimate, Use, learned
+from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
+from holdfast.errors import Conflict
+from holdfast.stores.row import astuple
+from holdfast.stores.sqlite.room import SQL, rows, value
+from holdfast.stores.sqlite.session import Sessions
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Lending(Sessions):
+    """Keeps ports.Lending."""
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        now_ms = self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> None:
+            row = declared(pool, next(iter(_pools(db, [pool.name])), None), now_ms)
+            rows(db, "put_lent_pool", (*astuple(row.pool), *astuple(row.bucket)))
+
+        await self._writer.write(write)
+
+    async def remove_pool(self, name: str) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            found = value(db, "delete_lent_pool", (name,)) is not None
+            rows(db, "tidy_shares")
+            return found
+
+        return await self._writer.write(write)
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        return [row.pool for row in await self._reader.ask(lambda db: _pools(db, None))]
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        await self.bury()
+        asked = sorted(visits, key=lambda visit: visit.pool)
+        now_ms = self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> Lent | None:
+            if value(db, "lives", (visitor.session,)) is None:
+                return None
+            names = [visit.pool for visit in asked]
+            lent = lend(_pools(db, names), _shares(db, names, now_ms), visitor, asked, now_ms)
+            _keep(db, lent)
+            return lent
+
+        lent = await self._writer.write(write)
+        if lent is None:
+            raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
+        return lent.grants
+
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        await self.bury()
+        now_ms = self._clock.now_ms()
+        return await self._reader.ask(lambda db: _shares(db, [pool], now_ms))
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        asked = {"workflow": workflow, "pool": pool}
+        return [Estimate(*row) for row in await self._reader.ask(lambda db: rows(db, "estimates", asked))]
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        def write(db: apsw.Connection) -> None:
+            found = [Estimate(*row) for kind in {use.kind for use in uses} for row in rows(db, "estimate", kind)]
+            new = learned({each.kind: each for each in found}, uses)
+            db.executemany(SQL["put_estimate"], [astuple(each) for each in new.values()])
+
+        await self._writer.write(write)
+
+
+def _pools(db: apsw.Connection, names: Sequence[str] | None) -> list[PoolRow]:
+    """These pools, or all."""
+    found: list[Any] = rows(db, "lent_pools", {"pools": None if names is None else _encode(names).decode()})
+    return [PoolRow(DeclaredPool(*row[:-2]), Bucket(*row[-2:])) for row in found]
+
+
+def _shares(db: apsw.Connection, pools: Sequence[str], now_ms: int) -> list[Share]:
+    found: list[Any] = rows(db, "lent_shares", {"pools": _encode(pools).decode(), "now_ms": now_ms})
+    return [Share(*(*row[:7], bool(row[7]), *row[8:])) for row in found]
+
+
+def _keep(db: apsw.Connection, lent: Lent) -> None:
+    db.executemany(SQL["delete_share"], [share.key for share in lent.gone])
+    db.executemany(SQL["put_share"], [astuple(share)[:-1] for share in lent.shares])
+    db.executemany(SQL["keep_level"], [(*astuple(bucket), pool) for pool, bucket in lent.buckets.items()])

@@ -1,0 +1,311 @@
+"""What a process has of pools: told when it changes, given back when others lack it, and never held beyond the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.compose import open_store
+from holdfast.core.ids import SessionId
+from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
+from holdfast.engine.shares import EVERY_S, Need, PoolShares
+from holdfast.errors import StoreBusy
+from holdfast.machine import MachineClock, RandomIds
+from holdfast.ports import Store
+from tests.engine.placer import LEASE_S
+
+SLOTS = DeclaredPool("BROWSERS", "slots", 8)
+RATE = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10)
+SOON_S = 4 * EVERY_S
+
+
+class Placer:
+    """One process as its scheduler sees it: what it was told it has."""
+
+    def __init__(self, store: Store, session: SessionId | None, name: str) -> None:
+        self.store = store
+        self.session = session
+        self.told: dict[str, list[Grant | None]] = {}
+        self.shares = PoolShares(store, MachineClock(), name, lambda: self.session, self._changed)
+
+    def _changed(self, name: str, grant: Grant | None) -> None:
+        self.told.setdefault(name, []).append(grant)
+
+    def usable(self, name: str = "BROWSERS") -> int | None:
+        """What it was told last."""
+        grant = self.told[name][-1] if name in self.told else None
+        return grant.usable if grant is not None else None
+
+    def need(self, used: int, wanted: int, pool: str = "BROWSERS", least: int = 1) -> None:
+        self.shares.need({pool: Need(used, wanted, least)})
+
+
+@asynccontextmanager
+async def placing(store: Store, name: str = "p") -> AsyncIterator[Placer]:
+    session = RandomIds().session()
+    await store.open_session(session, name, [])
+    placer = Placer(store, session, name)
+    placer.shares.start()
+    try:
+        yield placer
+    finally:
+        await placer.shares.aclose()
+
+
+@pytest.fixture
+async def opened(store: str) -> AsyncIterator[Callable[[], object]]:
+    stores: list[Store] = []
+
+    async def another() -> Store:
+        stores.append(await open_store(store, lease_s=LEASE_S))
+        return stores[-1]
+
+    yield another
+    for each in stores:
+        await each.aclose()
+
+
+async def until(met: Callable[[], bool], within_s: float = SOON_S) -> float:
+    """How long it took until `met`."""
+    began_s = time.monotonic()
+    async with asyncio.timeout(within_s):
+        while not met():
+            await asyncio.sleep(0.005)
+    return time.monotonic() - began_s
+
+
+class Broken:
+    """A store whose lending fails, or takes its time, as long as told to; otherwise the one behind it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.visits = 0
+        self.fails = False
+        self.hangs = False
+        self.loses_answers = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        self.visits += 1
+        if self.hangs:
+            await asyncio.sleep(60)
+        if self.fails:
+            raise StoreBusy("Somebody has locked it.")
+        grants = await self._store.lend(visitor, visits)
+        if self.loses_answers:
+            raise StoreBusy("The answer was lost.")
+        return grants
+
+
+async def test_who_is_alone_has_everything_at_once(opened) -> None:
+    store = await opened()
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(0, 1)
+        assert await until(lambda: a.usable() == 8) < EVERY_S / 2
+        assert a.shares.usable("BROWSERS") == 8
+
+
+async def test_two_share_and_neither_ever_has_what_the_other_has(opened) -> None:
+    mine, theirs = await opened(), await opened()
+    await mine.set_pool(SLOTS)
+    async with placing(mine, "a") as a, placing(theirs, "b") as b:
+        a.need(8, 20)
+        await until(lambda: a.usable() == 8)
+        b.need(0, 20)
+        await until(lambda: a.usable() == 4)
+        assert not b.usable(), "what is in use is not taken"
+        a.need(5, 20)
+        await until(lambda: b.usable() == 3)
+        a.need(4, 20)
+        await until(lambda: b.usable() == 4)
+        assert a.usable() == 4
+
+
+async def test_what_is_needed_no_more_is_given_back_and_nobody_is_asked_any_more(opened) -> None:
+    store = Broken(await opened())
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(0, 3)
+        await until(lambda: a.usable() == 8)
+        a.need(0, 0)
+        await until(lambda: a.usable() == 0)
+        await asyncio.sleep(0.1)
+        assert [share.granted for share in await store.pool_shares("BROWSERS")] == [0]
+        visits = store.visits
+        await asyncio.sleep(2.2 * EVERY_S)
+        assert store.visits == visits
+
+
+async def test_a_pool_that_is_made_smaller_is_noticed_within_a_second(opened) -> None:
+    store = await opened()
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(2, 5)
+        await until(lambda: a.usable() == 8)
+        await store.set_pool(DeclaredPool("BROWSERS", "slots", 3))
+        assert await until(lambda: a.usable() == 3) < 1.5 * EVERY_S
+
+
+async def test_a_pool_that_is_not_there_is_told_once_and_found_when_it_is_declared(opened) -> None:
+    store = await opened()
+    async with placing(store) as a:
+        a.need(0, 1)
+        await until(lambda: "BROWSERS" in a.told)
+        await asyncio.sleep(1.5 * EVERY_S)
+        assert a.told["BROWSERS"] == [None]
+        await store.set_pool(SLOTS)
+        await until(lambda: a.usable() == 8)
+        await store.remove_pool("BROWSERS")
+        await until(lambda: a.told["BROWSERS"][-1] is None)
+
+
+async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
+    store = await opened()
+    await store.set_pool(RATE)
+    async with placing(store) as a:
+        a.need(0, 100, "RPS")
+        await until(lambda: a.usable("RPS") == 50)
+        await asyncio.sleep(2.2 * EVERY_S)
+        assert [grant.filled for grant in a.told["RPS"] if grant is not None] == [10]
+
+
+async def test_many_changes_make_few_visits(opened) -> None:
+    store = Broken(await opened())
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        for n in range(200):
+            a.need(n % 8, 100 + n)
+            await asyncio.sleep(0.005)
+        assert store.visits <= 5
+
+
+async def test_while_the_store_is_away_what_is_held_is_kept_until_the_lease_is_over(opened) -> None:
+    store = Broken(await opened())
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(2, 5)
+        await until(lambda: a.usable() == 8)
+        store.fails = True
+        await asyncio.sleep(1.5 * EVERY_S)
+        assert a.usable() == 8
+        store.fails, store.hangs = False, True
+        await asyncio.sleep(1.2 * EVERY_S)
+        assert a.usable() == 8
+        lease_is_over = True
+        store.alive = lambda session: not lease_is_over
+        assert await until(lambda: a.usable() == 0) < 0.5
+        assert a.shares.usable("BROWSERS") == 0
+
+
+async def test_whose_lease_was_over_for_a_while_has_what_the_store_lends_it_anew(opened) -> None:
+    store = Broken(await opened())
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(2, 5)
+        await until(lambda: a.usable() == 8)
+        store.alive = lambda session: False
+        await until(lambda: a.usable() == 0)
+        a.need(0, 0)
+        del store.alive
+        async with placing(await opened(), "b") as b:
+            b.need(0, 1)
+            await until(lambda: b.usable() == 8)
+
+
+async def test_an_answer_that_was_lost_leaks_nothing(opened) -> None:
+    store = Broken(await opened())
+    await store.set_pool(SLOTS)
+    async with placing(store) as a, placing(await opened(), "b") as b:
+        store.loses_answers = True
+        a.need(0, 5)
+        await until(lambda: store.visits > 0)
+        a.need(0, 0)
+        b.need(0, 5)
+        await asyncio.sleep(0.3)
+        assert not b.usable(), "the other may have heard"
+        store.loses_answers = False
+        await until(lambda: b.usable() == 8)
+
+
+async def test_a_dead_session_has_nothing_and_the_next_begins_anew(opened) -> None:
+    store = await opened()
+    await store.set_pool(SLOTS)
+    async with placing(store) as a:
+        a.need(0, 5)
+        await until(lambda: a.usable() == 8)
+        assert a.session is not None
+        await store.close_session(a.session)
+        await until(lambda: a.usable() == 0)
+        a.session = RandomIds().session()
+        await store.open_session(a.session, "p", [])
+        await until(lambda: a.usable() == 8)
+
+
+# --- Other processes --------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def process(store: str, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process that has been lent something."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.engine.placer", store, *words, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert started.stdout is not None
+        assert (await asyncio.wait_for(started.stdout.readline(), 20)).endswith(b"holds 8\n")
+        yield started
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await asyncio.wait_for(started.wait(), 10)
+
+
+async def test_what_a_killed_process_had_is_lent_to_others(opened, store: str) -> None:
+    here = await opened()
+    await here.set_pool(SLOTS)
+    async with process(store, "BROWSERS", "8") as other, placing(here) as a:
+        a.need(0, 8)
+        await asyncio.sleep(0.2)
+        assert not a.usable()
+        other.kill()
+        await until(lambda: a.usable() == 8, LEASE_S + SOON_S)
+        assert len(await here.pool_shares("BROWSERS")) == 1
+
+
+async def test_what_a_killed_leader_had_placed_goes_on_and_its_heir_takes_it_over(opened, store: str) -> None:
+    here = await opened()
+    await here.set_pool(SLOTS)
+    async with process(store, "BROWSERS", "8", "60") as other, placing(here, "elsewhere") as elsewhere:
+        elsewhere.need(0, 8)
+        other.kill()
+        await asyncio.sleep(LEASE_S + 1.5 * EVERY_S)
+        assert not elsewhere.usable(), "its jobs may still be running"
+        async with placing(here, "lane") as heir:
+            heir.need(6, 8)
+            await until(lambda: bool(heir.usable()))
+            shares = await here.pool_shares("BROWSERS")
+            assert [(share.holder, share.granted) for share in shares] == [("elsewhere", 0), ("lane", 8)]
+
+
+async def test_a_frozen_process_holds_nothing_when_it_wakes_up(opened, store: str) -> None:
+    here = await opened()
+    await here.set_pool(SLOTS)
+    async with process(store, "BROWSERS", "8") as other, placing(here) as a:
+        os.kill(other.pid, signal.SIGSTOP)
+        a.need(0, 8)
+        await until(lambda: a.usable() == 8, LEASE_S + SOON_S)
+        os.kill(other.pid, signal.SIGCONT)
+        assert other.stdout is not None
+        assert (await asyncio.wait_for(other.stdout.readline(), 5)).endswith(b"holds 0\n")
+        await asyncio.sleep(1.5 * EVERY_S)
+        assert a.usable() == 8
