@@ -394,6 +394,8 @@ class Engine:
             for workflow in workflows:
                 await driver.add(workflow)
             await driver.hold_session()
+            if execute:
+                driver.desk.start()
             sweep.start()
             if is_fleet:
                 dispatch.start()

@@ -588,11 +588,12 @@ class Lanes(Protocol):
 
 
 class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that is to be placed, or was: what it demands, with amounts of pools that are known by now."""
+    """A step that is to be placed, or was; then all amounts of pools in its demand are known."""
 
     run: RunId
     step: StepId
     tenant: str
+    workflow: str
     graph_hash: str
     demand: Demand
 

@@ -31,7 +31,7 @@ def worker(name: str, free: int, *graphs: str, taken: int = 0, held: tuple[Place
 
 
 def step(run: str, **demand: Any) -> PlacedStep:
-    return PlacedStep(RunId(run), StepId("a#1"), "t", "g", Demand(**demand))
+    return PlacedStep(RunId(run), StepId("a#1"), "t", "wf", "g", Demand(**demand))
 
 
 def runs(placed: dict[SessionId, list[Handed]]) -> dict[str, list[str]]:

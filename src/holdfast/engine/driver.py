@@ -34,6 +34,7 @@ from holdfast.engine.line import Line
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
 from holdfast.engine.placing import HERE, Placing
+from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Blobs, Clock, Ids, Report, Store, Threads
@@ -169,7 +170,11 @@ class Driver:
             worker=HERE, able=frozenset(), labels=frozenset(self.labels), tags=frozenset(resources.tags), slots=slots,
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
         )  # fmt: skip
-        self.placing = Placing(clock, Scheduler(strategy), here, lambda: self.room, self._begin_placed)
+        scheduler = Scheduler(strategy)
+        self.desk = PoolDesk(
+            store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir()
+        )  # fmt: skip
+        self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk)
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
@@ -368,6 +373,7 @@ class Driver:
         self._feed()  # nobody could be given a slot while there was no session
 
     async def let_session_go(self) -> None:
+        await self.desk.aclose()
         if self.session is not None:
             # A store that cannot be told finds out: nobody holds the session's lock any more.
             with contextlib.suppress(StoreError):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from holdfast.core.commands import Look
@@ -21,10 +21,11 @@ from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
+from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
-from holdfast.ports import DueRun, Handed, Job, Lanes, Queue, Store
+from holdfast.ports import DueRun, Handed, Job, Lanes, PlacedStep, Queue, Store
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
@@ -47,6 +48,8 @@ _PATIENCE_S: Final = 2.0
 """How long a worker has to take up what it was given, before the sweep offers it again."""
 _SILENT_S: Final = 3 * REPORT_EVERY_S
 _AWAY_S: Final = 0.5
+_OUTLIVES_S: Final = 600.0
+"""What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
 
 
 class Fleet(Store, Lanes, Protocol):
@@ -63,7 +66,13 @@ class Leader:
         self._store = store
         self._queue = queue
         self.lane = lane
+        self.leads = asyncio.Event()
+        self._awake = asyncio.Event()
         self._jobs = Lane(Scheduler(strategy))
+        self._desk = PoolDesk(
+            store, driver.clock, f"lane/{lane}", lambda: driver.session if self.leads.is_set() else None,
+            self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
+        )  # fmt: skip
         self._line = StoredLine(store, driver.clock, lambda _: True)
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
@@ -71,9 +80,7 @@ class Leader:
         self._costs = Daily(store, driver.clock)
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
-        self._awake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self.leads = asyncio.Event()
 
     @property
     def jobs(self) -> int:
@@ -103,6 +110,7 @@ class Leader:
         await self._store.is_led(self.lane)
 
     def start(self) -> None:
+        self._desk.start()
         loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
@@ -110,6 +118,7 @@ class Leader:
 
     async def aclose(self) -> None:
         await end(self._tasks)
+        await self._desk.aclose()
 
     async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
@@ -166,10 +175,17 @@ class Leader:
     def _offer(self, handed: Handed) -> Handed | None:
         """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
         now_s = self._driver.clock.monotonic_s()
+        self._find(handed.job.steps)
         if handed.job.looks:
             self._offered_s[handed.job.run] = now_s
         self._awake.set()
         return self._jobs.offer(handed, now_s)
+
+    def _find(self, steps: Iterable[PlacedStep]) -> None:
+        """Steps that stand in line, with what they take of pools."""
+        known = [self._desk.known(step, lambda again: self._find([again])) for step in steps]
+        self._jobs.find([step for step in known if step is not None], self._driver.clock.monotonic_s())
+        self._awake.set()
 
     async def _place(self) -> None:
         while True:
@@ -181,6 +197,7 @@ class Leader:
             self._awake.clear()
             if not self.leads.is_set():
                 continue
+            self._desk.stir()
             for worker, handed in self._jobs.placements(self._driver.clock.monotonic_s()).items():
                 await self._queue.place(worker, handed)
             await asyncio.sleep(0)
@@ -210,8 +227,7 @@ class Leader:
             self._hashes, self._hashes_s = await store.unended_hashes(), now_s
             await self._tidy(now_s)
         line = await self._line.look()
-        self._jobs.find(in_line(line.runs), now_s)
-        self._awake.set()
+        self._find(in_line(line.runs))
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
         handed_on, looks = 0, []

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.ids import RunId, StepId
 from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
+from holdfast.engine.pool_desk import PoolDesk
 from holdfast.ports import Clock, PlacedStep, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
@@ -44,14 +45,16 @@ def unplaced_of(state: State) -> tuple[PlacedStep, ...]:
         return ()
     steps = [state.steps[name] for name in state.unplaced]
     return tuple(
-        PlacedStep(state.run, step.id, state.tenant, state.graph_hash, step.demand) for step in steps if step.demand
+        PlacedStep(state.run, step.id, state.tenant, state.workflow, state.graph_hash, step.demand)
+        for step in steps
+        if step.demand is not None
     )
 
 
 def in_line(found: Iterable[Unplaced]) -> list[PlacedStep]:
     """The same of runs as they stand in line in the store."""
     return [
-        PlacedStep(each.run, StepId(wait.step), each.tenant, each.graph_hash, wait.demand)
+        PlacedStep(each.run, StepId(wait.step), each.tenant, each.workflow, each.graph_hash, wait.demand)
         for each in found
         for wait in _decode_waits(each.waiting_for)
         if wait.demand is not None and wait.step is not None
@@ -63,10 +66,10 @@ class Placing:
 
     def __init__(
         self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
-        begin: Callable[[RunId], None],
+        begin: Callable[[RunId], None], desk: PoolDesk,
     ) -> None:  # fmt: skip
         """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
-        steps were placed, and calls `settle` when it has."""
+        steps were placed, and calls `settle` when it has. `desk` has what is lent of pools."""
         self.scheduler = scheduler
         self._clock = clock
         self._here = here
@@ -74,6 +77,7 @@ class Placing:
         """Whether the scheduler has not heard yet what there is here."""
         self._room = room
         self._begin = begin
+        self._desk = desk
         self.places = True
         """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
         self._steps: dict[RunId, dict[StepId, PlacedStep]] = {}
@@ -118,8 +122,12 @@ class Placing:
         for each in steps if self.places else ():
             if (each.run, each.step) in self._begun:
                 self._again[each.run, each.step] = each
-            elif each.step not in self._steps.get(each.run, ()) and self.scheduler.submit(job_of(each), now_s):
-                self._steps.setdefault(each.run, {})[each.step] = each
+                continue
+            if each.step in self._steps.get(each.run, ()):
+                continue
+            known = self._desk.known(each, lambda step: self.find([step]))
+            if known is not None and self.scheduler.submit(job_of(known), now_s):
+                self._steps.setdefault(each.run, {})[each.step] = known
                 self._since_s[each.run] = now_s
                 self.stir()
 
@@ -131,8 +139,12 @@ class Placing:
 
     def hand_over(self) -> None:
         """A leader places from now on: what waits here waits there."""
-        self.places = False
+        self.places = self._desk.borrows = False
         self.forget_others((), math.inf)
+
+    def take_over(self) -> None:
+        """No leader places any more."""
+        self.places = self._desk.borrows = True
 
     def accept(self, steps: Iterable[PlacedStep]) -> None:
         """These were placed here by a leader."""
@@ -214,6 +226,7 @@ class Placing:
             runs[run] = None
         for run in runs:
             self._begin(run)
+        self._desk.stir()
         self._look_again(now_s)
 
     def _look_again(self, now_s: float) -> None:

@@ -119,7 +119,7 @@ class Sweep:
         if self._is_led:
             placing.hand_over()
             return
-        placing.places = True
+        placing.take_over()
         found = await self._line.look()
         placing.find(in_line(found.runs))
         if found.all_since_s is not None:

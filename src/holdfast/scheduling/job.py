@@ -81,6 +81,16 @@ class Reason(msgspec.Struct, frozen=True):
     worker: str | None = None
 
 
+class PoolNeed(msgspec.Struct, frozen=True):
+    """What is needed of a pool: what is `used` of its slots, what all who wait want besides, the `least` that one of them
+    wants, and how far below empty a rate is."""
+
+    used: int
+    waits: int
+    least: int
+    owes: int
+
+
 class Usage(msgspec.Struct, frozen=True):
     """How a pool or a worker stands: what is taken of it, and of how much."""
 

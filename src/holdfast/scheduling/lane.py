@@ -41,11 +41,10 @@ class Lane:
         return len(self._runs) + len(self._steps)
 
     def offer(self, handed: Handed, now_s: float) -> Handed | None:
-        """A run wants a worker to look at it, or to start steps of it. One that waits already waits once. Returns what is
-        of no more use, if anything is."""
-        self.find(handed.job.steps, now_s)
+        """A run wants a worker to look at it. One that waits already waits once. Returns what is of no more use, if
+        anything is."""
         if not handed.job.looks:
-            return handed  # its steps stand in line in the store
+            return handed
         run = handed.job.run
         if run in self._runs:
             key, waits = self._runs[run]

@@ -1,7 +1,7 @@
 """Lines: who of those who wait for one thing goes first. Queues of jobs that are alike stand in them.
 
 Jobs that ask for the same, of one tenant and priority, make a queue: where its first job cannot go, none of it can, so it
-stands in lines as one. A queue may stand in several lines, one for each thing that it is short of.
+stands in lines as one, in as many as there are things that it is short of.
 
 Whose turn it is in a line, in three steps:
 
@@ -18,7 +18,7 @@ Never here: what a queue waits for, a clock.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from holdfast.scheduling.job import AGE_S, PATIENCE_S, Job, Key
 
 if TYPE_CHECKING:
     from holdfast.scheduling.pool import Pool
+    from holdfast.scheduling.strand import Strand
     from holdfast.scheduling.worker import Group
 
 _SLACK: Final = 16
@@ -35,27 +36,42 @@ _SLACK: Final = 16
 class Queue:
     """Jobs of one tenant and priority that ask for the same, in the order in which they came; `wants` of pools."""
 
-    __slots__ = ("group", "jobs", "keeps", "lines", "name", "number", "priority", "ready", "since_s", "tenant", "wants")
+    __slots__ = (
+        "group",
+        "jobs",
+        "keeps",
+        "lines",
+        "name",
+        "number",
+        "priority",
+        "ready",
+        "since_s",
+        "strand",
+        "tenant",
+        "wants",
+    )
 
     def __init__(
         self,
         name: Hashable,
-        number: int,
         tenant: str,
         priority: int,
         wants: dict[Pool, int],
         group: Group,
+        strand: Strand,
     ) -> None:
         self.name = name
-        self.number = number
         self.tenant = tenant
         self.priority = priority
         self.wants = wants
         self.group = group
-        self.jobs: OrderedDict[Key, tuple[Job, float]] = OrderedDict()
+        self.strand = strand
+        self.jobs: OrderedDict[Key, tuple[Job, float, int]] = OrderedDict()
         self.since_s = 0.0
         """Since when its first job has been waiting."""
-        self.lines: dict[Pool | Group, None] = {}
+        self.number = 0
+        """When its first job came, among those of one moment."""
+        self.lines: dict[Pool | Group | Strand, None] = {}
         """What it waits for."""
         self.keeps: dict[Pool, None] = {}
         """Pools whose keeper it is."""
@@ -77,54 +93,52 @@ class Queue:
     def outranks(self, other: Queue) -> bool:
         return (self.rank, self.number) < (other.rank, other.number)
 
-    def add(self, job: Job, since_s: float) -> None:
+    def add(self, job: Job, since_s: float, number: int) -> None:
         if not self.jobs:
-            self.since_s = since_s
-        self.jobs[job.key] = (job, since_s)
+            self.since_s, self.number = since_s, number
+        self.jobs[job.key] = (job, since_s, number)
 
-    def remove(self, key: Key) -> Job:
-        job, _ = self.jobs.pop(key)
-        for _, since_s in self.jobs.values():
-            self.since_s = since_s
+    def remove(self, key: Key) -> None:
+        del self.jobs[key]
+        for _, self.since_s, self.number in self.jobs.values():
             break
-        return job
 
 
 class Seniority:
     """Queues by how long their first jobs have waited. (A queue's first job changes to a younger one only.)"""
 
-    __slots__ = ("_heap", "_since_s")
+    __slots__ = ("_heap", "_number")
 
     def __init__(self) -> None:
-        self._since_s: dict[Queue, float] = {}
+        self._number: dict[Queue, int] = {}
         self._heap: list[tuple[float, int, Queue]] = []
 
     def __len__(self) -> int:
-        return len(self._since_s)
+        return len(self._number)
 
     def __iter__(self) -> Iterator[Queue]:
-        return iter(self._since_s)
+        return iter(self._number)
 
     def add(self, queue: Queue) -> None:
-        if len(self._heap) > 2 * len(self._since_s) + _SLACK:
-            self._heap = [(each.since_s, each.number, each) for each in self._since_s]
-            self._since_s = {each: each.since_s for each in self._since_s}
+        if len(self._heap) > 2 * len(self._number) + _SLACK:
+            self._number = {each: each.number for each in self._number}
+            self._heap = [(each.since_s, each.number, each) for each in self._number]
             heapify(self._heap)
-        self._since_s[queue] = queue.since_s
+        self._number[queue] = queue.number
         heappush(self._heap, (queue.since_s, queue.number, queue))
 
     def discard(self, queue: Queue) -> None:
-        self._since_s.pop(queue, None)
+        self._number.pop(queue, None)
 
     def first(self) -> Queue:
         """Raises IndexError where nobody stands."""
         while True:
-            since_s, number, queue = self._heap[0]
-            if self._since_s.get(queue) != since_s:
+            _, number, queue = self._heap[0]
+            if self._number.get(queue) != number:
                 heappop(self._heap)
-            elif queue.since_s != since_s:
-                self._since_s[queue] = queue.since_s
-                heapreplace(self._heap, (queue.since_s, number, queue))
+            elif queue.number != number:
+                self._number[queue] = queue.number
+                heapreplace(self._heap, (queue.since_s, queue.number, queue))
             else:
                 return queue
 
@@ -194,11 +208,6 @@ class Level:
         if flow.queues:
             self._enter(flow)
 
-    def tag(self, tenant: str) -> float:
-        """The tag of a tenant's next turn."""
-        flow = self._flows.get(tenant)
-        return flow.tag if flow else self._clock
-
     def _enter(self, flow: Flow) -> None:
         if flow.entered != flow.tag:
             self._arrivals += 1
@@ -254,23 +263,3 @@ class Line:
         level = self._levels.get(queue.priority)
         if level is not None:
             level.charge(queue.tenant, turn)
-
-    def order(self, turn: Callable[[str], float], keeper: Queue | None = None) -> list[Key]:
-        """Everybody's jobs as they will go if nobody else comes, the first of `keeper` before all. It looks at all of
-        them: for people."""
-        queues = [*self, *([keeper] if keeper else [])]
-        waits: dict[tuple[int, str], list[tuple[float, Key]]] = {}
-        ranks: dict[int, float] = {}
-        for queue in queues:
-            ranks[queue.priority] = min(queue.rank, ranks.get(queue.priority, queue.rank))
-            jobs = waits.setdefault((queue.priority, queue.tenant), [])
-            jobs += [(since_s, key) for key, (_, since_s) in queue.jobs.items()]
-        order = []
-        for (priority, tenant), jobs in waits.items():
-            tag, rank = self._levels[priority].tag(tenant), ranks[priority]
-            order += [(rank, tag + n * turn(tenant), since_s, key) for n, (since_s, key) in enumerate(sorted(jobs))]
-        keys = [key for *_, key in sorted(order)]
-        if keeper:
-            keys.remove(keeper.first.key)
-            keys.insert(0, keeper.first.key)
-        return keys

@@ -14,14 +14,15 @@ last: it is built again from what waits, what is placed and what workers say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal
 
 from holdfast.core.demand import Demand
-from holdfast.scheduling.job import Capacity, Job, Key, Placement, Reason, Strategy, Usage
+from holdfast.scheduling.job import Capacity, Job, Key, Placement, PoolNeed, Reason, Strategy, Usage
 from holdfast.scheduling.line import Line, Queue
 from holdfast.scheduling.pool import Pool
 from holdfast.scheduling.reason import reason
+from holdfast.scheduling.strand import Strand
 from holdfast.scheduling.worker import Group, Need, Worker, need
 
 MOST_JOBS: Final = 100_000
@@ -36,15 +37,20 @@ class Scheduler:
     def __init__(self, strategy: Strategy = "least_loaded") -> None:
         self._strategy = strategy
         self._now_s = float("-inf")
-        self._queues: dict[tuple[Need, tuple[tuple[str, int | None], ...], str, int], Queue] = {}
+        self._queues: dict[Hashable, Queue] = {}
         self._waiting: dict[Key, Queue] = {}
         self._placed: dict[Key, Placement] = {}
+        self._elsewhere: set[Key] = set()
+        """Those that were not placed here. What they did not use of a rate was not taken from it here either."""
         self._pools: dict[str, Pool] = {}
         self._workers: dict[str, Worker] = {}
         self._groups: dict[Need, Group] = {}
+        self._strands: dict[tuple[Need, tuple[str, ...]], Strand] = {}
         self._turns: dict[str, float] = {}
         self._ready = Line()
         """Queues that are to be looked at."""
+        self._headless: dict[Strand, None] = {}
+        """Strands that may need another head."""
         self._stirred: dict[Pool | Group, None] = {}
         """What may have something for the first of its line."""
         self._numbers = 0
@@ -58,7 +64,8 @@ class Scheduler:
         if len(self._waiting) >= MOST_JOBS:
             return False
         queue = self._queue(job)
-        queue.add(job, now_s)
+        self._numbers += 1
+        queue.add(job, now_s, self._numbers)
         self._waiting[job.key] = queue
         if len(queue.jobs) == 1:
             self._look_at(queue)
@@ -69,9 +76,14 @@ class Scheduler:
         queue = self._waiting.pop(key, None)
         if queue is None:
             return self._give_back(key, {})
+        was_first = queue.first.key == key
         queue.remove(key)
         if not queue.jobs:
             self._drop(queue)
+        elif was_first:
+            for thing in list(queue.lines):
+                self._leave(queue, thing)
+            self._look_at(queue)
         return True
 
     def finish(self, key: Key, now_s: float, refund: Mapping[str, int] | None = None) -> bool:
@@ -89,6 +101,7 @@ class Scheduler:
         self.cancel(key)
         pools = _amounts(job.demand)
         self._placed[key] = Placement(job, worker, pools)
+        self._elsewhere.add(key)
         self._worker(worker).take(job)
         for name, amount in pools.items():
             self._pool(name).hold(key, amount)
@@ -190,13 +203,17 @@ class Scheduler:
         return min((at_s for at_s in times_s if at_s is not None), default=None)
 
     def _next(self) -> Queue | None:
-        """Whom to look at next."""
-        while self._stirred:
-            thing, _ = self._stirred.popitem()
-            queue = thing.upcoming(self._now_s)
-            if queue:
-                self._look_at(queue)
+        """Whom to look at next. Strands have their next heads before anything that came back is given to others: they
+        may be the first."""
         queue = self._ready.first()
+        while self._headless or (queue is None and self._stirred):
+            things = self._headless or self._stirred
+            while things:
+                thing, _ = things.popitem()
+                upcoming = thing.upcoming(self._now_s)
+                if upcoming:
+                    self._look_at(upcoming)
+            queue = self._ready.first()
         if queue:
             self._ready.discard(queue)
             queue.ready = False
@@ -204,50 +221,58 @@ class Scheduler:
 
     def _decide(self, queue: Queue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
-        now_s, group = self._now_s, queue.group
-        if not group.workers:
-            return self._wait(queue, [group])
+        now_s, strand, group = self._now_s, queue.strand, queue.group
         hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
         if hopeless:
-            return self._wait(queue, hopeless)
-        short = [pool for pool in queue.wants if pool.refuses(queue, now_s)]
+            self._wait(queue, hopeless)
+            return None
+        if strand.refuses(queue):
+            self._wait(queue, [strand])
+            return None
+        short = [pool for pool in queue.wants if pool.refuses(queue, now_s)] if group.workers else []
         if short:
-            return self._wait(queue, short)
-        if group.line:
-            self._wait(queue, [group])
+            self._lead(queue, short)
+            return None
+        if group.line and group.line.first() is not queue:
+            self._lead(queue, [group])
             if group.line.first() is not queue:
                 self._stirred[group] = None
                 return None
         worker = group.choose(queue, self._strategy)
         if worker is None:
-            self._wait(queue, [group])
-            if queue.aged(now_s):
-                group.reserve()
+            self._lead(queue, [group])
         return worker
 
-    def _wait(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
-        """It stands in the lines of what it is short of. If it has waited long it also keeps what it could have, provided
-        that it can ever go; else it lets go of that."""
-        kept: list[Pool] = []
+    def _lead(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
+        """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
+        it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
+        before, kept = queue.strand.head, list[Pool]()
         if queue.wants and queue.aged(self._now_s) and queue.group.workers:
             kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
-            if not all(pool.possible(amount) for pool, amount in queue.wants.items()):
-                kept = []
-        wanted: dict[Pool | Group, None] = dict.fromkeys([*short, *kept])
-        for thing in [each for each in queue.lines if each not in wanted]:
-            self._leave(queue, thing)
-        for thing in wanted:
-            if thing not in queue.lines:
-                queue.lines[thing] = None
-                thing.join(queue)
+        self._wait(queue, [queue.strand, *short, *kept])
+        queue.strand.was_tried()
         for pool in queue.keeps:
             if pool.was_tried(pool in short):
                 self._stirred[pool] = None
+        if before and before is not queue:
+            self._wait(before, [queue.strand])
 
-    def _leave(self, queue: Queue, thing: Pool | Group) -> None:
+    def _wait(self, queue: Queue, things: Sequence[Pool | Group | Strand]) -> None:
+        """It stands in those lines and in no others."""
+        for thing in [each for each in queue.lines if each not in things]:
+            self._leave(queue, thing)
+        for thing in things:
+            if thing not in queue.lines:
+                queue.lines[thing] = None
+                thing.join(queue)
+
+    def _leave(self, queue: Queue, thing: Pool | Group | Strand) -> None:
         """It no longer waits there. Whoever comes after it may have a turn."""
         del queue.lines[thing]
         thing.leave(queue)
+        if isinstance(thing, Strand):
+            self._headless[thing] = None
+            return
         self._stirred[thing] = None
         if isinstance(thing, Group) and not thing.line:
             self._open_up(thing)
@@ -266,21 +291,26 @@ class Scheduler:
         self._placed[job.key] = placement
         del self._waiting[job.key]
         queue.remove(job.key)
-        for thing in list(queue.lines):
-            self._leave(queue, thing)
-        if queue.jobs:
-            self._look_at(queue)
-        else:
+        if not queue.jobs:
             self._drop(queue)
+        elif queue is queue.strand.head:
+            self._wait(queue, [queue.strand])
+            queue.strand.fall_in(queue)
+            self._headless[queue.strand] = None
+        else:
+            self._wait(queue, [])
+            self._look_at(queue)
         return placement
 
     def _give_back(self, key: Key, unused: Mapping[str, int]) -> bool:
         placement = self._placed.pop(key, None)
         if placement is None:
             return False
+        spent = key not in self._elsewhere
+        self._elsewhere.discard(key)
         for name in placement.pools:
             pool = self._pools[name]
-            pool.give_back(key, unused.get(name, 0))
+            pool.give_back(key, unused.get(name, 0) if spent else 0)
             self._stirred[pool] = None
             self._forget(pool)
         worker = self._workers[placement.worker]
@@ -298,9 +328,8 @@ class Scheduler:
 
     def _open_up(self, group: Group) -> None:
         """No worker is kept for it any more."""
-        worker = group.reserved
+        worker = group.release()
         if worker is not None:
-            group.reserved = worker.kept_by = None
             self._freed(worker)
 
     def _lost_by(self, groups: Sequence[Group]) -> None:
@@ -319,7 +348,7 @@ class Scheduler:
 
     def _look_at_all(self, pool: Pool) -> None:
         """What a pool has changed for good: everybody who waits for it may be in another case."""
-        for queue in list(pool.waiting()):
+        for queue in [*pool.waiting(), *pool.hopeless]:
             self._leave(queue, pool)
             self._look_at(queue)
 
@@ -340,7 +369,8 @@ class Scheduler:
         """How many jobs wait: `ready` to be looked at, for a `quota`, for a `worker`."""
         counts = {"ready": 0, "quota": 0, "worker": 0}
         for queue in self._queues.values():
-            state = "ready" if not queue.lines else "worker" if queue.group in queue.lines else "quota"
+            head = queue.strand.head if queue.strand in queue.lines else queue
+            state = "ready" if not head or not head.lines else "worker" if head.group in head.lines else "quota"
             counts[state] += len(queue.jobs)
         return counts
 
@@ -348,12 +378,34 @@ class Scheduler:
         """What is taken of each declared pool (of a rate: what of its burst is not there), and how many jobs wait for it."""
         found = {}
         for name, pool in self._pools.items():
-            waiting = sum(len(queue.jobs) for queue in pool.waiting() if pool.is_short_for(queue))
+            behind = [queue for head in pool.waiting() if pool.is_short_for(head) for queue in head.strand.waiting()]
+            waiting = sum(len(queue.jobs) for queue in [*behind, *pool.hopeless])
             if pool.kind == "rate":
                 found[name] = Usage(pool.burst - int(pool.level(self._now_s)), pool.burst, waiting)
             elif pool.kind == "slots":
                 found[name] = Usage(pool.taken, pool.limit, waiting)
         return found
+
+    def needs(self, now_s: float) -> dict[str, PoolNeed]:
+        """What is needed of each pool that anybody has or wants, declared or not."""
+        waits: dict[Pool, int] = {}
+        least: dict[Pool, int] = {}
+        for queue in self._queues.values():
+            for pool, amount in queue.wants.items():
+                waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
+                least[pool] = min(amount, least.get(pool, amount))
+        found = {}
+        for name, pool in self._pools.items():
+            used = 0 if pool.kind == "rate" else pool.taken
+            owes = max(0, -int(pool.level(now_s))) if pool.kind == "rate" else 0
+            if used or owes or pool in waits:
+                found[name] = PoolNeed(used, waits.get(pool, 0), least.get(pool, 1), owes)
+        return found
+
+    def level(self, name: str, now_s: float) -> float:
+        """What is in a rate; nothing where there is no such pool."""
+        pool = self._pools.get(name)
+        return pool.level(now_s) if pool is not None and pool.kind == "rate" else 0.0
 
     def workers(self) -> dict[str, Usage]:
         """How many jobs each worker has, and its slots."""
@@ -376,10 +428,11 @@ class Scheduler:
         queue = self._queues.get(name)
         if queue is None:
             wants = {self._pool(pool): amount for pool, amount in _amounts(demand).items()}
-            self._numbers += 1
-            queue = Queue(name, self._numbers, job.tenant, demand.priority, wants, self._group(needed))
+            strand = self._strand(needed, tuple(sorted(demand.pools)))
+            queue = Queue(name, job.tenant, demand.priority, wants, self._group(needed), strand)
             self._queues[name] = queue
             queue.group.queues += 1
+            strand.queues += 1
             for pool in wants:
                 pool.queues += 1
         return queue
@@ -391,12 +444,23 @@ class Scheduler:
         if queue.ready:
             self._ready.discard(queue)
         del self._queues[queue.name]
+        queue.strand.queues -= 1
+        if not queue.strand.queues:
+            del self._strands[queue.strand.name]
+            self._headless.pop(queue.strand, None)
         queue.group.queues -= 1
         if not queue.group.queues and len(self._groups) > MOST_IDLE_GROUPS:
             self._forget_group(queue.group)
         for pool in queue.wants:
             pool.queues -= 1
             self._forget(pool)
+
+    def _strand(self, needed: Need, pools: tuple[str, ...]) -> Strand:
+        name = (needed, pools)
+        strand = self._strands.get(name)
+        if strand is None:
+            strand = self._strands[name] = Strand(name)
+        return strand
 
     def _group(self, needed: Need) -> Group:
         group = self._groups.get(needed)

@@ -13,10 +13,13 @@ Never here: a choice between pools, a worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal
 
 from holdfast.scheduling.job import Key
 from holdfast.scheduling.line import Line, Queue
+
+_ROUNDING_S: Final = 1e-6
+"""Floats of times are as exact as that; sums of them may be a little above what they mean."""
 
 
 class Pool:
@@ -112,24 +115,22 @@ class Pool:
 
     def _enough(self, need: int, now_s: float) -> bool:
         at_s = self._enough_at_s(need)
-        return at_s is not None and at_s <= now_s
+        return at_s is not None and at_s <= now_s + _ROUNDING_S
 
     # --- for whom ---------------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Queue]:
-        """Everybody who waits for it, with the keeper."""
+        """Those who may get some of it, the keeper first. (Behind each stands the rest of its strand.)"""
         if self.keeper:
             yield self.keeper
         yield from self.line
-        yield from self.hopeless
 
     def refuses(self, queue: Queue, now_s: float) -> bool:
         """Whether `queue` has to wait for it: there is not enough, or it is kept for another."""
         need = self._need(queue.wants[self])
         if not self._enough(need, now_s):
             return True
-        self._choose()
-        keeper = self.keeper
+        keeper = self._rival(queue)
         if keeper is None or keeper is queue:
             return False
         kept = self._need(keeper.wants[self])
@@ -184,9 +185,20 @@ class Pool:
         kept = self._need(self.keeper.wants[self])
         at_s = self._enough_at_s(kept)
         second = self.line.first()
-        if second and at_s is not None and at_s <= now_s:
+        if second and self._enough(kept, now_s):
             at_s = self._enough_at_s(kept + self._need(second.wants[self]))
-        return at_s if at_s is not None and at_s > now_s else None
+        return at_s if at_s is not None and at_s > now_s + _ROUNDING_S else None
+
+    def _rival(self, queue: Queue) -> Queue | None:
+        """The keeper; where there is none, whoever would become it if `queue` stood in line."""
+        if self.keeper is None and self.line and self not in queue.lines:
+            self.line.add(queue)
+            first = self.line.first()
+            self.line.discard(queue)
+            if first is queue:
+                return None
+        self._choose()
+        return self.keeper
 
     def _choose(self) -> None:
         """The first in line becomes the keeper if there is none. Later he gives way to a higher priority alone: were it

@@ -178,16 +178,19 @@ class Group:
         self.line.discard(queue)
 
     def freed(self, worker: Worker, now_s: float) -> bool:
-        """Something of a worker came back. Whether whoever is first in line has to be looked at."""
+        """Something of a worker came back. Whether whoever is first in line has to be looked at. If he has waited long and
+        it is still too little, a worker is kept for him: by itself there might never be enough."""
+        first = self.line.first()
         if worker.has_room(self.need):
             self.open[worker] = None
-            first = self.line.first()
             return first is not None and self._may_use(worker, first)
-        return self._wants_to_reserve(now_s)
+        if first is not None and self.reserved is None and first.aged(now_s):
+            self._reserve()
+        return False
 
     def upcoming(self, now_s: float) -> Queue | None:
         """Who has to be looked at, because somebody may have room for him."""
-        return self.line.first() if self.open or self._wants_to_reserve(now_s) else None
+        return self.line.first() if self.open else None
 
     def choose(self, queue: Queue, strategy: Strategy) -> Worker | None:
         """The worker that gets the job, if any has room."""
@@ -203,18 +206,21 @@ class Group:
             del self.open[worker]
         return best
 
-    def reserve(self) -> None:
+    def release(self) -> Worker | None:
+        """No worker is kept any more; the one that was, if any. Next time others are asked first whether they want it."""
+        worker = self.reserved
+        if worker is not None:
+            self.reserved = worker.kept_by = None
+            del worker.groups[self]
+            worker.groups[self] = None
+        return worker
+
+    def _reserve(self) -> None:
         """Keep the worker that has to wait for least before it has room."""
         free = [worker for worker in self.workers if worker.kept_by is None]
-        if self.reserved is None and free:
+        if free:
             self.reserved = min(free, key=lambda worker: worker.short_of(self.need))
             self.reserved.kept_by = self
-
-    def _wants_to_reserve(self, now_s: float) -> bool:
-        if self.reserved is not None:
-            return False
-        first = self.line.first()
-        return first is not None and first.aged(now_s)
 
     def _may_use(self, worker: Worker, queue: Queue) -> bool:
         if worker.kept_by is None or worker.kept_by is self:

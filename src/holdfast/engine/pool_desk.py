@@ -1,0 +1,177 @@
+"""What a process that places needs of pools, told to who lends them; and what it was lent, told to its scheduler.
+
+A pool that was wanted a moment ago will be wanted again: what was lent of it is kept for a while, so that a job does not
+wait for a share each time. Amounts that a step does not say are estimated from what steps of its kind have taken.
+
+Never here: how a pool is divided (core.lending), who gets a part of a share (scheduling), a visit (shares).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.estimates import Kind, Use, first_guess
+from holdfast.core.ids import SessionId, node_of
+from holdfast.core.lending import DeclaredPool, Grant
+from holdfast.engine.shares import Need, PoolShares
+from holdfast.errors import StoreError
+from holdfast.ports import Clock, PlacedStep, Store
+from holdfast.scheduling.placement import Scheduler
+
+log = logging.getLogger("holdfast")
+
+KEEP_S: Final = 5.0
+"""How long what was lent of a pool is kept after it was wanted last."""
+_TELL_S: Final = 0.005
+_LEARN_EVERY_S: Final = 1.0
+_KNOWN_S: Final = 5.0
+"""How long what the store said of pools and estimates is believed."""
+_MOST_TO_LEARN: Final = 10_000
+
+
+class PoolDesk:
+    """Pools, as one scheduler has its part of them."""
+
+    def __init__(
+        self, store: Store, clock: Clock, holder: str, session: Callable[[], SessionId | None], scheduler: Scheduler,
+        stir: Callable[[], None], *, outlives_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        """`stir` is called when more can be placed than before; the others are as `PoolShares` takes them."""
+        self._store = store
+        self._clock = clock
+        self._scheduler = scheduler
+        self._stir = stir
+        self._shares = PoolShares(store, clock, holder, session, self._changed, outlives_s=outlives_s)
+        self.borrows = True
+        """Whether what is placed here is placed against shares of its own; not where a leader places."""
+        self._wanted_s: dict[str, float] = {}
+        """When each pool was wanted last."""
+        self._telling: asyncio.TimerHandle | None = None
+        self._estimates: dict[Kind, int] = {}
+        self._pools: dict[str, DeclaredPool] = {}
+        self._known_s: dict[str, float] = {}
+        """When the estimates of a workflow, and with them all pools, were read."""
+        self._unlearned: list[Use] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def start(self) -> None:
+        self._shares.start()
+
+    async def aclose(self) -> None:
+        """Learn what is still to be learned, and keep no more shares."""
+        self._closed = True
+        if self._telling is not None:
+            self._telling.cancel()
+        await self._shares.aclose()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._learn_all()
+
+    # --- Shares -------------------------------------------------------------------------------------------------------
+
+    def stir(self, after_s: float = _TELL_S) -> None:
+        """Something has been placed, has ended or waits: say soon what is needed now."""
+        if self._telling is None and not self._closed:
+            self._telling = asyncio.get_running_loop().call_later(after_s, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        now_s = self._clock.monotonic_s()
+        said = self._scheduler.needs(now_s) if self.borrows else {}
+        needs = {name: Need(need.used, need.used + need.waits, need.least, need.owes) for name, need in said.items()}
+        self._wanted_s |= dict.fromkeys(needs, now_s)
+        self._wanted_s = {name: at_s for name, at_s in self._wanted_s.items() if now_s - at_s < KEEP_S}
+        kept = {name: Need(wanted=1) for name in self._wanted_s if name not in needs}
+        self._shares.need(kept | needs)
+        if kept:
+            self.stir(KEEP_S / 2)
+
+    def _changed(self, name: str, grant: Grant | None) -> None:
+        """What there is of a pool has become more or less."""
+        now_s = self._clock.monotonic_s()
+        if grant is None:
+            self._pools.pop(name, None)
+            self._scheduler.drop_pool(name)
+            return
+        pool, usable = grant.pool, grant.usable
+        self._pools[name] = pool
+        if pool.kind == "slots":
+            self._scheduler.set_pool(name, "slots", usable, now_s)
+        else:
+            # What is new of it comes with what is in it, and of what is gone only as much is left as the rest can hold.
+            burst = max(1, pool.burst_of(usable))
+            level = min(burst, self._scheduler.level(name, now_s) + grant.filled)
+            self._scheduler.set_pool(name, "rate", usable, now_s, per_s=pool.per_s, burst=burst, level=level)
+        self._stir()
+
+    # --- Amounts ------------------------------------------------------------------------------------------------------
+
+    def known(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> PlacedStep | None:
+        """`step` with all its amounts. None where the store is to be asked first; then `again` gets the step."""
+        pools = step.demand.pools
+        if None not in pools.values():
+            return step
+        if self._clock.monotonic_s() - self._known_s.get(step.workflow, -_KNOWN_S) >= _KNOWN_S:
+            self._begin(self._read(step, again))
+            return None
+        node = node_of(step.step)
+        amounts = {
+            name: amount if amount is not None else self._guess((step.workflow, node, name))
+            for name, amount in pools.items()
+        }
+        return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=amounts))
+
+    def _guess(self, kind: Kind) -> int:
+        pool = self._pools.get(kind[2])
+        guess = self._estimates.get(kind) or (1 if pool is None else first_guess(pool))
+        if pool is None:
+            return max(1, guess)
+        return max(1, min(guess, pool.burst if pool.kind == "rate" else pool.limit))
+
+    async def _read(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> None:
+        try:
+            await self.read(step.workflow)
+        except StoreError as problem:
+            log.info("holdfast cannot ask what steps of %s take of pools, and asks again: %s", step.workflow, problem)
+            return  # it stands in line in the store, and is found again
+        again(step)
+
+    async def read(self, workflow: str) -> Mapping[str, DeclaredPool]:
+        """All pools, as of a few seconds ago at most. Raises StoreError."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._known_s.get(workflow, -_KNOWN_S) >= _KNOWN_S:
+            self._pools = {pool.name: pool for pool in await self._store.pools()}
+            self._estimates |= {each.kind: each.amount for each in await self._store.estimates(workflow=workflow)}
+            self._known_s[workflow] = now_s
+        return self._pools
+
+    def learn(self, uses: Iterable[Use]) -> None:
+        """Steps have taken so much; it is written soon."""
+        if not self._unlearned and not self._closed:
+            self._begin(self._learn_soon())
+        self._unlearned = [*self._unlearned, *uses][-_MOST_TO_LEARN:]
+
+    async def _learn_soon(self) -> None:
+        await self._clock.sleep(_LEARN_EVERY_S)
+        await self._learn_all()
+
+    async def _learn_all(self) -> None:
+        uses, self._unlearned = self._unlearned, []
+        if not uses:
+            return
+        try:
+            await self._store.learn(uses)
+        except StoreError as problem:
+            log.info("holdfast could not note what %d steps have taken of pools: %s", len(uses), problem)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="holdfast-pool-desk")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

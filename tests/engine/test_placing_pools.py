@@ -1,0 +1,109 @@
+"""Steps that ask for parts of pools: together they never have more than there is, in however many processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import combinations
+
+from holdfast import Demand, Workflow, task
+from holdfast.engine.pool_desk import PoolDesk
+from tests.engine.kit import bounded, opened
+from tests.engine.test_placing import FOUR_CORES, Stage, played, waits_of
+
+
+@bounded
+async def test_two_processes_together_never_have_more_slots_of_a_pool_than_there_are(store: str) -> None:
+    stage = Stage()
+    wf = played(stage, "scraping", Demand(pools={"BROWSERS": 2}), copies=6)
+    async with opened(store, workflows=[wf]) as one, opened(store, workflows=[wf]) as other:
+        await one.set_pool("BROWSERS", slots=5)
+        runs = [await engine.start(wf) for engine in (one, other)]
+        await stage.seen("scraping", 2)
+        stage.go.set()
+        for run in runs:
+            await run.result()
+    assert stage.most["scraping"] == 2, "five slots, and each takes two"
+
+
+@bounded
+async def test_a_step_waits_for_a_pool_until_it_is_declared_and_is_large_enough(store: str) -> None:
+    stage = Stage()
+    stage.go.set()
+    wf = played(stage, "later", Demand(pools={"LATER": 3}))
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        await engine.set_pool("LATER", slots=2)
+        await asyncio.sleep(0.3)
+        assert await waits_of(run) == [("worker", "placement")]
+        await engine.set_pool("LATER", slots=3)
+        await run.result()
+
+
+@bounded
+async def test_a_rate_lets_out_its_burst_and_no_more_than_its_rate_after_that(store: str) -> None:
+    at_s: list[float] = []
+    wf = Workflow("calls")
+    for number in range(30):
+        wf.node(f"n{number}", demand=Demand(pools={"RPS": 1}))(task(lambda state: at_s.append(time.monotonic())))
+    wf.node("end")(task(lambda state: None))
+    for number in range(30):
+        wf.edge(f"n{number}", "end")
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.set_pool("RPS", rate=40, burst=5)
+        await (await engine.start(wf)).result()
+    assert len(at_s) == 30
+    at_s.sort()
+    late_s = 0.05  # a step that was placed may begin a little later than others
+    for (i, first), (j, last) in combinations(enumerate(at_s), 2):
+        assert j - i + 1 <= 5 + 40 * (last - first + late_s) + 1
+
+
+@bounded
+async def test_a_pool_is_all_or_nothing_with_the_worker(store: str) -> None:
+    stage = Stage()
+    both = played(stage, "both", Demand(pools={"A": 1, "B": 1}))
+    only = played(stage, "only", Demand(pools={"A": 1}))
+    async with opened(store, workflows=[both, only], resources=FOUR_CORES) as engine:
+        await engine.set_pool("A", slots=1)
+        stuck = await engine.start(both)  # nobody has declared B: so it takes nothing of A
+        run = await engine.start(only)
+        stage.go.set()
+        await run.result()
+        assert await waits_of(stuck) == [("worker", "placement")]
+
+
+@bounded
+async def test_what_a_killed_leaseholder_had_of_a_pool_is_free_again(store: str) -> None:
+    stage = Stage()
+    wf = played(stage, "held", Demand(pools={"ONE": 1}))
+    async with opened(store, workflows=[wf]) as first:
+        await first.set_pool("ONE", slots=1)
+        run = await first.start(wf)
+        await stage.seen("held")
+    stage.go.set()
+    async with opened(store, workflows=[wf]) as second:
+        await second.run(run.id).result()
+
+
+@bounded
+async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(store: str) -> None:
+    from holdfast.core.estimates import Use
+
+    wf = Workflow("guessing")
+    asked: list[dict[str, int]] = []
+
+    @wf.node("only", demand=Demand(pools={"TPM": None}))
+    @task
+    async def only(state):
+        (held,) = engine.driver.placing.held()
+        asked.append(dict(held.demand.pools))
+
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.set_pool("TPM", rate=100_000, per_s=60, burst=50_000, counts="tokens", of="openai")
+        await (await engine.start(wf)).result()
+        await engine.driver.store.learn([Use("guessing", "only", "TPM", 7_000)])
+        desk: PoolDesk = engine.driver.desk
+        desk._known_s.clear()
+        await (await engine.start(wf)).result()
+    assert asked == [{"TPM": 4_000}, {"TPM": 7_000}]
