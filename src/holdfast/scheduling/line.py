@@ -1,0 +1,265 @@
+"""Lines: who of those who wait for one thing goes first. Queues of jobs that are alike stand in them.
+
+Jobs that ask for the same, of one tenant and priority, make a queue: where its first job cannot go, none of it can, so it
+stands in lines as one, in as many as there are things that it is short of.
+
+Whose turn it is in a line, in three steps:
+
+1. The priority. Each second of waiting counts, `AGE_S` of them as one priority more; the longest wait among the queues of
+   a priority decides for all of them. A job's rank is constant, so that nothing is sorted again as time goes by.
+2. Of that priority, the tenant that has had least of it for its weight: start-time fair queueing (Goyal, Vin, Cheng 1996).
+   A tenant's tag rises by 1/weight with each job that is placed; who comes anew starts where the line is, so nobody saves
+   up turns. Age does not count here: a tenant with the longest line would always have the oldest jobs.
+3. Of that tenant, the queue whose first job has waited longest.
+
+Never here: what a queue waits for, a clock.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Final
+
+from holdfast.scheduling.job import AGE_S, PATIENCE_S, Job, Key
+
+if TYPE_CHECKING:
+    from holdfast.scheduling.pool import Pool
+    from holdfast.scheduling.strand import Strand
+    from holdfast.scheduling.worker import Group
+
+_SLACK: Final = 16
+"""So many entries of a heap may be out of date, and as many as it has valid ones, before it is built anew."""
+
+
+class Queue:
+    """Jobs of one tenant and priority that ask for the same, in the order in which they came; `wants` of pools."""
+
+    __slots__ = (
+        "group",
+        "jobs",
+        "keeps",
+        "lines",
+        "name",
+        "number",
+        "priority",
+        "ready",
+        "since_s",
+        "strand",
+        "tenant",
+        "wants",
+    )
+
+    def __init__(
+        self,
+        name: Hashable,
+        tenant: str,
+        priority: int,
+        wants: dict[Pool, int],
+        group: Group,
+        strand: Strand,
+    ) -> None:
+        self.name = name
+        self.tenant = tenant
+        self.priority = priority
+        self.wants = wants
+        self.group = group
+        self.strand = strand
+        self.jobs: OrderedDict[Key, tuple[Job, float, int]] = OrderedDict()
+        self.since_s = 0.0
+        """Since when its first job has been waiting."""
+        self.number = 0
+        """When its first job came, among those of one moment."""
+        self.lines: dict[Pool | Group | Strand, None] = {}
+        """What it waits for."""
+        self.keeps: dict[Pool, None] = {}
+        """Pools whose keeper it is."""
+        self.ready = False
+        """It is to be looked at."""
+
+    @property
+    def first(self) -> Job:
+        return next(iter(self.jobs.values()))[0]
+
+    @property
+    def rank(self) -> float:
+        """Lower goes first, among different priorities."""
+        return self.since_s - self.priority * AGE_S
+
+    def aged(self, now_s: float) -> bool:
+        return now_s - self.since_s >= PATIENCE_S
+
+    def outranks(self, other: Queue) -> bool:
+        return (self.rank, self.number) < (other.rank, other.number)
+
+    def add(self, job: Job, since_s: float, number: int) -> None:
+        if not self.jobs:
+            self.since_s, self.number = since_s, number
+        self.jobs[job.key] = (job, since_s, number)
+
+    def remove(self, key: Key) -> None:
+        del self.jobs[key]
+        if self.jobs:
+            _, self.since_s, self.number = next(iter(self.jobs.values()))
+
+
+class Seniority:
+    """Queues by how long their first jobs have waited. (A queue's first job changes to a younger one only.)"""
+
+    __slots__ = ("_heap", "_number")
+
+    def __init__(self) -> None:
+        self._number: dict[Queue, int] = {}
+        self._heap: list[tuple[float, int, Queue]] = []
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._number)
+
+    def add(self, queue: Queue) -> None:
+        if len(self._heap) > 2 * len(self._number) + _SLACK:
+            self._number = {each: each.number for each in self._number}
+            self._heap = [(each.since_s, each.number, each) for each in self._number]
+            heapify(self._heap)
+        self._number[queue] = queue.number
+        heappush(self._heap, (queue.since_s, queue.number, queue))
+
+    def discard(self, queue: Queue) -> None:
+        self._number.pop(queue, None)
+
+    def first(self) -> Queue:
+        """Raises IndexError where nobody stands."""
+        while True:
+            _, number, queue = self._heap[0]
+            if self._number.get(queue) != number:
+                heappop(self._heap)
+            elif queue.number != number:
+                self._number[queue] = queue.number
+                heapreplace(self._heap, (queue.since_s, queue.number, queue))
+            else:
+                return queue
+
+
+class Flow:
+    """One tenant's queues of one priority in a line."""
+
+    __slots__ = ("entered", "queues", "tag", "tenant")
+
+    def __init__(self, tenant: str, tag: float) -> None:
+        self.tenant = tenant
+        self.tag = tag
+        self.entered: float | None = None
+        """The tag under which it is in its level's heap."""
+        self.queues = Seniority()
+
+
+class Level:
+    """Those of one priority in a line; tenants take turns."""
+
+    __slots__ = ("_arrivals", "_bound", "_clock", "_flows", "_turns", "seniority")
+
+    def __init__(self) -> None:
+        self.seniority = Seniority()
+        self._flows: dict[str, Flow] = {}
+        self._turns: list[tuple[float, int, Flow]] = []
+        self._clock = 0.0
+        """Virtual time: the tag of whose turn it was last."""
+        self._arrivals = 0
+        self._bound = _SLACK
+
+    def add(self, queue: Queue) -> None:
+        flow = self._flows.get(queue.tenant)
+        if flow is None:
+            self._forget()
+            flow = self._flows[queue.tenant] = Flow(queue.tenant, self._clock)
+        elif not flow.queues:
+            flow.tag = max(flow.tag, self._clock)
+        flow.queues.add(queue)
+        self.seniority.add(queue)
+        self._enter(flow)
+
+    def discard(self, queue: Queue) -> None:
+        self.seniority.discard(queue)
+        self._flows[queue.tenant].queues.discard(queue)
+
+    def first(self) -> Queue:
+        """Raises IndexError where nobody stands."""
+        while True:
+            tag, _, flow = self._turns[0]
+            if tag == flow.tag and flow.queues:
+                return flow.queues.first()
+            heappop(self._turns)
+            if tag == flow.entered:
+                flow.entered = None
+                if flow.queues:
+                    self._enter(flow)
+
+    def charge(self, tenant: str, turn: float) -> None:
+        """A job of `tenant` was placed; it costs a part of a turn."""
+        flow = self._flows.get(tenant)
+        if flow is None:
+            flow = self._flows[tenant] = Flow(tenant, self._clock)
+        start = max(flow.tag, self._clock) if not flow.queues else flow.tag
+        self._clock = max(self._clock, start)
+        flow.tag = start + turn
+        if flow.queues:
+            self._enter(flow)
+
+    def _enter(self, flow: Flow) -> None:
+        if flow.entered != flow.tag:
+            self._arrivals += 1
+            flow.entered = flow.tag
+            heappush(self._turns, (flow.tag, self._arrivals, flow))
+
+    def _forget(self) -> None:
+        """Tenants that have left and would start where the line is, whether they are known or not."""
+        if len(self._flows) >= self._bound:
+            self._flows = {
+                tenant: flow for tenant, flow in self._flows.items() if flow.queues or flow.tag > self._clock
+            }
+            self._bound = 2 * len(self._flows) + _SLACK
+
+
+class Line:
+    """Queues that wait for one thing."""
+
+    __slots__ = ("_levels",)
+
+    def __init__(self) -> None:
+        self._levels: dict[int, Level] = {}
+
+    def __bool__(self) -> bool:
+        return any(level.seniority for level in self._levels.values())
+
+    def __iter__(self) -> Iterator[Queue]:
+        for level in self._levels.values():
+            yield from level.seniority
+
+    def add(self, queue: Queue) -> None:
+        level = self._levels.get(queue.priority)
+        if level is None:
+            if len(self._levels) > _SLACK:
+                self._levels = {priority: each for priority, each in self._levels.items() if each.seniority}
+            level = self._levels[queue.priority] = Level()
+        level.add(queue)
+
+    def discard(self, queue: Queue) -> None:
+        self._levels[queue.priority].discard(queue)
+
+    def first(self) -> Queue | None:
+        """Whose turn it is."""
+        level, best = None, 0.0
+        for each in self._levels.values():
+            if each.seniority:
+                rank = each.seniority.first().rank
+                if level is None or rank < best:
+                    level, best = each, rank
+        return level.first() if level else None
+
+    def charge(self, queue: Queue, turn: float) -> None:
+        level = self._levels.get(queue.priority)
+        if level is not None:
+            level.charge(queue.tenant, turn)

@@ -1,0 +1,487 @@
+"""The scheduler: jobs that wait, pools, workers; it places what can be placed, each job in one indivisible decision.
+
+A decision has two stages. Of all the pools that a job wants there must be enough, or it takes of none and waits in the
+lines of those it is short of. Then a worker must have what it needs, or the job waits in the line of its group; its pools
+are taken only with a worker. Jobs that are alike wait as one queue, and only for what they are short of: whatever comes
+back wakes whoever is first in its line, and nobody else is looked at. What a placement costs therefore does not depend on
+how many wait, but for the logarithm in the heaps.
+
+Who goes first is told in `line`, for whom something is kept in `pool` and `worker`.
+
+Never here: I/O, a clock, a task. Times come in as `now_s`, on any clock that does not go backwards. Nothing in it must
+last: it is built again from what waits, what is placed and what workers say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, Literal
+
+from holdfast.core.demand import Demand
+from holdfast.scheduling.job import Capacity, Job, Key, Placement, Reason, Strategy, Usage
+from holdfast.scheduling.line import Line, Queue
+from holdfast.scheduling.pool import Pool
+from holdfast.scheduling.reason import reason
+from holdfast.scheduling.strand import Strand
+from holdfast.scheduling.worker import Group, Need, Worker, need
+
+MOST_JOBS: Final = 100_000
+"""So many may wait: a few hundred megabytes. Whoever offers more is told, and keeps the job where it is safe."""
+MOST_IDLE_GROUPS: Final = 100
+"""Groups without jobs that are remembered, with the workers that suit them, because more of the kind often come."""
+
+
+class Scheduler:
+    """Places jobs with workers, for as many pools, tenants and kinds of workers as there are."""
+
+    def __init__(self, strategy: Strategy = "least_loaded") -> None:
+        self._strategy = strategy
+        self._now_s = float("-inf")
+        self._queues: dict[Hashable, Queue] = {}
+        self._waiting: dict[Key, Queue] = {}
+        self._placed: dict[Key, Placement] = {}
+        self._elsewhere: set[Key] = set()
+        """Those that were not placed here. What they did not use of a rate was not taken from it here either."""
+        self._pools: dict[str, Pool] = {}
+        self._workers: dict[str, Worker] = {}
+        self._groups: dict[Need, Group] = {}
+        self._strands: dict[tuple[Need, tuple[str, ...]], Strand] = {}
+        self._turns: dict[str, float] = {}
+        self._ready = Line()
+        """Queues that are to be looked at."""
+        self._headless: dict[Strand, None] = {}
+        """Strands that may need another head."""
+        self._stirred: dict[Pool | Group, None] = {}
+        """What may have something for the first of its line."""
+        self._numbers = 0
+
+    # --- jobs -------------------------------------------------------------------------------------------------------
+
+    def submit(self, job: Job, now_s: float) -> bool:
+        """A job waits from now on, if it does not yet. False if too many do: it was not taken."""
+        if job.key in self._waiting or job.key in self._placed:
+            return True
+        if len(self._waiting) >= MOST_JOBS:
+            return False
+        queue = self._queue(job)
+        self._numbers += 1
+        queue.add(job, now_s, self._numbers)
+        self._waiting[job.key] = queue
+        if len(queue.jobs) == 1:
+            self._look_at(queue)
+        return True
+
+    def cancel(self, key: Key) -> bool:
+        """Forget a job. What it had is given back. False if it is not known."""
+        queue = self._waiting.pop(key, None)
+        if queue is None:
+            return self._give_back(key, {})
+        was_first = queue.first.key == key
+        queue.remove(key)
+        if not queue.jobs:
+            self._drop(queue)
+        elif was_first:
+            for thing in list(queue.lines):
+                self._leave(queue, thing)
+            self._look_at(queue)
+        return True
+
+    def finish(self, key: Key, now_s: float, refund: Mapping[str, int] | None = None) -> bool:
+        """A placed job has ended. Its slots and its part of the worker come back; of rates comes back what `refund` says
+        it did not use. False if it is not placed."""
+        self._hear(now_s)
+        return self._give_back(key, refund or {})
+
+    def charge(self, key: Key, job: Job, worker: str) -> None:
+        """A job was placed elsewhere or earlier. It counts as placed, even where that is more than there is; what it took
+        of rates was spent there. The worker need not have joined."""
+        placed = self._placed.get(key)
+        if placed and placed.worker == worker:
+            return
+        self.cancel(key)
+        pools = _amounts(job.demand)
+        self._placed[key] = Placement(job, worker, pools)
+        self._elsewhere.add(key)
+        self._worker(worker).take(job)
+        for name, amount in pools.items():
+            self._pool(name).hold(key, amount)
+
+    def set_weight(self, tenant: str, weight: float) -> None:
+        """A tenant of weight 2 gets two turns where others get one. Raises ValueError unless it is above 0."""
+        if not weight > 0:
+            raise ValueError(f"tenant {tenant!r} cannot have weight {weight}: a weight is above 0, and 1 unless set")
+        self._turns[tenant] = 1 / weight
+
+    # --- workers ----------------------------------------------------------------------------------------------------
+
+    def join(self, capacity: Capacity, now_s: float) -> None:
+        """A worker says what it can, for the first time or anew; what it has been given stays with it."""
+        self._hear(now_s)
+        worker = self._worker(capacity.worker)
+        lost = list(worker.groups)
+        for group in lost:
+            group.remove(worker)
+        worker.become(capacity)
+        for group in self._groups.values():
+            if worker.could_take(group.need):
+                group.add(worker)
+        self._lost_by(lost)
+        self._freed(worker)
+
+    change = join
+
+    def leave(self, name: str) -> list[Job]:
+        """A worker is gone. Returns the jobs that were placed with it; what they had is given back, and it is for the
+        caller to submit them again."""
+        worker = self._workers.get(name)
+        if worker is None:
+            return []
+        jobs = list(worker.jobs.values())
+        lost = list(worker.groups)
+        for group in lost:
+            group.remove(worker)
+        for job in jobs:
+            self._give_back(job.key, {})
+        self._workers.pop(name, None)
+        self._lost_by(lost)
+        return jobs
+
+    # --- pools ------------------------------------------------------------------------------------------------------
+
+    def set_pool(
+        self,
+        name: str,
+        kind: Literal["slots", "rate"],
+        limit: int,
+        now_s: float,
+        *,
+        per_s: float = 1.0,
+        burst: int | None = None,
+        level: float | None = None,
+    ) -> None:
+        """Declare a pool, or change it: of `slots` there are `limit` at a time; a `rate` refills `limit` in `per_s` seconds
+        and holds `burst` at most (`limit` unless said). A new rate is full, unless `level` says what is in it. Where more
+        is in use than there now is, nobody gets any until it fits. Raises ValueError for what no pool can be."""
+        burst = limit if burst is None else burst
+        if limit < 0 or (kind == "rate" and (not per_s > 0 or burst < 1)):
+            raise ValueError(
+                f"pool {name!r} cannot have limit {limit}, per_s {per_s} and burst {burst}: "
+                "a limit is 0 or more; of a rate, per_s is above 0 and burst 1 or more"
+            )
+        self._hear(now_s)
+        pool = self._pool(name)
+        pool.declare(kind, limit, per_s, burst, level, self._now_s)
+        self._look_at_all(pool)
+
+    def drop_pool(self, name: str) -> None:
+        """Undeclare a pool: nobody gets any of it from now on."""
+        pool = self._pools.get(name)
+        if pool is not None:
+            pool.withdraw()
+            self._look_at_all(pool)
+            self._forget(pool)
+
+    # --- placing ----------------------------------------------------------------------------------------------------
+
+    def place(self, now_s: float) -> list[Placement]:
+        """Everything that can be placed now."""
+        self._hear(now_s)
+        for pool in self._pools.values():
+            if pool.kind == "rate" and pool.keeper:
+                self._stirred[pool] = None
+        placed = []
+        while queue := self._next():
+            worker = self._decide(queue)
+            if worker:
+                placed.append(self._give(queue, worker))
+        return placed
+
+    @property
+    def next_s(self) -> float | None:
+        """When refilling alone may make something placeable; None if nothing that time brings can."""
+        times_s = (pool.upcoming_s(self._now_s) for pool in self._pools.values())
+        return min((at_s for at_s in times_s if at_s is not None), default=None)
+
+    def _next(self) -> Queue | None:
+        """Whom to look at next. Strands have their next heads before anything that came back is given to others: they
+        may be the first."""
+        queue = self._ready.first()
+        while self._headless or (queue is None and self._stirred):
+            things = self._headless or self._stirred
+            while things:
+                thing, _ = things.popitem()
+                upcoming = thing.upcoming(self._now_s)
+                if upcoming:
+                    self._look_at(upcoming)
+            queue = self._ready.first()
+        if queue:
+            self._ready.discard(queue)
+            queue.ready = False
+        return queue
+
+    def _decide(self, queue: Queue) -> Worker | None:
+        """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
+        now_s, strand, group = self._now_s, queue.strand, queue.group
+        hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
+        if hopeless:
+            self._wait(queue, hopeless)
+            return None
+        if strand.refuses(queue):
+            self._wait(queue, [strand])
+            return None
+        short = [pool for pool in queue.wants if pool.refuses(queue, now_s)] if group.workers else []
+        if short:
+            self._lead(queue, short)
+            return None
+        if group.line and group.line.first() is not queue:
+            self._lead(queue, [group])
+            if group.line.first() is not queue:
+                self._stirred[group] = None
+                return None
+        worker = group.choose(queue, self._strategy)
+        if worker is None:
+            self._lead(queue, [group])
+        return worker
+
+    def _lead(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
+        """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
+        it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
+        before, kept = queue.strand.head, list[Pool]()
+        if queue.wants and queue.aged(self._now_s) and queue.group.workers:
+            kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
+        self._wait(queue, [queue.strand, *short, *kept])
+        queue.strand.was_tried()
+        for pool in queue.keeps:
+            if pool.was_tried(pool in short):
+                self._stirred[pool] = None
+        if before and before is not queue:
+            self._wait(before, [queue.strand])
+
+    def _wait(self, queue: Queue, things: Sequence[Pool | Group | Strand]) -> None:
+        """It stands in those lines and in no others."""
+        for thing in [each for each in queue.lines if each not in things]:
+            self._leave(queue, thing)
+        for thing in things:
+            if thing not in queue.lines:
+                queue.lines[thing] = None
+                thing.join(queue)
+
+    def _leave(self, queue: Queue, thing: Pool | Group | Strand) -> None:
+        """It no longer waits there. Whoever comes after it may have a turn."""
+        del queue.lines[thing]
+        thing.leave(queue)
+        if isinstance(thing, Strand):
+            self._headless[thing] = None
+            return
+        self._stirred[thing] = None
+        if isinstance(thing, Group) and not thing.line:
+            self._open_up(thing)
+
+    def _give(self, queue: Queue, worker: Worker) -> Placement:
+        """The first job of `queue` gets a worker and its pools."""
+        job, turn = queue.first, self._turn(queue.tenant)
+        self._ready.charge(queue, turn)
+        for thing in queue.lines:
+            thing.line.charge(queue, turn)
+        self._open_up(queue.group)
+        for pool, amount in queue.wants.items():
+            pool.take(job.key, amount, self._now_s)
+        worker.take(job)
+        placement = Placement(job, worker.name, {pool.name: amount for pool, amount in queue.wants.items()})
+        self._placed[job.key] = placement
+        del self._waiting[job.key]
+        queue.remove(job.key)
+        if not queue.jobs:
+            self._drop(queue)
+        elif queue is queue.strand.head:
+            self._wait(queue, [queue.strand])
+            queue.strand.fall_in(queue)
+            self._headless[queue.strand] = None
+        else:
+            self._wait(queue, [])
+            self._look_at(queue)
+        return placement
+
+    def _give_back(self, key: Key, unused: Mapping[str, int]) -> bool:
+        placement = self._placed.pop(key, None)
+        if placement is None:
+            return False
+        spent = key not in self._elsewhere
+        self._elsewhere.discard(key)
+        for name in placement.pools:
+            pool = self._pools[name]
+            pool.give_back(key, unused.get(name, 0) if spent else 0)
+            self._stirred[pool] = None
+            self._forget(pool)
+        worker = self._workers[placement.worker]
+        worker.give_back(key)
+        self._freed(worker)
+        if worker.capacity is None and not worker.jobs:
+            del self._workers[worker.name]
+        return True
+
+    def _freed(self, worker: Worker) -> None:
+        """Something of a worker came back."""
+        for group in worker.groups:
+            if group.freed(worker, self._now_s):
+                self._stirred[group] = None
+
+    def _open_up(self, group: Group) -> None:
+        """No worker is kept for it any more."""
+        worker = group.release()
+        if worker is not None:
+            self._freed(worker)
+
+    def _lost_by(self, groups: Sequence[Group]) -> None:
+        """A worker is none of theirs any more. Whoever waited for one that could take him keeps nothing if none is left."""
+        impossible = {group.need for group in groups if not group.workers}
+        for queue in self._queues.values():
+            if queue.group.need in impossible:
+                self._look_at(queue)
+        for group in groups:
+            self._stirred[group] = None
+
+    def _look_at(self, queue: Queue) -> None:
+        if not queue.ready:
+            queue.ready = True
+            self._ready.add(queue)
+
+    def _look_at_all(self, pool: Pool) -> None:
+        """What a pool has changed for good: everybody who waits for it may be in another case."""
+        for queue in [*pool.waiting(), *pool.hopeless]:
+            self._leave(queue, pool)
+            self._look_at(queue)
+
+    # --- what there is ----------------------------------------------------------------------------------------------
+
+    def why(self, key: Key, now_s: float) -> Reason | None:
+        """Why a job waits, and for what; None if it is not known. The cost grows with the line that it stands in."""
+        placed = self._placed.get(key)
+        if placed:
+            return Reason("nothing", now_s, worker=placed.worker)
+        queue = self._waiting.get(key)
+        return reason(queue, key, self._workers.values(), self._turn, now_s) if queue else None
+
+    def placed(self, key: Key) -> Placement | None:
+        return self._placed.get(key)
+
+    def waiting(self) -> dict[str, int]:
+        """How many jobs wait: `ready` to be looked at, for a `quota`, for a `worker`."""
+        counts = {"ready": 0, "quota": 0, "worker": 0}
+        for queue in self._queues.values():
+            head = queue.strand.head if queue.strand in queue.lines else queue
+            state = "ready" if not head or not head.lines else "worker" if head.group in head.lines else "quota"
+            counts[state] += len(queue.jobs)
+        return counts
+
+    def pools(self) -> dict[str, Usage]:
+        """What is taken of each declared pool (of a rate: what of its burst is not there), and how many jobs wait for it."""
+        found = {}
+        for name, pool in self._pools.items():
+            behind = [queue for head in pool.waiting() if pool.is_short_for(head) for queue in head.strand.waiting()]
+            waiting = sum(len(queue.jobs) for queue in [*behind, *pool.hopeless])
+            if pool.kind == "rate":
+                found[name] = Usage(pool.burst - int(pool.level(self._now_s)), pool.burst, waiting)
+            elif pool.kind == "slots":
+                found[name] = Usage(pool.taken, pool.limit, waiting)
+        return found
+
+    def workers(self) -> dict[str, Usage]:
+        """How many jobs each worker has, and its slots."""
+        return {
+            name: Usage(len(worker.jobs), worker.capacity.slots if worker.capacity else 0)
+            for name, worker in self._workers.items()
+        }
+
+    # --- what is remembered -----------------------------------------------------------------------------------------
+
+    def _hear(self, now_s: float) -> None:
+        self._now_s = max(self._now_s, now_s)
+
+    def _turn(self, tenant: str) -> float:
+        return self._turns.get(tenant, 1.0)
+
+    def _queue(self, job: Job) -> Queue:
+        needed, demand = need(job.able, job.demand), job.demand
+        name = (needed, tuple(sorted(demand.pools.items())), job.tenant, demand.priority)
+        queue = self._queues.get(name)
+        if queue is None:
+            wants = {self._pool(pool): amount for pool, amount in _amounts(demand).items()}
+            strand = self._strand(needed, tuple(sorted(demand.pools)))
+            queue = Queue(name, job.tenant, demand.priority, wants, self._group(needed), strand)
+            self._queues[name] = queue
+            queue.group.queues += 1
+            strand.queues += 1
+            for pool in wants:
+                pool.queues += 1
+        return queue
+
+    def _drop(self, queue: Queue) -> None:
+        """A queue without jobs."""
+        for thing in list(queue.lines):
+            self._leave(queue, thing)
+        if queue.ready:
+            self._ready.discard(queue)
+        del self._queues[queue.name]
+        queue.strand.queues -= 1
+        if not queue.strand.queues:
+            del self._strands[queue.strand.name]
+            self._headless.pop(queue.strand, None)
+        queue.group.queues -= 1
+        if not queue.group.queues and len(self._groups) > MOST_IDLE_GROUPS:
+            self._forget_group(queue.group)
+        for pool in queue.wants:
+            pool.queues -= 1
+            self._forget(pool)
+
+    def _strand(self, needed: Need, pools: tuple[str, ...]) -> Strand:
+        name = (needed, pools)
+        strand = self._strands.get(name)
+        if strand is None:
+            strand = self._strands[name] = Strand(name)
+        return strand
+
+    def _group(self, needed: Need) -> Group:
+        group = self._groups.get(needed)
+        if group is None:
+            group = self._groups[needed] = Group(needed)
+            for worker in self._workers.values():
+                if worker.could_take(needed):
+                    group.add(worker)
+        return group
+
+    def _forget_group(self, group: Group) -> None:
+        for worker in list(group.workers):
+            group.remove(worker)
+        del self._groups[group.need]
+        self._stirred.pop(group, None)
+
+    def _worker(self, name: str) -> Worker:
+        worker = self._workers.get(name)
+        if worker is None:
+            worker = self._workers[name] = Worker(name)
+        return worker
+
+    def _pool(self, name: str) -> Pool:
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = Pool(name)
+        return pool
+
+    def _forget(self, pool: Pool) -> None:
+        """A pool that is not declared, and of which nobody has or wants any."""
+        if pool.kind is None and not pool.queues and not pool.holders:
+            self._pools.pop(pool.name, None)
+            self._stirred.pop(pool, None)
+
+
+def _amounts(demand: Demand) -> dict[str, int]:
+    """Raises ValueError where an amount is still to be estimated."""
+    amounts = {}
+    for name, amount in demand.pools.items():
+        if amount is None:
+            raise ValueError(
+                f"of pool {name!r} it wants what earlier steps used; put the estimate in before it is placed"
+            )
+        amounts[name] = amount
+    return amounts

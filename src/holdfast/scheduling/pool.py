@@ -1,0 +1,227 @@
+"""A pool as one scheduler has it: how much is there, who has it, and for whom it is kept.
+
+Who is short of a pool stands in its line. The first of them is its *keeper*: what is there is kept for him, and nobody
+behind him gets any before he has what he wants. So a large request is not starved by small ones. A keeper that has waited
+long stays one when the pool has enough for him, until he has the rest of what he needs; beyond what he wants, it flows.
+
+A rate is a token bucket, kept as one number: the moment at which it was or will be empty (as in `core.quota`). An amount
+that is larger than the burst goes when the bucket is full and takes it below empty.
+
+Never here: a choice between pools, a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from holdfast.scheduling.job import Key
+from holdfast.scheduling.line import Line, Queue
+
+_ROUNDING_S: Final = 1e-6
+"""Floats of times are as exact as that; sums of them may be a little above what they mean."""
+
+
+class Pool:
+    """What is limited. Until somebody declares it (`kind` is None) nobody gets any."""
+
+    __slots__ = (
+        "_empty_at_s", "_taken", "_tried", "burst", "holders", "hopeless", "keeper", "kind", "limit", "line", "name",
+        "per_s", "queues",
+    )  # fmt: skip
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind: Literal["slots", "rate"] | None = None
+        self.limit = 0
+        self.per_s = 1.0
+        self.burst = 0
+        self.holders: dict[Key, int] = {}
+        """Who has how much, the longest first; of a rate, whose jobs are placed."""
+        self.line = Line()
+        """Those that are short of it, but for the keeper."""
+        self.keeper: Queue | None = None
+        self.hopeless: dict[Queue, None] = {}
+        """Those that want more of it than there can ever be."""
+        self.queues = 0
+        """How many queues want of it, in line or not."""
+        self._taken = 0
+        self._tried = False
+        """There is enough for the keeper, who waits for something else."""
+        self._empty_at_s = 0.0
+
+    @property
+    def taken(self) -> int:
+        return self._taken
+
+    # --- how much ---------------------------------------------------------------------------------------------------
+
+    def declare(
+        self,
+        kind: Literal["slots", "rate"],
+        limit: int,
+        per_s: float,
+        burst: int,
+        level: float | None,
+        now_s: float,
+    ) -> None:
+        """What it is from now on. A rate that was one before keeps its level, a new one is full unless `level` is said."""
+        if level is None:
+            level = self.level(now_s) if self.kind == "rate" else burst
+        self.kind, self.limit, self.per_s, self.burst = kind, limit, per_s, burst
+        if kind == "rate" and limit:
+            self._empty_at_s = now_s - self._refill_s(min(level, burst))
+
+    def withdraw(self) -> None:
+        self.kind = None
+
+    def level(self, now_s: float) -> float:
+        """What is there: of slots those that are free, of a rate what has been refilled. Below zero when overdrawn."""
+        if self.kind == "rate":
+            return min(self.burst, (now_s - self._empty_at_s) * self.limit / self.per_s) if self.limit else 0.0
+        return self.limit - self._taken
+
+    def possible(self, amount: int) -> bool:
+        """Whether there can ever be so much."""
+        return self.limit > 0 if self.kind == "rate" else self.kind == "slots" and amount <= self.limit
+
+    def take(self, key: Key, amount: int, now_s: float) -> None:
+        self.hold(key, amount)
+        if self.kind == "rate":
+            self._empty_at_s = max(self._empty_at_s, now_s - self._refill_s(self.burst)) + self._refill_s(amount)
+
+    def hold(self, key: Key, amount: int) -> None:
+        """Somebody has it, granted elsewhere; a rate was spent there."""
+        self.holders[key] = amount
+        self._taken += amount
+
+    def give_back(self, key: Key, unused: int) -> None:
+        """All slots come back; of a rate, only what was not used."""
+        self._taken -= self.holders.pop(key)
+        if self.kind == "rate" and self.limit:
+            self._empty_at_s -= self._refill_s(unused)
+
+    def _refill_s(self, amount: float) -> float:
+        return amount * self.per_s / self.limit
+
+    def _need(self, amount: int) -> int:
+        return min(amount, self.burst) if self.kind == "rate" else amount
+
+    def _enough_at_s(self, need: int) -> float | None:
+        """When there is enough if nobody gives anything back; None if never."""
+        if self.kind == "rate":
+            return self._empty_at_s + self._refill_s(need) if need <= self.burst else None
+        return 0.0 if self._taken + need <= self.limit else None
+
+    def _enough(self, need: int, now_s: float) -> bool:
+        at_s = self._enough_at_s(need)
+        return at_s is not None and at_s <= now_s + _ROUNDING_S
+
+    # --- for whom ---------------------------------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[Queue]:
+        """Those who may get some of it, the keeper first. (Behind each stands the rest of its strand.)"""
+        if self.keeper:
+            yield self.keeper
+        yield from self.line
+
+    def refuses(self, queue: Queue, now_s: float) -> bool:
+        """Whether `queue` has to wait for it: there is not enough, or it is kept for another."""
+        need = self._need(queue.wants[self])
+        if not self._enough(need, now_s):
+            return True
+        keeper = self._rival(queue)
+        if keeper is None or keeper is queue:
+            return False
+        kept = self._need(keeper.wants[self])
+        spared = self._enough(kept + need if keeper.aged(now_s) else kept, now_s)
+        return not spared and not _passes(queue, keeper, now_s)
+
+    def join(self, queue: Queue) -> None:
+        """From now on it waits for the pool, or keeps it."""
+        if not self.possible(queue.wants[self]):
+            self.hopeless[queue] = None
+            return
+        self.line.add(queue)
+        self._choose()
+
+    def leave(self, queue: Queue) -> None:
+        if self.keeper is queue:
+            self._keep_for(None)
+        elif queue in self.hopeless:
+            del self.hopeless[queue]
+        else:
+            self.line.discard(queue)
+
+    def may_be_kept_for(self, queue: Queue) -> bool:
+        """Whether it is, or nobody else waits for it."""
+        self._choose()
+        return self.keeper is None or self.keeper is queue
+
+    def is_short_for(self, queue: Queue) -> bool:
+        """Whether `queue`, which waits for it or keeps it, had too little of it when it was last looked at."""
+        return self.keeper is not queue or not self._tried
+
+    def was_tried(self, short: bool) -> bool:
+        """The keeper was looked at and could not go. Whether those behind him may now be looked at."""
+        self._tried = not short
+        return self._tried
+
+    def upcoming(self, now_s: float) -> Queue | None:
+        """Who has to be looked at, because what he waits for here is there."""
+        self._choose()
+        keeper = self.keeper
+        if keeper is None or not self._enough(self._need(keeper.wants[self]), now_s):
+            return None
+        if not self._tried:
+            return keeper
+        second = self.line.first()
+        return second if second and not self.refuses(second, now_s) else None
+
+    def upcoming_s(self, now_s: float) -> float | None:
+        """When that changes by refilling alone; None if it does not."""
+        if self.kind != "rate" or self.keeper is None:
+            return None
+        kept = self._need(self.keeper.wants[self])
+        at_s = self._enough_at_s(kept)
+        second = self.line.first()
+        if second and self._enough(kept, now_s):
+            at_s = self._enough_at_s(kept + self._need(second.wants[self]))
+        return at_s if at_s is not None and at_s > now_s + _ROUNDING_S else None
+
+    def _rival(self, queue: Queue) -> Queue | None:
+        """The keeper; where there is none, whoever would become it if `queue` stood in line."""
+        if self.keeper is None and self.line and self not in queue.lines:
+            self.line.add(queue)
+            first = self.line.first()
+            self.line.discard(queue)
+            if first is queue:
+                return None
+        self._choose()
+        return self.keeper
+
+    def _choose(self) -> None:
+        """The first in line becomes the keeper if there is none. Later he gives way to a higher priority alone: were it
+        to the turns of tenants, he might never have enough."""
+        keeper, first = self.keeper, self.line.first()
+        if first is None:
+            return
+        if keeper is None:
+            self._keep_for(first)
+        elif first.priority != keeper.priority and first.outranks(keeper):
+            self._keep_for(first)
+            self.line.add(keeper)
+
+    def _keep_for(self, queue: Queue | None) -> None:
+        if self.keeper:
+            del self.keeper.keeps[self]
+        self.keeper, self._tried = queue, False
+        if queue:
+            self.line.discard(queue)
+            queue.keeps[self] = None
+
+
+def _passes(queue: Queue, keeper: Queue, now_s: float) -> bool:
+    """Whether a keeper lets `queue` take what he keeps. Keepers of several pools each must not wait for one another."""
+    long_waits = bool(queue.keeps) and queue.aged(now_s) and keeper.aged(now_s)
+    return (queue.priority != keeper.priority or long_waits) and queue.outranks(keeper)

@@ -1,0 +1,82 @@
+"""Why a job waits, for people: which thing it is short of, its place among those who wait for that, who has it.
+
+Never here: anything that changes what is asked about. It looks at everybody who waits, which placing never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from holdfast.scheduling.job import MOST_HOLDERS, Key, Reason
+from holdfast.scheduling.line import Queue
+from holdfast.scheduling.pool import Pool
+from holdfast.scheduling.worker import Group, Worker, lacking
+
+Turn = Callable[[str], float]
+"""What a job costs its tenant, in turns."""
+
+
+def reason(queue: Queue, key: Key, workers: Iterable[Worker], turn: Turn, now_s: float) -> Reason:
+    """Why the job of `key` in `queue` waits; `workers` are all there are."""
+    since_s = queue.jobs[key][1]
+    head = queue.strand.head if queue.strand in queue.lines else queue
+    for thing in head.lines if head else ():
+        if isinstance(thing, Pool) and thing.is_short_for(queue):
+            return _for_pool(thing, queue, key, turn, now_s)
+    if head and queue.group in head.lines:
+        return _for_worker(queue.group, key, since_s, workers, turn)
+    return Reason("turn", since_s)
+
+
+def _for_pool(pool: Pool, queue: Queue, key: Key, turn: Turn, now_s: float) -> Reason:
+    possible = queue not in pool.hopeless
+    kept_for = pool.keeper.first.key if possible and pool.keeper else None
+    return Reason(
+        "pool",
+        queue.jobs[key][1],
+        place=_place(key, pool.waiting(), pool.keeper, turn) if possible else 0,
+        possible=possible,
+        pool=pool.name,
+        limit=pool.limit if pool.kind else None,
+        in_use=pool.taken if pool.kind == "slots" else None,
+        level=pool.level(now_s) if pool.kind == "rate" else None,
+        holders=tuple(islice(pool.holders, MOST_HOLDERS)),
+        kept_for=kept_for if kept_for != key else None,
+    )
+
+
+def _for_worker(group: Group, key: Key, since_s: float, workers: Iterable[Worker], turn: Turn) -> Reason:
+    if not group.workers:
+        lacks = [lacking(worker.capacity, group.need) for worker in workers if worker.capacity]
+        closest = min(lacks, key=len, default=["a worker"])
+        return Reason("worker", since_s, possible=False, lacking=", ".join(closest))
+    keepers = (worker.kept_by.line.first() for worker in group.workers if worker.kept_by)
+    kept_for = next((keeper.first.key for keeper in keepers if keeper), None)
+    return Reason(
+        "worker",
+        since_s,
+        place=_place(key, group.line, group.line.first(), turn),
+        lacking="capacity",
+        kept_for=kept_for if kept_for != key else None,
+    )
+
+
+def _place(key: Key, heads: Iterable[Queue], first: Queue | None, turn: Turn) -> int:
+    """The place of a job among all who wait behind `heads`, as they will go if nobody else comes: `first` is the next,
+    then priorities, and of each the tenants take turns from now on."""
+    waits: dict[tuple[int, str], list[tuple[float, int, Key]]] = {}
+    ranks: dict[int, float] = {}
+    next_key = first.first.key if first else None
+    for queue in (queue for head in heads for queue in head.strand.waiting()):
+        ranks[queue.priority] = min(queue.rank, ranks.get(queue.priority, queue.rank))
+        jobs = waits.setdefault((queue.priority, queue.tenant), [])
+        jobs += [(since_s, number, each) for each, (_, since_s, number) in queue.jobs.items() if each != next_key]
+    order = []
+    for (priority, tenant), jobs in waits.items():
+        rank, step = ranks[priority], turn(tenant)
+        order += [
+            (rank, turns * step, since_s, number, each) for turns, (since_s, number, each) in enumerate(sorted(jobs))
+        ]
+    keys = [*([next_key] if next_key else []), *(each for *_, each in sorted(order))]
+    return keys.index(key) + 1
