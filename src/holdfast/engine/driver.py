@@ -172,7 +172,7 @@ class Driver:
         )  # fmt: skip
         scheduler = Scheduler(strategy)
         self.desk = PoolDesk(
-            store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir()
+            store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
         )  # fmt: skip
         self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk)
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None

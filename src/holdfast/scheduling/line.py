@@ -100,8 +100,8 @@ class Queue:
 
     def remove(self, key: Key) -> None:
         del self.jobs[key]
-        for _, self.since_s, self.number in self.jobs.values():
-            break
+        if self.jobs:
+            _, self.since_s, self.number = next(iter(self.jobs.values()))
 
 
 class Seniority:

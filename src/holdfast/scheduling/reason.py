@@ -67,15 +67,16 @@ def _place(key: Key, heads: Iterable[Queue], first: Queue | None, turn: Turn) ->
     then priorities, and of each the tenants take turns from now on."""
     waits: dict[tuple[int, str], list[tuple[float, int, Key]]] = {}
     ranks: dict[int, float] = {}
+    next_key = first.first.key if first else None
     for queue in (queue for head in heads for queue in head.strand.waiting()):
         ranks[queue.priority] = min(queue.rank, ranks.get(queue.priority, queue.rank))
         jobs = waits.setdefault((queue.priority, queue.tenant), [])
-        jobs += [
-            (since_s, each) for each, (_, since_s) in queue.jobs.items() if first is None or each != first.first.key
-        ]
+        jobs += [(since_s, number, each) for each, (_, since_s, number) in queue.jobs.items() if each != next_key]
     order = []
     for (priority, tenant), jobs in waits.items():
         rank, step = ranks[priority], turn(tenant)
-        order += [(rank, turns * step, *came_and_key) for turns, came_and_key in enumerate(sorted(jobs))]
-    keys = [*([first.first.key] if first else []), *(each for *_, each in sorted(order))]
+        order += [
+            (rank, turns * step, since_s, number, each) for turns, (since_s, number, each) in enumerate(sorted(jobs))
+        ]
+    keys = [*([next_key] if next_key else []), *(each for *_, each in sorted(order))]
     return keys.index(key) + 1

@@ -1,0 +1,95 @@
+"""Why a step waits for its place: worked out anew, from what the store says of workers, pools and those who wait.
+
+Nobody who places is asked, so it also tells where nobody places. It knows what processes say of themselves, which may be
+a second old.
+
+Never here: placing anything, words for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.estimates import first_guess
+from holdfast.core.ids import RunId, StepId
+from holdfast.core.lending import DeclaredPool
+from holdfast.engine.placing import in_line
+from holdfast.ports import PlacedStep, Report, Store
+from holdfast.scheduling.job import Capacity, Reason
+from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import job_of
+
+MOST_IN_LINE: Final = 100_000
+_PAGE: Final = 500
+
+_decode_report = msgspec.json.Decoder(Report).decode
+
+
+class Waits(NamedTuple):
+    """A step that waits for its place, and why. `workers` is how many processes live that could be given steps."""
+
+    step: PlacedStep
+    reason: Reason
+    workers: int
+
+
+async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list[Waits]:
+    """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
+    scheduler = Scheduler()
+    workers = await _join(store, scheduler)
+    pools = {pool.name: pool for pool in await store.pools()}
+    for pool in pools.values():
+        short = pool.kind == "rate" and any(share.is_short for share in await store.pool_shares(pool.name))
+        scheduler.set_pool(
+            pool.name, pool.kind, pool.limit, 0.0, per_s=pool.per_s or 1.0, burst=pool.burst or pool.limit,
+            level=0.0 if short else None,
+        )  # fmt: skip
+    asked: list[PlacedStep] = []
+    for each in await _line(store):
+        known = _with_amounts(each, pools)
+        scheduler.submit(job_of(known), 0.0)
+        if known.run == run and step in (None, known.step):
+            asked.append(known)
+    scheduler.place(0.0)  # who is left has a reason
+    reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
+    return [Waits(each, reason, workers) for each, reason in reasons if reason is not None]
+
+
+async def _join(store: Store, scheduler: Scheduler) -> int:
+    """Have those join who live, with what they hold; how many they are."""
+    reports = [_decode_report(said) for said in await store.described()]
+    for report in reports:
+        own = report.resources
+        scheduler.join(
+            Capacity(
+                report.worker, frozenset(report.hashes), frozenset(report.labels), frozenset(own.tags), report.slots,
+                own.cpu_m, own.memory_mb, own.gpus,
+            ), 0.0,
+        )  # fmt: skip
+        for held in report.held:
+            scheduler.charge((held.run, held.step), job_of(held), report.worker)
+    return len(reports)
+
+
+async def _line(store: Store) -> Sequence[PlacedStep]:
+    found: list[PlacedStep] = []
+    after = 0
+    while len(found) < MOST_IN_LINE:
+        page = await store.unplaced(after, _PAGE)
+        found += in_line(page)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].place
+    return found
+
+
+def _with_amounts(step: PlacedStep, pools: dict[str, DeclaredPool]) -> PlacedStep:
+    """With a guess at what it did not say."""
+    guesses = {
+        name: amount if amount is not None else first_guess(pools[name]) if name in pools else 1
+        for name, amount in step.demand.pools.items()
+    }
+    return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=guesses))
