@@ -27,7 +27,7 @@ from holdfast.core.costs import Cost
 from holdfast.core.demand import Resources
 from holdfast.core.estimates import Estimate
 from holdfast.core.events import Recorded
-from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.ids import CallId, GateId, RunId, StepId, run_of
 from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -46,8 +46,10 @@ from holdfast.core.scopes import (
 )
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
+from holdfast.engine import explaining
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
+from holdfast.engine.explaining import Waits
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
 from holdfast.engine.rollup import count_some
@@ -61,7 +63,7 @@ from holdfast.models.providers import Providers
 from holdfast.models.quota import Limits, Quotas
 from holdfast.pools.book import Book
 from holdfast.pools.borrower import Borrower
-from holdfast.ports import Administration, BlobPlace, Clock, Ids, Lanes, Model, PoolAuthority, Queue, Store
+from holdfast.ports import Administration, BlobPlace, Clock, Ids, Lanes, Model, PlacedStep, PoolAuthority, Queue, Store
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
@@ -639,6 +641,15 @@ class Engine:
     async def pool_estimates(self, name: str) -> Sequence[Estimate]:
         """What steps of each node are thought to take of a pool."""
         return await self.driver.store.estimates(pool=_word("name of the pool", name))
+
+    async def line(self) -> Sequence[PlacedStep]:
+        """The steps that wait for a worker or a pool, longest first."""
+        return await explaining.line(self.driver.store)
+
+    async def why(self, run_id: str, step: str | None = None) -> Sequence[Waits]:
+        """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
+        row = await self.find(run_id)
+        return await explaining.waits_of(self.driver.store, row.run, None if step is None else StepId(step))
 
     async def roll_up_costs(self) -> None:
         """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""

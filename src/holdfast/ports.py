@@ -616,7 +616,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
     that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
-    them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with."""
+    them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with, `connected`
+    the workers that do steps for it, with the tasks that they offer as their `hashes`."""
 
     worker: SessionId
     hashes: tuple[str, ...]
@@ -626,6 +627,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
     resources: Resources = Resources()
     held: tuple[PlacedStep, ...] = ()
+    connected: tuple[Report, ...] = ()
 
 
 class Handed(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from holdfast.cli.effects import app as effects
 from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
 from holdfast.cli.pools import app as pools
+from holdfast.cli.queue import app as queue
 from holdfast.cli.run import run
 from holdfast.cli.runs import app as runs
 from holdfast.cli.serve import serve
@@ -51,6 +52,7 @@ app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")
 app.add_typer(admission, name="admission")
 app.add_typer(pools, name="pools")
+app.add_typer(queue, name="queue")
 app.add_typer(costs, name="costs")
 app.add_typer(effects, name="effects")
 app.add_typer(store, name="store")

@@ -315,8 +315,9 @@ class Driver:
         """What this process says of itself."""
         session = self.session if self.session is not None else SessionId("")
         return Report(
-            session, tuple(self.workflows), self.slots, free, taken, self.labels, self.resources, self.placing.held()
-        )
+            session, tuple(self.workflows), self.slots, free, taken, self.labels, self.resources, self.placing.held(),
+            self.placing.connected(),
+        )  # fmt: skip
 
     def places(self, state: State) -> bool:
         """Whether this process places the run's steps, and no leader has to."""

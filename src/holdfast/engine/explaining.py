@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.estimates import first_guess
 from holdfast.core.ids import RunId, StepId
 from holdfast.core.lending import DeclaredPool
+from holdfast.core.status import Wait
 from holdfast.engine.placing import in_line
 from holdfast.ports import PlacedStep, Report, Store
 from holdfast.scheduling.job import Capacity, Reason
@@ -25,15 +26,31 @@ from holdfast.scheduling.roster import job_of
 MOST_IN_LINE: Final = 100_000
 _PAGE: Final = 500
 
+_decode_waits = msgspec.json.Decoder(list[Wait]).decode
 _decode_report = msgspec.json.Decoder(Report).decode
 
 
 class Waits(NamedTuple):
-    """A step that waits for its place, and why. `workers` is how many processes live that could be given steps."""
+    """A step that waits for its place since `since_ms`, and why. `workers` is how many processes live that could be given
+    steps."""
 
     step: PlacedStep
+    since_ms: int
     reason: Reason
     workers: int
+
+
+async def line(store: Store) -> Sequence[PlacedStep]:
+    """The steps that wait for their place, longest first."""
+    found: list[PlacedStep] = []
+    after = 0
+    while len(found) < MOST_IN_LINE:
+        page = await store.unplaced(after, _PAGE)
+        found += in_line(page)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].place
+    return found
 
 
 async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list[Waits]:
@@ -48,19 +65,26 @@ async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list
             level=0.0 if short else None,
         )  # fmt: skip
     asked: list[PlacedStep] = []
-    for each in await _line(store):
+    for each in await line(store):
         known = _with_amounts(each, pools)
         scheduler.submit(job_of(known), 0.0)
         if known.run == run and step in (None, known.step):
             asked.append(known)
     scheduler.place(0.0)  # who is left has a reason
+    row = await store.run(run)
+    waits = {wait.step: wait.since_ms for wait in _decode_waits(row.waiting_for)} if row is not None else {}
     reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
-    return [Waits(each, reason, workers) for each, reason in reasons if reason is not None]
+    return [
+        Waits(each, waits[each.step], reason, workers)
+        for each, reason in reasons
+        if reason is not None and each.step in waits
+    ]
 
 
 async def _join(store: Store, scheduler: Scheduler) -> int:
     """Have those join who live, with what they hold; how many they are."""
-    reports = [_decode_report(said) for said in await store.described()]
+    said = [_decode_report(each) for each in await store.described()]
+    reports = [*said, *(connected for each in said for connected in each.connected)]
     for report in reports:
         own = report.resources
         scheduler.join(
@@ -72,18 +96,6 @@ async def _join(store: Store, scheduler: Scheduler) -> int:
         for held in report.held:
             scheduler.charge((held.run, held.step), job_of(held), report.worker)
     return len(reports)
-
-
-async def _line(store: Store) -> Sequence[PlacedStep]:
-    found: list[PlacedStep] = []
-    after = 0
-    while len(found) < MOST_IN_LINE:
-        page = await store.unplaced(after, _PAGE)
-        found += in_line(page)
-        if len(page) < _PAGE:
-            break
-        after = page[-1].place
-    return found
 
 
 def _with_amounts(step: PlacedStep, pools: dict[str, DeclaredPool]) -> PlacedStep:

@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.ids import RunId, StepId
+from holdfast.core.demand import Resources
+from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.ports import Clock, PlacedStep, Unplaced
+from holdfast.ports import Clock, PlacedStep, Report, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import job_of
@@ -84,6 +85,7 @@ class Placing:
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}
         self._placed: dict[Key, Placed] = {}
+        self._connected: dict[str, Capacity] = {}
         self._begun: set[Key] = set()
         self._again: dict[Key, PlacedStep] = {}
         """Steps that wait again while their last attempt here is still leaving."""
@@ -161,6 +163,18 @@ class Placing:
         """The steps that were placed here and are not over."""
         return tuple(self._steps[run][step] for run, step in self._placed)
 
+    def connected(self) -> tuple[Report, ...]:
+        """The connected workers, as they have said what they are."""
+        return tuple(
+            Report(
+                SessionId(each.worker), tuple(sorted(each.able)), each.slots, 0, 0, tuple(sorted(each.labels)),
+                Resources(
+                    tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus
+                ),
+            )
+            for each in self._connected.values()
+        )  # fmt: skip
+
     def _drop(self, run: RunId, step: StepId) -> None:
         """The step waits no more; what it was lent comes back."""
         self.scheduler.cancel((run, step))
@@ -186,11 +200,13 @@ class Placing:
 
     def join(self, capacity: Capacity) -> None:
         """A connected worker can be given steps, or has something else to give than before."""
+        self._connected[capacity.worker] = capacity
         self.scheduler.join(capacity, self._clock.monotonic_s())
         self.stir()
 
     def leave(self, worker: str) -> None:
         """A connected worker is gone. Whoever performs its steps tells their attempts."""
+        self._connected.pop(worker, None)
         for job in self.scheduler.leave(worker):
             run, step = RunId(job.key[0]), StepId(job.key[1])
             if (run, step) not in self._begun:

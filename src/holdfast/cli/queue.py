@@ -1,0 +1,148 @@
+"""`holdfast queue`: which steps wait for their place, and why.
+
+Never here: placing them, finding out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.moment import span
+from holdfast.cli.opening import asking
+from holdfast.cli.option import AsJson, Store
+
+if TYPE_CHECKING:
+    from holdfast.core.demand import Demand
+    from holdfast.engine.explaining import Waits
+    from holdfast.ports import PlacedStep
+    from holdfast.scheduling.job import Reason
+
+app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False, store: Store = None) -> None:
+    """List the steps that wait for their place, longest first."""
+    found = asyncio.run(_list(store))
+    if as_json:
+        terminal.emit(found)
+        return
+    lines = [(each["run"], each["step"], each["tenant"], each["workflow"], each["demands"]) for each in found]
+    terminal.table(("run", "step", "tenant", "workflow", "demands"), lines)
+
+
+@app.command()
+def why(
+    job: Annotated[
+        str, typer.Argument(metavar="RUN[/STEP]", help="A run's id, or one of its steps as `queue list` names it.")
+    ],
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Tell what a step waits for before it starts: which pool or label, its place in line, and who holds it."""
+    found = asyncio.run(_why(job, store))
+    if as_json:
+        terminal.emit(found)
+    elif not found:
+        terminal.show(f"No step of {job} waits for a place. `holdfast runs show` says what the run is at.")
+    for each in () if as_json else found:
+        terminal.show(each["words"])
+
+
+async def _list(store: str | None) -> list[dict[str, Any]]:
+    async with asking(store) as engine:
+        return [
+            {"run": each.run, "step": each.step, "tenant": each.tenant, "workflow": each.workflow,
+             "demands": demanded(each.demand)}
+            for each in await engine.line()
+        ]  # fmt: skip
+
+
+async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
+    import msgspec
+
+    run, _, step = job.partition("/")
+    async with asking(store) as engine:
+        now_ms = engine.driver.store.now_ms()
+        return [
+            {"run": each.step.run, "step": each.step.step, "since_ms": each.since_ms, "words": words(each, now_ms),
+             "demand": msgspec.to_builtins(each.step.demand), **_facts(each.reason)}
+            for each in await engine.why(run, step or None)
+        ]  # fmt: skip
+
+
+def _facts(reason: Reason) -> dict[str, Any]:
+    """What a program reads of a reason. Its own clock means nothing to anybody else."""
+    import msgspec
+
+    facts: dict[str, Any] = msgspec.to_builtins(reason)
+    del facts["since_s"]
+    return {**facts, "holders": ["/".join(key) for key in reason.holders]}
+
+
+def demanded(demand: Demand) -> str:
+    """A demand in a line: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`."""
+    parts = [f"label {label}" for label in demand.labels] + [f"tag {tag}" for tag in demand.tags]
+    sizes = (("cpu_m", demand.cpu_m), ("memory_mb", demand.memory_mb), ("gpus", demand.gpus))
+    parts += [f"{amount} {what}" for what, amount in sizes if amount]
+    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
+    parts += [f"task {demand.task}"] if demand.task is not None else []
+    return ", ".join(parts)
+
+
+def words(waits: Waits, now_ms: int) -> str:
+    """Why a step waits, for people, and what they can do about it."""
+    step, reason = waits.step, waits.reason
+    head = f"{step.run}/{step.step} has waited for {span(now_ms - waits.since_ms)}. "
+    if not waits.workers:
+        return head + "No process is running that could take it."
+    if reason.waits_for == "pool":
+        return head + _of_pool(step.demand.pools.get(reason.pool or "") or 1, reason)
+    if reason.waits_for != "worker":
+        return head + "There is a place for it: it starts in a moment, if a process that has its workflow is running."
+    if reason.lacking not in (None, "capacity"):
+        return (
+            f"{head}It needs {_lacking(reason.lacking or '', step)}, which no running worker has ({waits.workers} known)."
+            " Start one that has it (holdfast worker --help), or change what the step asks for."
+        )
+    return f"{head}The workers that have what it asks for are busy; {_place(reason.place)}.{_kept(reason)}"
+
+
+def _of_pool(wanted: int, reason: Reason) -> str:
+    pool = reason.pool
+    if reason.limit is None:
+        return (
+            f"It asks for {wanted} of the pool {pool}, which nobody has declared: holdfast pools set {pool} --slots N."
+        )
+    if not reason.possible:
+        return (
+            f"It asks for {wanted} of the pool {pool}, which has {reason.limit} in all: it starts only when the pool is made"
+            f" larger (holdfast pools set {pool})."
+        )
+    holders = ", ".join("/".join(key) for key in reason.holders)
+    use = (
+        f"{reason.in_use} of {reason.limit} are in use"
+        if reason.in_use is not None
+        else "what comes goes to others first"
+    )
+    by = f", by {holders}" if holders else ""
+    return f"It asks for {wanted} of the pool {pool}: {use}{by}; {_place(reason.place)}.{_kept(reason)}"
+
+
+def _lacking(what: str, step: PlacedStep) -> str:
+    """What workers lack, with the names of things in the place of how the scheduler calls them."""
+    task = f"to be offered as the task {step.demand.task}"
+    able = f"able {step.graph_hash}"
+    return what.replace(f"able task:{step.demand.task}", task).replace(able, f"the workflow {step.workflow}")
+
+
+def _place(place: int) -> str:
+    return "it is the next in line" if place <= 1 else f"it is number {place} in line"
+
+
+def _kept(reason: Reason) -> str:
+    return f" What comes back is kept for {'/'.join(reason.kept_for)}." if reason.kept_for else ""

@@ -1,0 +1,96 @@
+"""`holdfast queue`: what waits, and why, in words that name the pool, the label, the place and the holders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast import Demand, Engine
+from holdfast.cli.app import invoke
+from holdfast.cli.exit_code import OK
+from holdfast.core.demand import Resources
+from tests.engine.test_placing import Stage, played
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'queue.db'}"
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert invoke(words) == OK
+    return capsys.readouterr().out
+
+
+def explained(store: str, capsys: pytest.CaptureFixture[str], *demands: Demand) -> list[str]:
+    """What `queue why` says of a run of each of these demands, in a process with two cores, while a run holds two of the five
+    slots of the pool BROWSERS."""
+    stage = Stage()
+    holder = played(stage, "holder", Demand(pools={"BROWSERS": 2}))
+    flows = [played(stage, f"wf{number}", demand) for number, demand in enumerate(demands)]
+
+    async def with_engine() -> list[str]:
+        own = Resources(cpu_m=2000, memory_mb=1000)
+        async with Engine.open(store, workflows=[holder, *flows], resources=own) as engine:
+            await engine.set_pool("BROWSERS", slots=5)
+            held = await engine.start(holder)
+            await stage.seen("holder")
+            runs = [(await engine.start(wf)).id for wf in flows]
+            while not any(b"holder" in said for said in await engine.driver.store.described()):
+                await asyncio.sleep(0.05)
+            words = [await asyncio.to_thread(_why, run, store) for run in runs]
+            stage.go.set()
+            await held.result()
+            return [each.replace(held.id, "HOLDER") for each in words]
+
+    def _why(run: str, where: str) -> str:
+        assert invoke(["queue", "why", run, "--store", where]) == OK
+        return capsys.readouterr().out
+
+    return asyncio.run(with_engine())
+
+
+def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    label, cpu, undeclared, huge, pool = explained(
+        store, capsys, Demand(labels=("gpu",)), Demand(cpu_m=9000), Demand(pools={"NOBODYS": 3}),
+        Demand(pools={"BROWSERS": 6}), Demand(pools={"BROWSERS": 4}),
+    )  # fmt: skip
+    assert "It needs label gpu, which no running worker has" in label
+    assert "It needs cpu_m 9000" in cpu
+    assert "3 of the pool NOBODYS, which nobody has declared: holdfast pools set NOBODYS" in undeclared
+    assert "6 of the pool BROWSERS, which has 5 in all" in huge
+    assert "4 of the pool BROWSERS: 2 of 5 are in use, by HOLDER/step0#1; it is the next in line" in pool
+
+
+def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wf = played(Stage(), "listed", Demand(labels=("gpu",), cpu_m=500, pools={"RPS": 5, "TPM": None}))
+
+    async def begun() -> str:
+        async with Engine.open(store, execute=False) as engine:
+            return (await engine.start(wf)).id
+
+    run = asyncio.run(begun())
+    assert "label gpu, 500 cpu_m, 5 of RPS, some of TPM" in " ".join(
+        told(capsys, "queue", "list", "--store", store).split()
+    )
+    (listed,) = json.loads(told(capsys, "queue", "list", "--json", "--store", store))
+    assert (listed["run"], listed["step"]) == (run, "step0#1")
+    assert "No process is running" in told(capsys, "queue", "why", f"{run}/step0#1", "--store", store)
+    (why,) = json.loads(told(capsys, "queue", "why", run, "--json", "--store", store))
+    assert why["demand"]["pools"] == {"RPS": 5, "TPM": 1}
+    assert why["possible"] is False
+    assert "No step of" in told(capsys, "queue", "why", f"{run}/other", "--store", store)
+
+
+def test_an_unknown_run_is_told(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(_made(store))
+    assert invoke(["queue", "why", "nothing", "--store", store]) != OK
+    assert "There is no run nothing" in capsys.readouterr().err
+
+
+async def _made(store: str) -> None:
+    async with Engine.open(store, execute=False):
+        pass
