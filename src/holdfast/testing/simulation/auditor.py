@@ -16,12 +16,12 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
-from holdfast.core.ids import CallId, RunId, SessionId, StepId, node_of, visit_of
+from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_of, visit_of
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, ModelRequest, SnapshotRecord
 from holdfast.testing.simulation.loop import SimulatedLoop
-from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.process import CPU_M, GPU, SLOTS, Process
 from holdfast.testing.simulation.store import Disk, SimulatedStore
 from holdfast.testing.simulation.toolbox import APPROVED
 from holdfast.testing.simulation.world import SETTLES_S, Sending, World
@@ -425,8 +425,32 @@ class Auditor:
             if len(books.graph.incoming[name]) > 1:
                 self.joins[books.graph.nodes[name].join.mode] += 1
         visit.attempt, visit.session, visit.active, visit.ended, visit.parked = e.attempt, e.session, True, None, False
+        if name in books.graph.demanding:
+            self._check_placement(run, e)
         visit.starts[e.attempt] = books.seq
         books.summoned.discard(name)
+
+    def _check_placement(self, run: RunId, e: ev.StepStarted) -> None:
+        """A step that demands something starts where it is, and no more is in use than there is. What the dead had is free."""
+        dead = {session for session, lease in self.disk.leases.items() if lease.dead_at_ms is not None}
+        cpu_m: Counter[SessionId] = Counter()
+        slots = 0
+        for each in self.books.values():
+            for name, visit in each.steps.items():
+                demand = each.graph.demanding.get(NodeName(name))
+                if demand is not None and visit.active and visit.session not in dead:
+                    cpu_m[SessionId(visit.session or "")] += demand.cpu_m
+                    slots += demand.pools.get("SLOTS") or 0
+        if cpu_m[e.session] > CPU_M:
+            self.fault(
+                "placed steps never take more than there is", run, f"{e.session} has {cpu_m[e.session]} m at work"
+            )
+        if slots > SLOTS:
+            self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
+        wanted = self.books[run].graph.demanding[node_of(e.step)].labels
+        for process in self.world.processes.values() if wanted else ():
+            if process.engine is not None and process.engine.driver.session == e.session and GPU not in process.labels:
+                self.fault("a step starts only where its labels are", run, f"{e.step} in {process.name}")
 
     def _step_left(self, books: Books, run: RunId, e: ev.StepSuspended | ev.AttemptFailed) -> None:
         books.steps[node_of(e.step)].active = False

@@ -33,7 +33,7 @@ from holdfast.testing.simulation.auditor import Auditor
 from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.loop import SimulatedLoop
-from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.process import SLOTS, Process
 from holdfast.testing.simulation.program import DAY_S, TENANT, Program
 from holdfast.testing.simulation.world import World
 
@@ -137,6 +137,9 @@ class People:
             await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=limit_usd, team=team))
         for whose, runs in program.caps:
             await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
+        if program.workflow.graph.demanding:
+            await self._ask(partial(Engine.set_pool, name="SLOTS", slots=SLOTS))
+            await self._ask(partial(Engine.set_pool, name="RATE", rate=2, burst=2))
         for number in range(program.neighbours):
             self._do(self._start_neighbour(f"neighbour-{number}", (TENANT, "another tenant")[number % 2]))
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine, Surroundings
+from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
 from holdfast.models.prices import DeclaredPrice, Prices
@@ -25,6 +26,12 @@ from holdfast.testing.simulation.store import LEASE_S, Disk, SimulatedStore
 
 T = TypeVar("T")
 
+GPU: Final = "gpu"
+"""A label that the first worker has, and perhaps others."""
+CPU_M: Final = 1000
+"""What each worker has."""
+SLOTS: Final = 2
+"""How many there are of the pool `SLOTS`."""
 MODELS: Final = ("large", "small", "tiny")
 PRICES: Final = Prices(
     {
@@ -110,7 +117,7 @@ class Process:
 
     def __init__(
         self, name: str, loop: SimulatedLoop, disk: Disk, chance: Chance, faults: Faults, *, executes: bool,
-        slots: int, workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
+        slots: int, labels: Sequence[str], workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
     ) -> None:  # fmt: skip
         self.name = name
         self.loop = loop
@@ -118,6 +125,7 @@ class Process:
         self.faults = faults
         self.executes = executes
         self.slots = slots
+        self.labels = labels
         self.engine: Engine | None = None
         self.store: SimulatedStore | None = None
         self.lane: Lane | None = None
@@ -149,13 +157,13 @@ class Process:
 
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
-        around = Surroundings(VirtualClock(), self._ids, threads, PRICES, lane.name)
+        around = Surroundings(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M))
         self.store = store = SimulatedStore(self.disk, self, patient=True)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=_SETTINGS, grace_s=grace_s, surroundings=around,
+                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, surroundings=around,
             ) as engine:  # fmt: skip
                 self.engine = engine
                 _wake_for_the_unsure(engine, store)

@@ -17,12 +17,13 @@ from pydantic import BaseModel
 from holdfast.authoring import node as kinds
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from holdfast.testing.simulation.chance import spread_s
-from holdfast.testing.simulation.process import MODELS
+from holdfast.testing.simulation.process import CPU_M, GPU, MODELS
 from holdfast.testing.simulation.toolbox import TOOLS
 from holdfast.testing.simulation.world import here
 
@@ -47,6 +48,10 @@ class Form(BaseModel):
 
 
 TENANT: Final = "a tenant"
+_DEMANDING: Final = 0.3
+_POOLS: Final[tuple[dict[str, int | None], ...]] = (
+    {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
+)  # fmt: skip
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -125,11 +130,14 @@ class _Draft:
             on_limit=stream.choice(("ask", "ask", "ask", "fail")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
         )  # fmt: skip
+        # A stream of its own: what was drawn before there were demands is drawn as it was.
+        self._demands = Random(f"demands of {name}")
+        self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
             self.workflow.guard(guard)
         for node in self._names:
-            self.workflow.node(node)(self._node(node))
+            self.workflow.node(node, demand=self._demand())(self._node(node))
         for node in self._names:
             for parent in self._parents[node]:
                 self._edge(parent, node)
@@ -158,6 +166,17 @@ class _Draft:
             common["continue_on_error"] = stream.random() < 0.15
         made: Any = getattr(self, f"_{kind}")(common)
         return made
+
+    def _demand(self) -> Demand:
+        """What a node asks for; nothing it could never get."""
+        stream = self._demands
+        if not self._demanding or stream.random() < 0.5:
+            return NOTHING
+        return Demand(
+            labels=(GPU,) if stream.random() < 0.3 else (), cpu_m=stream.choice((0, 400, CPU_M)),
+            pools=dict(stream.choice(_POOLS)),
+            priority=stream.choice((0, 0, 5)),
+        )  # fmt: skip
 
     def _join(self, name: str) -> Join | None:
         stream, parents = self._stream, self._parents[name]

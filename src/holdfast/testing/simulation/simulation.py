@@ -22,7 +22,7 @@ from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.loop import SimulatedLoop, Stuck, TooLong
 from holdfast.testing.simulation.people import People
-from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.process import GPU, Process
 from holdfast.testing.simulation.program import DAY_S, draw
 from holdfast.testing.simulation.store import Disk
 from holdfast.testing.simulation.world import SimulatedModel, World
@@ -93,12 +93,14 @@ class _Simulation:
 
     def _processes(self) -> list[Process]:
         count = self._stream.choice((1, 2, 2, 3))
+        labels = self.chance.stream("labels")
         made = []
         for number in range(count + 1):
             executes = number < count
             process = Process(
                 f"worker{number}" if executes else "desk", self.loop, self.disk, self.chance, self.faults,
-                executes=executes, slots=self._stream.choice((1, 2, 10)), workflows=self._workflows,
+                executes=executes, slots=self._stream.choice((1, 2, 10)),
+                labels=[GPU] if number == 0 or labels.random() < 0.5 else [], workflows=self._workflows,
                 model=lambda process: SimulatedModel(self.world, process),
             )  # fmt: skip
             process.on_open = self._opened
