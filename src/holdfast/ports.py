@@ -833,6 +833,18 @@ class Recall(msgspec.Struct, frozen=True):
     call: CallId | None = None
 
 
+class Pace(Protocol):
+    """Keeps a step's model calls within what was reserved for it."""
+
+    def call(self, names: Collection[str]) -> AbstractAsyncContextManager[None]:
+        """Inside, one call may be on its way to a model that has these names. Waits until it may leave."""
+        ...
+
+    def used(self, names: Collection[str], usage: Usage) -> None:
+        """What an answered call has taken of tokens."""
+        ...
+
+
 class Journal(Protocol):
     """One step's journal, for those who make its calls: an intent before each call, its outcome after.
 
@@ -842,6 +854,11 @@ class Journal(Protocol):
 
     run: RunId
     tenant: str
+
+    @property
+    def pace(self) -> Pace | None:
+        """None where nothing was reserved for the step."""
+        ...
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
         """What stands at `path`; None if the operation is to be made. Raises NonDeterministicStep for another one."""

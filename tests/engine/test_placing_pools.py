@@ -6,9 +6,13 @@ import asyncio
 import time
 from itertools import combinations
 
-from holdfast import Demand, Workflow, task
+from holdfast import Demand, Workflow, llm_node, task
 from holdfast.engine.pool_desk import PoolDesk
+from holdfast.models.providers import Providers
+from holdfast.ports import Usage
+from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import bounded, opened
+from tests.engine.test_model_calls import HAIKU
 from tests.engine.test_placing import FOUR_CORES, Stage, played, waits_of
 
 
@@ -107,3 +111,43 @@ async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(s
         desk._known_s.clear()
         await (await engine.start(wf)).result()
     assert asked == [{"TPM": 4_000}, {"TPM": 7_000}]
+
+
+@bounded
+async def test_what_steps_have_used_is_what_the_next_of_their_kind_asks_for(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    wf = Workflow("asking")
+
+    @wf.node("ask", demand=Demand(pools={"TPM": None}))
+    @llm_node(model=HAIKU, max_tokens=50)
+    async def ask(state):
+        return {"system": "Be brief.", "user": "How?"}
+
+    server.script.add(Rule(usage=Usage(900, 40)))
+    async with opened(store, workflows=[wf], model=model) as engine:
+        await engine.set_pool("TPM", rate=1_000_000, per_s=60, counts="tokens", of="anthropic")
+        await (await engine.start(wf)).result()
+        while not await engine.pool_estimates("TPM"):
+            await asyncio.sleep(0.05)
+        (learned,) = await engine.pool_estimates("TPM")
+        assert (learned.workflow, learned.node, learned.amount, learned.samples) == ("asking", "ask", 940, 1)
+
+
+@bounded
+async def test_a_step_that_calls_more_often_than_it_said_is_slowed_down_to_what_it_said(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    wf = Workflow("eager")
+
+    @wf.node("ask", demand=Demand(pools={"RPS": 4}))
+    @task
+    async def ask(state, ctx):
+        for number in range(8):
+            await ctx.model(HAIKU, f"question {number}", max_tokens=50)
+
+    async with opened(store, workflows=[wf], model=model) as engine:
+        await engine.set_pool("RPS", rate=100, burst=10, counts="requests", of="anthropic")
+        began_s = time.monotonic()
+        await (await engine.start(wf)).result()
+        assert time.monotonic() - began_s >= 1.0 - 0.05, "four at once, and four a second after that"

@@ -16,6 +16,7 @@ from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView, payloads_of, typed_state
 from holdfast.core import commands as cmd
+from holdfast.core.estimates import Use
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
@@ -39,6 +40,8 @@ from holdfast.errors import (
     UnknownCommit,
     Unstorable,
 )
+
+from holdfast.models.pace import Pace
 
 if TYPE_CHECKING:
     from holdfast.engine.driver import Driver
@@ -88,6 +91,7 @@ class Attempt:
         """Where it does its work and what it was lent of pools, if the step demanded something."""
         self.session = house.session
         self.state_model = house.workflows[graph.hash].state_model
+        self.pace: Pace | None = None
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
         self.said_its_last = False
@@ -192,11 +196,15 @@ class Attempt:
         context = StepContext(self)
         journal.begin()
         try:
+            await self._find_pace()
             await context.open()
             command = await self._end(context)
             if command is not None:
                 self.said_its_last = True
                 await self._report(command, context)
+            if self.pace is not None and isinstance(command, cmd.CompleteStep):
+                workflow, pace = self.graph.definition.name, self.pace
+                self.house.desk.learn(Use(workflow, self.name, pool, amount) for pool, amount in pace.uses())
             await self._drain()
         except (Conflict, NotFound):
             return  # the step has moved on; whoever moved it knows better
@@ -214,6 +222,13 @@ class Attempt:
                 await asyncio.wait([handed])
                 handed.exception()
             raise
+
+    async def _find_pace(self) -> None:
+        """At which pace it may call models, if something was reserved for it."""
+        lent = self.placed.pools if self.placed is not None else {}
+        if lent:
+            pools = await self.patiently(lambda: self.house.desk.read(self.graph.definition.name))
+            self.pace = Pace(self.house.clock, [(pools[name], lent[name]) for name in lent if name in pools])
 
     async def _end(self, context: StepContext) -> cmd.Command | None:
         """How the attempt ended, as a command; None if its last operation said it all."""

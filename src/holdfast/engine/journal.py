@@ -41,7 +41,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
 from holdfast.engine.payloads import encode
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Clock, ModelReply, ModelRequest, Recall, UserTurn
+from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.engine.attempt import Attempt
@@ -128,6 +128,11 @@ class StepContext:
     def failures(self) -> int:
         """How many attempts of this step have failed so far; lost and suspended ones do not count."""
         return self._before.failures
+
+    @property
+    def pace(self) -> Pace | None:
+        """Within what its model calls have to stay; None where nothing was reserved for the step."""
+        return self._attempt.pace
 
     @property
     def clock(self) -> Clock:

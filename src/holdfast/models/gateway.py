@@ -81,8 +81,16 @@ class Gateway:
         known = await journal.recall(path, "model", request.model, args_hash)
         if known is not None and known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
-        value = known.value if known is not None else await self._send(journal, path, (request, *cheaper), args_hash)
-        return msgspec.convert(value, ModelReply)
+        if known is not None:
+            return msgspec.convert(known.value, ModelReply)
+        pace, names = journal.pace, self._quotas.names_of(request.model)
+        if pace is None:
+            return msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash), ModelReply)
+        async with pace.call(names):
+            reply = msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash), ModelReply)
+        if reply.usage is not None:
+            pace.used(names, reply.usage)
+        return reply
 
     async def _send(self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str) -> Any:
         try:

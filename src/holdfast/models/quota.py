@@ -93,6 +93,11 @@ class Quotas:
         """Whether calls of both take from the same pools."""
         return self._of(model) == self._of(other)
 
+    def names_of(self, model: str) -> list[str]:
+        """What it is called where somebody limits it: by its own names, its provider's and its key's."""
+        own, wider = self._names(model)
+        return [*own, *wider]
+
     async def reserve(self, request: ModelRequest, input_bound: int, priority: int = 0) -> Lent | None:
         """Wait for what `request` needs; None where nothing limits it. Raises as Pools.reserve does."""
         found = self._of(request.model)
