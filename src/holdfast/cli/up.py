@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import options
+from holdfast.cli.label import asked, options
 from holdfast.cli.stopping import stopped
 from holdfast.errors import HoldfastError
 
@@ -38,7 +38,7 @@ def up(
     from holdfast.testing.redis_server import RedisServer
 
     # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
-    labels = options(label for target in targets for label in load(target, to_run=True).runs_on)
+    labels = options(label for target in targets for label in asked(load(target, to_run=True)))
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
         asyncio.run(_run(postgres, redis, targets, workers, ["--slots", str(slots), *labels]))

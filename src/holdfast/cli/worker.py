@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import lacking, options, resources_of
+from holdfast.cli.label import asked, lacking, options, resources_of
 from holdfast.cli.opening import located, shown
 from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags
 from holdfast.cli.stopping import stopped
@@ -121,9 +121,9 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
 
     where, known = located(store)
     slots, grace_s, labels, own = how
-    taken = [workflow for workflow in workflows if not lacking(workflow, labels)]
+    taken = [workflow for workflow in workflows if not lacking(workflow.runs_on, labels)]
     if not taken:
-        words = " ".join(options(label for workflow in workflows for label in lacking(workflow, labels)))
+        words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, labels)))
         raise UsageError(
             f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
         )
@@ -134,8 +134,12 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in taken)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         for workflow in workflows:
-            if missing := lacking(workflow, labels):
+            if missing := lacking(workflow.runs_on, labels):
                 terminal.say(f"{workflow.name} {workflow.version} is left to workers with {', '.join(missing)}.")
+            elif missing := lacking(asked(workflow), labels):
+                terminal.say(
+                    f"{workflow.name} {workflow.version}: steps that ask for {', '.join(missing)} are left to other workers."
+                )
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:

@@ -20,10 +20,9 @@ from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.leg import Leg
+from holdfast.jobs.placement import MOST_AT_ONCE
 from holdfast.jobs.progress import Combination, Ended, Result
 
-MOST_AT_ONCE: Final = 32
-"""Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
 _MOST_PARALLEL: Final = 1000
 """What `max-parallel` may say."""
 

@@ -17,18 +17,15 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.errors import StepError
 from holdfast.jobs.identity import plain
 from holdfast.jobs.job import JobNode
+from holdfast.jobs.placement import demand_of
 
 END: Final = "run.end"
 """The last node. No job can have this id, because of its dot."""
 
 
 def workflow_of(document: Document) -> Workflow:
-    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not.
-
-    Whoever works on it has the labels of all its jobs.
-    """
-    labels = {label.render({}) for job in document.jobs for label in job.labels if not label.expressions}
-    made = Workflow(document.name, max_steps=MOST_JOBS + 1, runs_on=sorted(labels))
+    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not."""
+    made = Workflow(document.name, max_steps=MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)
@@ -36,7 +33,7 @@ def workflow_of(document: Document) -> Workflow:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
         ancestors = sorted(spelled[id_] for id_ in before[job.id.lower()])
         handler = JobNode(job, named, ancestors, document.env).run
-        made.node(job.id)(_node(handler, _policy(job.retry), job=plain(job)))
+        made.node(job.id, demand=demand_of(job))(_node(handler, _policy(job.retry), job=plain(job)))
         for need in named:
             made.edge(need, job.id)
     made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), env=plain(document.env)))

@@ -129,10 +129,12 @@ class Reading:
             return None
         text = to_text(node.value)
         if not text.strip() and not wanted.may_be_empty:
-            self._other(node, path, f"{wanted.words} that is not empty")
+            self._other(node, path, wanted.words if wanted.pattern else f"{wanted.words} that is not empty")
             return None
         template = self._template(node, text, path, wanted.contexts)
-        if template is not None and wanted.pattern is not None and not re.fullmatch(wanted.pattern, text):
+        if template is None or template.expressions or wanted.pattern is None:
+            return template
+        if not re.fullmatch(wanted.pattern, text):
             self._other(node, path, wanted.words)
             return None
         return template
