@@ -171,6 +171,42 @@ def test_an_edited_file_is_another_version_and_a_run_stays_with_its_own(shell: S
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
 
 
+def test_a_killed_run_is_finished_by_a_process_that_has_no_file(
+    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    journal = home / "journal"
+    text = f"""
+jobs:
+  before: {{runs-on: any, steps: [{{run: echo before >> {journal}}}]}}
+  work:
+    runs-on: any
+    needs: before
+    steps: [{{run: 'echo begun >> {journal}; test "$(grep -c begun {journal})" = 2 || sleep 30'}}]
+  after: {{runs-on: any, needs: work, steps: [{{run: 'echo "${{{{ inputs.word }}}}" >> {journal}'}}]}}
+"""
+    running = process("run", write(home, text), "-i", '{"word": "it\'s"}', HOLDFAST_LEASE_S="3")
+    until_s = time.monotonic() + 60
+    while not journal.exists() or "begun" not in journal.read_text():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
+    (home / "flow.yaml").unlink()
+    said = shell("worker", "--yaml", "--until-idle")
+    assert (said.code, "Worker on sqlite:///holdfast.db: workflows in YAML; 100 slots" in said.err) == (0, True), (
+        said.err
+    )
+    assert journal.read_text().split() == ["before", "begun", "begun", "it's"]
+    (run,) = shell("runs", "list", "--json").data
+    assert run["status"] == "completed"
+
+
+def test_a_worker_of_nothing_is_told_how_to_be_one_of_something(shell: Shell, home: Path) -> None:
+    for command in ("worker", "up"):
+        said = shell(command)
+        assert (said.code, "name a workflow, or say --yaml" in said.err) == (2, True)
+
+
 def test_a_killed_run_is_taken_up_and_a_step_that_runs_once_is_not_repeated(
     shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
 ) -> None:

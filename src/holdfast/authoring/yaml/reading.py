@@ -352,6 +352,8 @@ class Reading:
             return [self._data(wanted, item, (*path, number)) for number, item in enumerate(node.items)]
         if "${{" in node.text:
             return self._template(node, node.text, path, wanted.contexts)
+        if isinstance(node.value, float) and not math.isfinite(node.value):
+            return Template.parse(f"${{{{ {to_text(node.value)} }}}}")  # JSON has no such number; expressions have
         return node.value
 
     def _other(self, node: Node, path: Path, words: str, example: str | None = None) -> None:
