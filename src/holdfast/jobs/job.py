@@ -20,11 +20,15 @@ from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.leg import Leg
+from holdfast.jobs.log import Log
 from holdfast.jobs.placement import MOST_AT_ONCE
-from holdfast.jobs.progress import Combination, Ended, Result
+from holdfast.jobs.progress import Combination, Ended, Result, kept, of_kept
 
 _MOST_PARALLEL: Final = 1000
 """What `max-parallel` may say."""
+_DONE: Final = "done"
+"""Under this name each combination that has succeeded is recorded."""
+_KNOWN: Final = "has succeeded before, and is not run again"
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -74,12 +78,17 @@ class JobNode:
         return self._together(ended)
 
     async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
-        """All combinations, in the order in which they ended."""
+        """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
+        before: dict[int, Ended] = {}
         ended: list[Ended] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
         stop = asyncio.Event()
 
         async def one(which: Combination) -> None:
+            if (known := await attempt.recorded(_DONE)) is not None:
+                Log(attempt.run, f"{self._job.id}{which.label}", attempt.redact).say(_KNOWN)
+                before[known.pop("place")] = of_kept(known, which)
+                return
             async with places:
                 if stop.is_set():
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
@@ -88,9 +97,11 @@ class JobNode:
                 ended.append(await Leg(attempt, self._job, self._env, seen, which, stop).run())
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
+                if ended[-1].outcome == "success" and which.matrix is not None:
+                    await attempt.record(_DONE, kept(ended[-1], len(before) + len(ended)))
 
         await attempt.gather(*map(one, plan.combinations))
-        return ended
+        return [before[place] for place in sorted(before)] + ended
 
     def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
         """Of outputs the last to end wins, and what is empty takes nothing's place."""
