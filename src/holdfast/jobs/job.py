@@ -14,12 +14,12 @@ import msgspec
 
 from holdfast.authoring.view import StateView
 from holdfast.authoring.yaml import matrix
-from holdfast.authoring.yaml.document import Job, Strategy, Variable
+from holdfast.authoring.yaml.document import Job, Strategy
 from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
-from holdfast.jobs.leg import Leg
+from holdfast.jobs.leg import Given, Leg
 from holdfast.jobs.log import Log
 from holdfast.jobs.placement import MOST_AT_ONCE
 from holdfast.jobs.progress import Combination, Ended, Result, kept, of_kept
@@ -49,14 +49,13 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class JobNode:
-    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it; `env` is the
-    workflow's."""
+    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it."""
 
-    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], env: tuple[Variable, ...]) -> None:
+    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], given: Given) -> None:
         self._job = job
         self._needs = needs
         self._before = before
-        self._env = env
+        self._given = given
 
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
@@ -94,7 +93,7 @@ class JobNode:
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
-                ended.append(await Leg(attempt, self._job, self._env, seen, which, stop).run())
+                ended.append(await Leg(attempt, self._job, self._given, seen, which, stop).run())
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
                 if ended[-1].outcome == "success" and which.matrix is not None:

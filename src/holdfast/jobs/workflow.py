@@ -17,14 +17,21 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.errors import StepError
 from holdfast.jobs.identity import plain
 from holdfast.jobs.job import JobNode
+from holdfast.jobs.leg import Given
 from holdfast.jobs.placement import demand_of
+from holdfast.jobs.step import Shell
+from holdfast.tools.shell import run
 
 END: Final = "run.end"
 """The last node. No job can have this id, because of its dot."""
 
 
-def workflow_of(document: Document) -> Workflow:
-    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not."""
+def workflow_of(document: Document, shell: Shell = run) -> Workflow:
+    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not.
+
+    `shell` stands in for the machine's, where scripts are not to be run.
+    """
+    given = Given(document.env, shell)
     made = Workflow(document.name, max_steps=MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
@@ -32,7 +39,7 @@ def workflow_of(document: Document) -> Workflow:
     for job in document.jobs:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
         ancestors = sorted(spelled[id_] for id_ in before[job.id.lower()])
-        handler = JobNode(job, named, ancestors, document.env).run
+        handler = JobNode(job, named, ancestors, given).run
         made.node(job.id, demand=demand_of(job))(_node(handler, _policy(job.retry), job=plain(job)))
         for need in named:
             made.edge(need, job.id)
