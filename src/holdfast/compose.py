@@ -53,7 +53,9 @@ from holdfast.engine.driver import Driver
 from holdfast.engine.explaining import Waits
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
+from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import count_some
+from holdfast.engine.stored_line import StoredLine
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -712,6 +714,19 @@ class Engine:
                 return
             await driver.clock.sleep(_IDLE_LOOK_S)
 
+    async def _may_place(self) -> bool:
+        """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
+        driver = self.driver
+        line = StoredLine(driver.store, driver.clock, lambda each: each.graph_hash in driver.workflows)
+        found = await line.look()
+        while True:
+            driver.placing.find(in_line(found.runs))
+            if found.all_since_s is not None:
+                break
+            found = await line.look()
+        await asyncio.sleep(0)  # what can be placed is placed after this turn of the loop
+        return driver.placing.kept > 0 or driver.placing.hopeful()
+
     async def _work_soon(self) -> bool:
         """Whether a step of its workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
         store = self.driver.store
@@ -729,7 +744,7 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
-        if self.driver.placing.hopeful():
+        if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
         return any(row is not None and row.graph_hash in hashes for row in rows)

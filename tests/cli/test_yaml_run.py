@@ -140,6 +140,31 @@ jobs:
     assert (said.code, "steps that ask for fast-disk are left to other workers" in said.err) == (0, True)
 
 
+def test_each_job_runs_where_its_labels_tags_and_gpus_are(shell: Shell, home: Path) -> None:
+    journal = home / "journal"
+    write(
+        home,
+        f"""
+jobs:
+  a: {{runs-on: gpu, resources: {{gpus: 1, tags: [fast]}}, steps: [{{run: echo a >> {journal}}}]}}
+  b: {{runs-on: any, steps: [{{run: echo b >> {journal}}}]}}
+  c: {{runs-on: zone=eu, needs: [a, b], steps: [{{run: echo c >> {journal}}}]}}
+""",
+    )
+    run = shell("run", "flow.yaml", "--detach").out.strip()
+
+    def after(*words: str) -> list[str]:
+        assert shell("worker", "--until-idle", *words).code == 0
+        return journal.read_text().split()
+
+    assert after("flow.yaml", "--label", "zone=eu") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--gpus", "1") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--tag", "fast") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--tag", "fast", "--gpus", "1") == ["b", "a"]
+    assert after("--yaml", "--label", "zone=eu") == ["b", "a", "c"]
+    assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
 def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:
     write(home, "jobs: {a: {runs-on: any, outputs: {x: {value: y, storage: s3}}, steps: [{run: echo}]}}")
     said = shell("run", "flow.yaml")
