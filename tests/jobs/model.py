@@ -41,6 +41,8 @@ class Job(NamedTuple):
 class Expected(NamedTuple):
     status: str
     results: dict[str, str]
+    outcomes: dict[str, list[str]]
+    """Of each combination, of jobs with a matrix that ran."""
     ran: Counter[tuple[str, str, str]]
     """(job, combination, step), as often as its script ran."""
     succeeded: set[tuple[str, str]]
@@ -86,6 +88,7 @@ def _job(job: Job) -> dict[str, Any]:
 def expected(jobs: list[Job]) -> Expected:
     """What the rules make of these jobs, each of which comes after those that it needs."""
     results: dict[str, str] = {}
+    outcomes: dict[str, list[str]] = {}
     before: dict[str, set[str]] = {}
     ran: Counter[tuple[str, str, str]] = Counter()
     succeeded: set[tuple[str, str]] = set()
@@ -93,11 +96,14 @@ def expected(jobs: list[Job]) -> Expected:
         before[job.id] = set(job.needs).union(*(before[need] for need in job.needs))
         known = [results[id_] for id_ in before[job.id]]
         if _is_to_run(job.condition, known):
-            results[job.id] = _Work(job, ran, succeeded).result()
+            work = _Work(job, ran, succeeded)
+            results[job.id] = work.result()
+            if job.legs:
+                outcomes[job.id] = work.outcomes
         else:
             results[job.id] = "skipped"
     status = "completed" if set(results.values()) <= {"success", "skipped"} else "failed"
-    return Expected(status, results, ran, succeeded)
+    return Expected(status, results, outcomes, ran, succeeded)
 
 
 def _is_to_run(condition: str, before: list[str]) -> bool:
@@ -117,16 +123,17 @@ class _Work:
         self.ran = ran
         self.succeeded = succeeded
         self.ledger: dict[tuple[str, str], bool] = {}
+        self.outcomes: list[str] = []
         self.hopeless = False
         """A step that runs once has failed in this try, so that another would help nobody."""
 
     def result(self) -> str:
         legs = [str(n) for n in range(self.job.legs)] or [""]
         for number in range(self.job.tries):
-            outcomes = self._try(legs)
-            if "failure" not in outcomes or self.hopeless or number == self.job.tries - 1:
+            self.outcomes = self._try(legs)
+            if "failure" not in self.outcomes or self.hopeless or number == self.job.tries - 1:
                 break
-        if self.job.spared or "failure" not in outcomes:
+        if self.job.spared or "failure" not in self.outcomes:
             return "success"
         return "failure"
 

@@ -73,6 +73,15 @@ async def ended(store: str, jobs: list[Job], shell: Shell) -> Done:
         return await done(engine, state)
 
 
+def outcomes(found: Done) -> dict[str, list[str]]:
+    """What became of the combinations of each job with a matrix that ran."""
+    return {
+        id_: [each["outcome"] for each in job["combinations"]]
+        for id_, job in found.jobs.items()
+        if "combinations" in job
+    }
+
+
 @quick(60)
 @given(workflows(st.sampled_from([0, 0, 0, 1, 2, ALWAYS]), most_tries=3))
 def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> None:
@@ -82,6 +91,7 @@ def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> N
         shell = Shell()
         found = await ended(f"sqlite:///{place}/holdfast.db", jobs, shell)
         assert (found.status, found.results, shell.ran) == (wanted.status, wanted.results, wanted.ran)
+        assert outcomes(found) == wanted.outcomes
 
     played(play)
     for result in set(wanted.results.values()):
@@ -98,7 +108,7 @@ def test_a_process_that_is_stopped_in_the_middle_changes_nothing_about_the_resul
         shell = Shell(hangs_at=at)
         found = await ended(f"sqlite:///{place}/holdfast.db", jobs, shell)
         event(f"stopped: {shell.hanging.is_set()}")
-        assert (found.status, found.results) == (wanted.status, wanted.results)
+        assert (found.status, found.results, outcomes(found)) == (wanted.status, wanted.results, wanted.outcomes)
         assert shell.ran.keys() == wanted.ran.keys()
         for job in jobs:
             for number, step in enumerate(job.steps):

@@ -150,6 +150,27 @@ async def test_combinations_that_have_succeeded_are_not_repeated_by_a_retry(stor
     assert all(each["steps"]["say"] == {"outcome": "success", "conclusion": "success"} for each in work["combinations"])
 
 
+async def test_no_combination_is_lost_over_several_tries_and_the_last_to_end_still_wins(
+    store: str, outside: Path
+) -> None:
+    """The first try does one of them, the second another, and so on: each ends later than those before."""
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        retry: {{max: 3, delay-seconds: 0.01}}
+        strategy: {{fail-fast: false, max-parallel: 1, matrix: {{n: [1, 2, 3, 4]}}}}
+        steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test "$(grep -c ${{{{ matrix.n }}}} {outside})" -gt "$((4 - N))"'}}]
+        env: {{N: "${{{{ matrix.n }}}}"}}
+        outputs: {{x: "${{{{ matrix.n }}}}"}}
+    """
+    ended = await ran(text, store)
+    assert ended.status == "completed"
+    assert world(outside) == ["1", "2", "3", "4", "1", "2", "3", "1", "2", "1"]
+    assert [each["matrix"]["n"] for each in ended.jobs["work"]["combinations"]] == [1, 2, 3, 4]
+    assert ended.jobs["work"]["outputs"] == {"x": "1"}
+
+
 async def test_a_failure_that_is_allowed_is_tried_again_all_the_same(store: str, outside: Path) -> None:
     text = f"""
     jobs:

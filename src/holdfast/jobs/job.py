@@ -78,7 +78,7 @@ class JobNode:
 
     async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
         """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
-        before: dict[int, Ended] = {}
+        before: list[tuple[int, Ended]] = []
         ended: list[Ended] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
         stop = asyncio.Event()
@@ -86,7 +86,7 @@ class JobNode:
         async def one(which: Combination) -> None:
             if (known := await attempt.recorded(_DONE)) is not None:
                 Log(attempt.run, f"{self._job.id}{which.label}", attempt.redact).say(_KNOWN)
-                before[known.pop("place")] = of_kept(known, which)
+                before.append(of_kept(known, which))
                 return
             async with places:
                 if stop.is_set():
@@ -97,10 +97,11 @@ class JobNode:
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
                 if ended[-1].outcome == "success" and which.matrix is not None:
-                    await attempt.record(_DONE, kept(ended[-1], len(before) + len(ended)))
+                    last = max((place for place, _ in before), default=0)
+                    await attempt.record(_DONE, kept(ended[-1], last + len(ended)))
 
         await attempt.gather(*map(one, plan.combinations))
-        return [before[place] for place in sorted(before)] + ended
+        return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
 
     def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
         """Of outputs the last to end wins, and what is empty takes nothing's place."""

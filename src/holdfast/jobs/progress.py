@@ -51,10 +51,10 @@ def kept(ended: Ended, place: int) -> dict[str, Any]:
     return {"place": place, **{name: value for name, value in found.items() if name != "combination"}}
 
 
-def of_kept(said: Mapping[str, Any], combination: Combination) -> Ended:
-    """What `kept` said of this combination."""
+def of_kept(said: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
+    """What `kept` said of this combination, after its place."""
     known = msgspec.convert({**said, "combination": {"number": combination.number}}, Ended)
-    return msgspec.structs.replace(known, combination=combination)
+    return said["place"], msgspec.structs.replace(known, combination=combination)
 
 
 class Progress:
