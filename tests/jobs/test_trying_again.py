@@ -162,13 +162,13 @@ async def test_no_combination_is_lost_over_several_tries_and_the_last_to_end_sti
         strategy: {{fail-fast: false, max-parallel: 1, matrix: {{n: [1, 2, 3, 4]}}}}
         steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test "$(grep -c ${{{{ matrix.n }}}} {outside})" -gt "$((4 - N))"'}}]
         env: {{N: "${{{{ matrix.n }}}}"}}
-        outputs: {{x: "${{{{ matrix.n }}}}"}}
+        outputs: {{x: "${{{{ matrix.n }}}}", y: "${{{{ matrix.n > 1 && matrix.n || '' }}}}"}}
     """
     ended = await ran(text, store)
     assert ended.status == "completed"
     assert world(outside) == ["1", "2", "3", "4", "1", "2", "3", "1", "2", "1"]
     assert [each["matrix"]["n"] for each in ended.jobs["work"]["combinations"]] == [1, 2, 3, 4]
-    assert ended.jobs["work"]["outputs"] == {"x": "1"}
+    assert ended.jobs["work"]["outputs"] == {"x": "1", "y": "2"}
 
 
 async def test_a_failure_that_is_allowed_is_tried_again_all_the_same(store: str, outside: Path) -> None:
