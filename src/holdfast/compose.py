@@ -47,12 +47,15 @@ from holdfast.core.scopes import (
 from holdfast.core.state import State
 from holdfast.core.status import Wait, status
 from holdfast.engine import explaining
+from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
 from holdfast.engine.explaining import Waits
 from holdfast.engine.leader import LANE, LEASE_S, Leader
 from holdfast.engine.payloads import encode
+from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import count_some
+from holdfast.engine.stored_line import StoredLine
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound, RunFailed, UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -325,8 +328,9 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
 class Engine:
     """Starts, drives and decides runs in one process, on one store."""
 
-    def __init__(self, driver: Driver, sweep: Sweep, providers: Model) -> None:
+    def __init__(self, driver: Driver, sweep: Sweep, providers: Model, adoption: Adoption | None) -> None:
         self.driver = driver
+        self._adoption = adoption
         self._sweep = sweep
         self._providers = providers
 
@@ -346,6 +350,7 @@ class Engine:
         labels: Collection[str] = (),
         resources: Resources | None = None,
         strategy: Strategy | None = None,
+        yaml: bool = False,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
@@ -353,8 +358,8 @@ class Engine:
         At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
         other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
         takes them of `resources` (the machine's cores and memory, unless given). Among connected workers that fit the
-        `strategy` chooses (the settings' `placement`, unless given). With `execute=False` it only starts, asks and decides;
-        other processes work.
+        `strategy` chooses (the settings' `placement`, unless given). With `yaml` it takes up every run of a workflow in YAML
+        as well: the store knows all of those. With `execute=False` it only starts, asks and decides; other processes work.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -386,11 +391,12 @@ class Engine:
         hints = queue if queue is not None else open_queue(known.queue)
         is_fleet = not isinstance(hints, NoQueue)
         lane = _Led(opened) if is_fleet and isinstance(opened, Lanes) else None
-        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=lane)
+        adoption = Adoption(driver, _restore()) if yaml and execute else None
+        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=lane, adoption=adoption)
         dispatch = Dispatch(driver, hints)
         if is_fleet:
             driver.others = dispatch
-        engine = cls(driver, sweep, providers)
+        engine = cls(driver, sweep, providers, adoption)
         log.addFilter(clean_log)
         try:
             for workflow in workflows:
@@ -701,19 +707,34 @@ class Engine:
     async def idle(self) -> None:
         """Wait until this process has nothing to do and nothing will fall due soon: all runs have ended or wait."""
         driver = self.driver
-        hashes = list(driver.workflows)
         while True:
             if driver.broken is not None:
                 raise driver.broken
-            if not driver.working and not await self._work_soon(hashes):
+            if not driver.working and not await self._work_soon():
                 return
             await driver.clock.sleep(_IDLE_LOOK_S)
 
-    async def _work_soon(self, hashes: Sequence[str]) -> bool:
-        """Whether a step of these workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
+    async def _may_place(self) -> bool:
+        """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
+        driver = self.driver
+        line = StoredLine(driver.store, driver.clock, lambda each: each.graph_hash in driver.workflows)
+        found = await line.look()
+        while True:
+            driver.placing.find(in_line(found.runs))
+            if found.all_since_s is not None:
+                break
+            found = await line.look()
+        await asyncio.sleep(0)  # what can be placed is placed after this turn of the loop
+        return driver.placing.kept > 0 or driver.placing.hopeful()
+
+    async def _work_soon(self) -> bool:
+        """Whether a step of its workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
         store = self.driver.store
         await store.bury()  # what a killed process left is work, even before the sweep has come by for the first time
         soon_ms = store.now_ms() + _SOON_MS
+        if self._adoption is not None:
+            await self._adoption.turn(soon_ms)
+        hashes = list(self.driver.workflows)
         for due in await store.due(soon_ms, hashes, _MOST_SOON):
             row = await store.run(due.run)
             if due.dead or row is None or row.status == "running":
@@ -723,10 +744,17 @@ class Engine:
                 return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
-        if self.driver.placing.hopeful():
+        if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
         return any(row is not None and row.graph_hash in hashes for row in rows)
+
+
+def _restore() -> Restore:
+    """How workflows are read back from their graphs, loaded when somebody wants that."""
+    from holdfast.jobs.restoration import restored
+
+    return restored
 
 
 def _quotas(

@@ -483,6 +483,11 @@ class Views(Protocol):
         """Runs with steps that are to be placed, longest waiting first, after the place `after`."""
         ...
 
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        """The workflows of all runs that are due by then, have work in flight in dead sessions, or have steps that are to
+        be placed."""
+        ...
+
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         """The earliest due time among runs of these workflows."""
         ...

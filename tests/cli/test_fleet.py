@@ -302,6 +302,26 @@ def test_what_cannot_be_served_is_told(fleet: Fleet, shell: Shell, home: Path) -
     assert not list(home.glob("holdfast.db*"))
 
 
+def test_workers_without_the_file_run_each_job_where_what_it_asks_for_is(
+    fleet: Fleet, shell: Shell, home: Path
+) -> None:
+    """What is run is new to the fleet: nobody had this workflow before."""
+    serving(fleet).says(LEADS)
+    plain, strong = fleet("worker", "--yaml"), fleet("worker", "--yaml", "--label", "gpu", "--tag", "fast")
+    for worker in (plain, strong):
+        worker.says("Worker on")
+    (home / "flow.yaml").write_text("""
+jobs:
+  first: {runs-on: any, steps: [{run: echo first}]}
+  second: {runs-on: gpu, needs: first, resources: {cpu: 10, tags: [fast]}, steps: [{run: echo second}]}
+  third: {runs-on: any, needs: second, steps: [{run: echo third}]}
+""")
+    said = shell("run", "flow.yaml", "--detach")
+    assert becomes(shell, said.out.strip(), "completed", 10) < 10
+    strong.says("second | second")
+    assert not any("second | second" in line for line in plain.lines)
+
+
 def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, words in (
         ("amqp://host", "is no queue that this Holdfast knows"),

@@ -105,20 +105,19 @@ def test_every_mistake_of_a_file_is_told_and_nothing_is_started(shell: Shell, ho
 UNPLACED = """
 jobs:
   a:
-    runs-on: [gpu]
-    resources: {cpu: 2000}
-    pools: {OPENAI_RPS: 5}
+    runs-on: ["${{ inputs.where }}"]
+    resources: {cpu: "${{ inputs.cores }}"}
     steps: [{run: echo}]
 """
 
 
-def test_a_file_that_asks_for_a_place_is_right_but_not_run_yet(shell: Shell, home: Path) -> None:
+def test_a_file_that_asks_for_a_place_by_an_expression_is_right_but_not_run(shell: Shell, home: Path) -> None:
     write(home, UNPLACED)
     for command in ("run", "worker"):
         said = shell(command, "flow.yaml")
         assert said.code == 2
         assert "is right, but cannot be run here" in said.err
-        assert all(word in said.err for word in ("resources", "pools", "line 3, job 'a'"))
+        assert all(word in said.err for word in ("runs-on asks", "resources says cpu", "line 3, job 'a'"))
     assert not (home / "holdfast.db").exists()
     checked = shell("validate", "flow.yaml")
     assert checked.code == 0
@@ -127,7 +126,7 @@ def test_a_file_that_asks_for_a_place_is_right_but_not_run_yet(shell: Shell, hom
     assert shell("graph", "flow.yaml").code == 0
 
 
-def test_a_file_runs_where_the_labels_of_all_its_jobs_are(shell: Shell, home: Path) -> None:
+def test_a_process_that_runs_a_file_by_itself_has_the_labels_of_all_its_jobs(shell: Shell, home: Path) -> None:
     write(home, """
 jobs:
   a: {runs-on: [gpu], steps: [{run: echo}]}
@@ -137,9 +136,34 @@ jobs:
     said = shell("run", "flow.yaml", "--label", "gpu")
     assert (said.code, "say --label fast-disk" in said.err) == (2, True)
     assert shell("run", "flow.yaml", "--label", "gpu", "--label", "fast-disk", "--label", "more").code == 0
-    write(home, "jobs: {a: {runs-on: '${{ inputs.where }}', steps: [{run: echo}]}}")
-    said = shell("run", "flow.yaml", "--label", "gpu")
-    assert (said.code, "labels by an expression" in said.err) == (2, True)
+    said = shell("worker", "flow.yaml", "--until-idle", "--label", "gpu")
+    assert (said.code, "steps that ask for fast-disk are left to other workers" in said.err) == (0, True)
+
+
+def test_each_job_runs_where_its_labels_tags_and_gpus_are(shell: Shell, home: Path) -> None:
+    journal = home / "journal"
+    write(
+        home,
+        f"""
+jobs:
+  a: {{runs-on: gpu, resources: {{gpus: 1, tags: [fast]}}, steps: [{{run: echo a >> {journal}}}]}}
+  b: {{runs-on: any, steps: [{{run: echo b >> {journal}}}]}}
+  c: {{runs-on: zone=eu, needs: [a, b], steps: [{{run: echo c >> {journal}}}]}}
+""",
+    )
+    run = shell("run", "flow.yaml", "--detach").out.strip()
+    assert "a#1 waits for a worker that has gpu, fast and gpus=1." in shell("runs", "show", run).out
+
+    def after(*words: str) -> list[str]:
+        assert shell("worker", "--until-idle", *words).code == 0
+        return journal.read_text().split()
+
+    assert after("flow.yaml", "--label", "zone=eu") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--gpus", "1") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--tag", "fast") == ["b"]
+    assert after("--yaml", "--label", "gpu", "--tag", "fast", "--gpus", "1") == ["b", "a"]
+    assert after("--yaml", "--label", "zone=eu") == ["b", "a", "c"]
+    assert shell("runs", "show", run, "--json").data["status"] == "completed"
 
 
 def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:
@@ -171,6 +195,42 @@ def test_an_edited_file_is_another_version_and_a_run_stays_with_its_own(shell: S
     write(home, f"# a comment changes nothing\n{FLOW}")
     assert "Hello Ada" in shell("worker", "flow.yaml", "--until-idle").err
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
+def test_a_killed_run_is_finished_by_a_process_that_has_no_file(
+    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+) -> None:
+    journal = home / "journal"
+    text = f"""
+jobs:
+  before: {{runs-on: any, steps: [{{run: echo before >> {journal}}}]}}
+  work:
+    runs-on: any
+    needs: before
+    steps: [{{run: 'echo begun >> {journal}; test "$(grep -c begun {journal})" = 2 || sleep 30'}}]
+  after: {{runs-on: any, needs: work, steps: [{{run: 'echo "${{{{ inputs.word }}}}" >> {journal}'}}]}}
+"""
+    running = process("run", write(home, text), "-i", '{"word": "it\'s"}', HOLDFAST_LEASE_S="3")
+    until_s = time.monotonic() + 60
+    while not journal.exists() or "begun" not in journal.read_text():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    running.kill()
+    running.communicate()
+    (home / "flow.yaml").unlink()
+    said = shell("worker", "--yaml", "--until-idle")
+    assert (said.code, "Worker on sqlite:///holdfast.db: workflows in YAML; 100 slots" in said.err) == (0, True), (
+        said.err
+    )
+    assert journal.read_text().split() == ["before", "begun", "begun", "it's"]
+    (run,) = shell("runs", "list", "--json").data
+    assert run["status"] == "completed"
+
+
+def test_a_worker_of_nothing_is_told_how_to_be_one_of_something(shell: Shell, home: Path) -> None:
+    for command in ("worker", "up"):
+        said = shell(command)
+        assert (said.code, "name a workflow, or say --yaml" in said.err) == (2, True)
 
 
 def test_a_killed_run_is_taken_up_and_a_step_that_runs_once_is_not_repeated(

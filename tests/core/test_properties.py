@@ -336,6 +336,7 @@ class Chaos:
                 cmd.FailAttempt(*at, pick.choice([TRANSIENT] * 4 + [limited] * 2 + [error()]), path),
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
+                cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),

@@ -70,6 +70,7 @@ def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
         cmd.CompleteStep(step, attempt, NULL),
         cmd.FailAttempt(step, attempt, TRANSIENT),
         cmd.SuspendStep(step, attempt),
+        cmd.RecordValues(step, attempt, (cmd.Value(Path("done"), "result", None, NULL),)),
         cmd.HoldModelCall(step, attempt, Path("0"), "m", "h", (offer,)),
         cmd.IntendEffect(step, attempt, Path("0"), "send", "once", "h", NULL),
         cmd.DenyToolCall(step, attempt, Path("0"), "send", "h", TRANSIENT),

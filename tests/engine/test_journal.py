@@ -741,3 +741,42 @@ async def test_what_would_look_like_another_place_is_no_name(store: str, name: s
     async with opened(store, workflows=[wf]) as engine:
         with pytest.raises(RunFailed, match="names no place"):
             await (await engine.start(wf)).result()
+
+
+async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_each_branch_has_its_own(
+    store: str,
+) -> None:
+    seen: list[Any] = []
+
+    async def work(state: Any, ctx: Any) -> str:
+        async def branch(n: int) -> None:
+            seen.append((n, await ctx.recorded("part")))
+            if ctx.failures < 2:
+                await ctx.record("part", {"n": n, "failures": ctx.failures, "large": "x" * 100_000 * n})
+
+        await ctx.gather(branch(0), branch(1))
+        if ctx.failures < 2:
+            raise ToolFailed("again", retryable=True)
+        return "done"
+
+    wf = one(work, retry=AT_ONCE)
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == "done"
+        recorded = await events_of(run, ev.ValueRecorded)
+    assert [found for _, found in seen[:2]] == [None, None]
+    assert {n: (found["n"], found["failures"], len(found["large"])) for n, found in seen[4:]} == {
+        0: (0, 1, 0), 1: (1, 1, 100_000),
+    }  # fmt: skip
+    assert {each.path for each in recorded} == {"0.0.part", "0.1.part"}
+    assert {each.payload is not None and each.payload.blob is not None for each in recorded if "0.1" in each.path} == {
+        True
+    }
+
+
+@pytest.mark.parametrize("name", ["", "0", "a.b", "a:b"])
+async def test_what_names_no_place_is_told(store: str, name: str) -> None:
+    wf = one(lambda state, ctx: ctx.record(name, 1))
+    async with opened(store, workflows=[wf]) as engine:
+        with pytest.raises(RunFailed, match="names no place"):
+            await (await engine.start(wf)).result()

@@ -128,6 +128,81 @@ async def test_each_combination_has_its_own_steps_that_run_once(store: str, outs
     assert len({line.split()[1] for line in world(outside)}) == 3
 
 
+async def test_combinations_that_have_succeeded_are_not_repeated_by_a_retry(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        retry: {{max: 2, delay-seconds: 0.01}}
+        strategy: {{fail-fast: false, max-parallel: 1, matrix: {{n: [1, 2, 3, 4]}}}}
+        steps:
+          - {{id: say, run: 'echo ${{{{ matrix.n }}}} >> {outside}; echo "x=of ${{{{ matrix.n }}}}" >> "$GITHUB_OUTPUT"'}}
+          - {{run: 'test ${{{{ matrix.n }}}} != 2 || test "$(grep -c 2 {outside})" = 3'}}
+        outputs: {{x: "${{{{ steps.say.outputs.x }}}}", n: "${{{{ matrix.n == 3 && '3' || '' }}}}"}}
+    """
+    ended = await ran(text, store)
+    assert (ended.status, world(outside)) == ("completed", ["1", "2", "3", "4", "2", "2"])
+    work = ended.jobs["work"]
+    assert work["outputs"] == {"x": "of 2", "n": "3"}  # it was the last to end
+    assert [(each["matrix"]["n"], each["result"]) for each in work["combinations"]] == [
+        (n, "success") for n in (1, 2, 3, 4)
+    ]
+    assert all(each["steps"]["say"] == {"outcome": "success", "conclusion": "success"} for each in work["combinations"])
+
+
+async def test_no_combination_is_lost_over_several_tries_and_the_last_to_end_still_wins(
+    store: str, outside: Path
+) -> None:
+    """The first try does one of them, the second another, and so on: each ends later than those before."""
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        retry: {{max: 3, delay-seconds: 0.01}}
+        strategy: {{fail-fast: false, max-parallel: 1, matrix: {{n: [1, 2, 3, 4]}}}}
+        steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test "$(grep -c ${{{{ matrix.n }}}} {outside})" -gt "$((4 - N))"'}}]
+        env: {{N: "${{{{ matrix.n }}}}"}}
+        outputs: {{x: "${{{{ matrix.n }}}}", y: "${{{{ matrix.n > 1 && matrix.n || '' }}}}"}}
+    """
+    ended = await ran(text, store)
+    assert ended.status == "completed"
+    assert world(outside) == ["1", "2", "3", "4", "1", "2", "3", "1", "2", "1"]
+    assert [each["matrix"]["n"] for each in ended.jobs["work"]["combinations"]] == [1, 2, 3, 4]
+    assert ended.jobs["work"]["outputs"] == {"x": "1", "y": "2"}
+
+
+async def test_a_failure_that_is_allowed_is_tried_again_all_the_same(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        continue-on-error: true
+        retry: {{max: 1, delay-seconds: 0.01}}
+        strategy: {{max-parallel: 1, matrix: {{n: [1, 2]}}}}
+        steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test ${{{{ matrix.n }}}} = 2'}}]
+    """
+    ended = await ran(text, store)
+    assert (ended.status, world(outside)) == ("completed", ["1", "2", "1"])
+    assert [each["outcome"] for each in ended.jobs["work"]["combinations"]] == ["failure", "success"]
+
+
+async def test_what_a_combination_has_put_out_is_kept_however_large(store: str, outside: Path) -> None:
+    text = f"""
+    jobs:
+      work:
+        runs-on: any
+        retry: {{max: 1, delay-seconds: 0.01}}
+        strategy: {{fail-fast: false, matrix: {{n: [1, 2]}}}}
+        steps:
+          - {{id: say, run: 'echo "x=$(head -c 200000 /dev/zero | tr "\\0" ${{{{ matrix.n }}}})" >> "$GITHUB_OUTPUT"'}}
+          - {{run: 'test ${{{{ matrix.n }}}} = 1 || test -e {outside} || {{ touch {outside}; exit 1; }}'}}
+        outputs: {{"x": "${{{{ matrix.n == 1 && steps.say.outputs.x || '' }}}}"}}
+    """
+    ended = await ran(text, store)
+    assert ended.status == "completed"
+    assert ended.jobs["work"]["outputs"]["x"] == "1" * 200_000
+
+
 # --- Killed in the middle ---------------------------------------------------------------------------------------------
 
 
@@ -229,6 +304,25 @@ async def test_a_crash_in_the_middle_of_a_step_that_runs_once_asks_a_person_whos
         ended = await done(engine, await run.settled())
     assert world(outside) == [*before, *after]
     assert ended.status == ("completed" if after[1:] else "failed")
+
+
+def test_combinations_that_had_succeeded_are_not_repeated_after_a_crash(
+    tmp_path: Path, outside: Path, begun: Any
+) -> None:
+    file, store = tmp_path / "file.yaml", f"sqlite:///{tmp_path}/killed.db"
+    file.write_text(f"""
+jobs:
+  work:
+    runs-on: any
+    strategy: {{max-parallel: 1, matrix: {{n: [1, 2, 3, 4]}}}}
+    steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test ${{{{ matrix.n }}}} != 3 || test -e {tmp_path}/go || sleep 30'}}]
+""")
+    process = begun("run", str(file), "--store", store)
+    wait_for("3", outside)
+    process.kill()
+    (tmp_path / "go").touch()
+    assert begun("worker", "--yaml", "--store", store, "--until-idle").wait(PATIENCE_S) == 0
+    assert world(outside) == ["1", "2", "3", "3", "4"]
 
 
 async def test_a_worker_that_is_told_to_stop_hands_its_job_over_and_leaves_nothing_of_it(

@@ -414,6 +414,34 @@ class StoreConformance:
         await put(mine, stories[1].does(cmd.ResumeRun()))
         assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run, stories[1].run]
 
+    async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(
+        self, connect: Connect
+    ) -> None:
+        store = await connect()
+        asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=Demand(labels=("gpu",))),), ()))
+        later, sooner, placed, lost = (
+            Story(graph=graph("later")),
+            Story(graph=graph("sooner")),
+            Story(graph=asks),
+            Story(),
+        )
+        lost.session = SessionId("never opened")
+        begun_ms = sooner.at_ms
+        for story, wait_ms in ((later, 900_000), (sooner, 100)):
+            await put(store, story.start(), story.draft(), story.ask(timeout_ms=wait_ms))
+        assert await store.wanted_hashes(begun_ms - 1) == []
+        assert set(await store.wanted_hashes(begun_ms + 60_000)) == {sooner.graph.hash}
+        await put(store, placed.start())
+        assert set(await store.wanted_hashes(begun_ms - 1)) == {asks.hash}
+        await put(store, lost.start())
+        await store.bury()
+        assert set(await store.wanted_hashes(begun_ms - 1)) == {asks.hash, TINY.hash}
+        assert set(await store.wanted_hashes(FOR_EVER_MS)) == {
+            each.graph.hash for each in (later, sooner, placed, lost)
+        }
+        await put(store, placed.does(cmd.PauseRun()))
+        assert set(await store.wanted_hashes(begun_ms - 1)) == {TINY.hash}
+
     async def test_active_runs_are_counted_from_their_start_to_their_end(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         stories = [Story(), Story(), Story(tenant="umbrella")]

@@ -36,7 +36,9 @@ def test_every_statement_fits_the_tables(db: apsw.Connection, name: str) -> None
     apsw.ext.query_info(db, SQL[name])
 
 
-@pytest.mark.parametrize("name", ["standings", "events", "due_runs", "lost_runs", "next_due_ms", "unended", "seqs"])
+@pytest.mark.parametrize(
+    "name", ["standings", "events", "due_runs", "lost_runs", "next_due_ms", "wanted_hashes", "unended", "seqs"]
+)
 def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection, name: str) -> None:
     plan = str(apsw.ext.query_info(db, SQL[name], explain_query_plan=True).query_plan)
     assert not re.search(r"SCAN (runs|events|flights)\b", plan), plan

@@ -163,8 +163,9 @@ def test_resources_retries_and_pools_are_what_the_file_says(reports: Document) -
     assert [text(tag) for tag in resources.tags] == ["fast"]
     assert explain.retry == Retry(times=3, backoff="fixed", delay_s=5, max_delay_s=60)
     assert [(share.pool, share.amount) for share in explain.pools] == [("OPENAI_RPS", 5), ("OPENAI_TPS", 1000)]
+    assert job("runs-on: any\npriority: -5\nsteps: [{run: x}]").priority == -5
     bare = reports.job("collect")
-    assert (bare.resources, bare.retry, bare.pools) == (Resources(), Retry(), ())
+    assert (bare.resources, bare.retry, bare.pools, bare.priority) == (Resources(), Retry(), (), None)
 
 
 def test_a_file_without_a_name_has_that_of_its_file() -> None:

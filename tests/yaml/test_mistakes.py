@@ -99,7 +99,23 @@ OF_JOBS = [
     (in_job("steps: [{run: x}]"), f"8:5: {JOB}: a job needs 'runs-on'.\n    runs-on: any"),
     (in_job("runs-on: any"), f"8:5: {JOB}: a job needs 'steps'.\n    steps:\n      - run: echo hello"),
     (in_job("runs-on: []\nsteps: []"), f"9:12: {JOB}.steps: found a list; allowed is a list that is not empty."),
-    (in_job("runs-on: ''"), f"8:14: {JOB}.runs-on: found nothing; allowed is a text that is not empty."),
+    (in_job("runs-on: ''"), f"8:14: {JOB}.runs-on: found nothing; allowed is a text of 1 to 100 characters"),
+    (
+        in_job("runs-on: [gpu, a b]"),
+        f"8:20: {JOB}.runs-on[1]: found the text 'a b'; allowed is a text of 1 to 100 characters without blanks and"
+        " commas, like gpu or zone=eu.",
+    ),
+    (in_job('runs-on: "a,b"'), f"8:14: {JOB}.runs-on: found the text 'a,b'; allowed is a text of 1 to 100"),
+    (in_job(f"runs-on: {'x' * 101}"), f"8:14: {JOB}.runs-on: found the text 'xxx"),
+    (
+        in_job("resources: {tags: [fast, '']}"),
+        f"8:30: {JOB}.resources.tags[1]: found nothing; allowed is a text of 1 to 100 characters",
+    ),
+    (
+        in_job("priority: 1001"),
+        f"8:15: {JOB}.priority: found the number '1001'; allowed is a whole number from -1,000 to 1,000.",
+    ),
+    (in_job("priority: ${{ inputs.p }}"), f"8:15: {JOB}.priority: found the text"),
     (in_job("needs: frist"), f"8:12: {JOB}.needs: there is no job 'frist'. Did you mean 'first'? There is first."),
     (in_job("needs: [first, build]"), f"8:20: {JOB}.needs: a job cannot need itself; remove it."),
     (in_job("needs: [first, first]"), f"8:13: {JOB}.needs: 'first' stands twice; remove one."),

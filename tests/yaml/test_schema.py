@@ -40,7 +40,6 @@ def test_a_file_that_is_right_fits() -> None:
 
 
 UNSEEN = (
-    "runs-on: found nothing",
     "run: found nothing",
     "found the text 'x${{",
     "working-directory",

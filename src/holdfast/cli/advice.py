@@ -16,6 +16,7 @@ from holdfast.core.scopes import FLEET_RUNS, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
+    from holdfast.core.demand import Demand
     from holdfast.core.events import GateOpened
     from holdfast.core.ids import RunId
     from holdfast.core.projection import GateRow
@@ -72,8 +73,20 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
         case "money":
             return _for_money(wait, store)
+        case "worker":
+            return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
         case _:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
+
+
+def _wanted(demand: Demand | None) -> str:
+    """`gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`"""
+    if demand is None:
+        return "a free slot"
+    amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
+    words = [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
+    words += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words or ["a free slot"])
 
 
 def _for_money(wait: Wait, store: str | None) -> list[str]:

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from holdfast.core.demand import Resources
 
 
-def lacking(workflow: Workflow, labels: Collection[str]) -> list[str]:
-    return [label for label in workflow.runs_on if label not in labels]
+def asked(workflow: Workflow) -> list[str]:
+    """The labels that it or one of its nodes asks for."""
+    demands = workflow.graph.demanding.values()
+    return sorted({*workflow.runs_on, *(label for demand in demands for label in demand.labels)})
+
+
+def lacking(asked: Iterable[str], labels: Collection[str]) -> list[str]:
+    return [label for label in asked if label not in labels]
 
 
 def options(labels: Iterable[str]) -> list[str]:

@@ -36,4 +36,8 @@ MemoryMb = Annotated[
     int | None, typer.Option("--memory-mb", min=0, help="MiB that steps may take; by default all of this machine's.")
 ]
 Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs that steps may take.")]
+Yaml = Annotated[
+    bool,
+    typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed."),
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]

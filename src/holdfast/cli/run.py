@@ -16,7 +16,7 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.label import lacking, options
+from holdfast.cli.label import asked, lacking, options
 from holdfast.cli.opening import is_fleet, located, typed
 from holdfast.cli.option import AsJson, Labels, Store, Target, Who
 from holdfast.errors import UsageError
@@ -111,7 +111,7 @@ def _follow(
 
     store = following.store
     workflow = load(following.target, to_run=True)
-    following.labels = options(workflow.runs_on)
+    following.labels = options(asked(workflow))
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
@@ -139,7 +139,7 @@ async def _run(
     interruption.stops(task)
     where, known = located(following.store)
     execute = how.here or not (how.detach or is_fleet(where))
-    if execute and (missing := lacking(workflow, how.labels)):
+    if execute and (missing := lacking(asked(workflow), how.labels)):
         words = " ".join(options(missing))
         raise UsageError(
             f"{workflow.name} asks for labels that this process lacks, so nothing was started. If it has them, say {words}."

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import options
+from holdfast.cli.label import asked, options
+from holdfast.cli.option import Yaml
 from holdfast.cli.stopping import stopped
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.testing.postgres_server import PostgresServer
@@ -28,7 +29,11 @@ _STOP_S: Final = 20.0
 
 
 def up(
-    targets: Annotated[list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows of the workers.")],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE.py:WORKFLOW...]", help="The workflows of the workers.", show_default=False),
+    ] = None,
+    yaml: Yaml = False,
     workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers.")] = 2,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps each may run at once.")] = 100,
 ) -> None:
@@ -38,10 +43,15 @@ def up(
     from holdfast.testing.redis_server import RedisServer
 
     # A mistake in one of them is told once, before anything is started; this machine has whatever they ask for.
-    labels = options(label for target in targets for label in load(target, to_run=True).runs_on)
+    targets = targets or []
+    if not targets and not yaml:
+        raise UsageError(
+            "Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML."
+        )
+    labels = options(label for target in targets for label in asked(load(target, to_run=True)))
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
-        asyncio.run(_run(postgres, redis, targets, workers, ["--slots", str(slots), *labels]))
+        asyncio.run(_run(postgres, redis, targets, workers, ["--slots", str(slots), *labels, *["--yaml"] * yaml]))
     terminal.say("The fleet is gone, and all that was in it.")
 
 
@@ -62,7 +72,7 @@ async def _run(
             undo.push_async_callback(_end, process)
             processes.append(asyncio.create_task(_relay(name, process)))
         told = "\n".join(f"  export {name}={value}" for name, value in where.items())
-        terminal.say(f"The fleet is up. In another terminal:\n{told}\n  holdfast run {targets[0]}")
+        terminal.say(f"The fleet is up. In another terminal:\n{told}\n  holdfast run {[*targets, 'FILE.yaml'][0]}")
         await asyncio.wait([stop, *processes], return_when=asyncio.FIRST_COMPLETED)
         if not stop.done():
             name = next(name for name, process in zip(commands, processes, strict=True) if process.done())

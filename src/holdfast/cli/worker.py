@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import lacking, options, resources_of
+from holdfast.cli.label import asked, lacking, options, resources_of
 from holdfast.cli.opening import located, shown
-from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags
+from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 
@@ -33,8 +33,12 @@ _LOOK_EVERY_S: Final = 0.5
 
 def worker(
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE.py:WORKFLOW...", help="The workflows to drive, also FILE.yaml.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE.py:WORKFLOW...]", help="The workflows to drive, also FILE.yaml.", show_default=False
+        ),
+    ] = None,
+    yaml: Yaml = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
     ] = False,
@@ -57,13 +61,17 @@ def worker(
     from holdfast.cli.target import load
     from holdfast.machine import collect_rarely
 
-    workflows = [load(target, to_run=True) for target in targets]
+    workflows = [load(target, to_run=True) for target in targets or ()]
+    if not workflows and not yaml:
+        raise UsageError(
+            "This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML."
+        )
     own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own), store))
+        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own, yaml), store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -113,6 +121,7 @@ class How(NamedTuple):
     grace_s: float
     labels: Sequence[str]
     resources: Resources
+    yaml: bool
 
 
 async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> None:
@@ -120,22 +129,33 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels, own = how
-    taken = [workflow for workflow in workflows if not lacking(workflow, labels)]
-    if not taken:
-        words = " ".join(options(label for workflow in workflows for label in lacking(workflow, labels)))
+    slots, grace_s, labels, own, yaml = how
+    taken = [workflow for workflow in workflows if not lacking(workflow.runs_on, labels)]
+    if not taken and not yaml:
+        words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, labels)))
         raise UsageError(
             f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
         )
     async with Engine.open(
-        where, workflows=workflows, slots=slots, labels=labels, resources=own, settings=known, grace_s=grace_s
+        where,
+        workflows=workflows,
+        slots=slots,
+        labels=labels,
+        resources=own,
+        yaml=yaml,
+        settings=known,
+        grace_s=grace_s,
     ) as engine:
         engine.driver.on_commit = tally.hear
-        names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in taken)
+        names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         for workflow in workflows:
-            if missing := lacking(workflow, labels):
+            if missing := lacking(workflow.runs_on, labels):
                 terminal.say(f"{workflow.name} {workflow.version} is left to workers with {', '.join(missing)}.")
+            elif missing := lacking(asked(workflow), labels):
+                terminal.say(
+                    f"{workflow.name} {workflow.version}: steps that ask for {', '.join(missing)} are left to other workers."
+                )
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         if until_idle:

@@ -154,11 +154,12 @@ class ReconcileCall(Command, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """Something a step looked at, to be recorded with its next commit."""
+    """Something a step looked at or came to, to be recorded with its next commit."""
 
     path: Path
     kind: str
     value: Any
+    payload: Payload | None = None
 
 
 class AttemptCommand(Command, frozen=True):
@@ -187,6 +188,12 @@ class SuspendStep(AttemptCommand, frozen=True):
 
     values: tuple[Value, ...] = ()
     yields: bool = False
+
+
+class RecordValues(AttemptCommand, frozen=True):
+    """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again."""
+
+    values: tuple[Value, ...]
 
 
 class Offer(msgspec.Struct, frozen=True):

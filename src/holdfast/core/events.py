@@ -259,12 +259,14 @@ class JoinTimedOut(Event, frozen=True):
 
 
 class ValueRecorded(Event, frozen=True):
-    """A step looked at something that will not be the same again (the clock); a replay sees this value."""
+    """A step looked at something that will not be the same again (the clock), or came to a result that it need not come to
+    again; a replay sees this value. A result is a payload."""
 
     step: StepId
     path: Path
     kind: str
     value: Any
+    payload: Payload | None = None
 
 
 class Hold(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -690,7 +690,7 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
 
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, e.kind, e.kind, "", at_ms, "done")
-    op.outcome = Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
+    op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
 
 
 def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:

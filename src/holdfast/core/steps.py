@@ -167,6 +167,11 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     d.emit(ev.StepSuspended(c.step, step.attempt, c.yields))
 
 
+def record_values(d: Decision, c: commands.RecordValues) -> None:
+    d.current(c)
+    d.record(c.step, c.values)
+
+
 def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
     for verdict in c.verdicts:
         if verdict_key(verdict.step, verdict.target, verdict.guard) not in d.state.asked:

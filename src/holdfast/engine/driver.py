@@ -311,6 +311,17 @@ class Driver:
             if self.session is not None:
                 await self.store.widen_session(self.session, list(self.workflows))
 
+    async def forget(self, graph_hash: str) -> bool:
+        """Be no longer able to run a workflow, unless a run of it is in memory; whether that is so now."""
+        if any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values()):
+            return False
+        self.workflows.pop(graph_hash, None)
+        self._graphs.pop(graph_hash, None)
+        self.placing.able(self.workflows)
+        if self.session is not None:
+            await self.store.widen_session(self.session, list(self.workflows))
+        return True
+
     def report(self, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
         session = self.session if self.session is not None else SessionId("")

@@ -52,6 +52,8 @@ MOST_OPERATIONS: Final = 100_000
 """In one step; beyond that it should be a loop in the graph."""
 _LONGEST_WAIT_S: Final = 10 * 366 * 86_400
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_RESULT: Final = "result"
+"""The kind of what `record` keeps."""
 
 
 class Suspension(BaseException):
@@ -276,14 +278,24 @@ class StepContext:
         Branches under different names may run at the same time.
         """
         cursor = _cursor.get()
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
-        task = asyncio.create_task(_branch(branch, f"{cursor.prefix}{name}."))
+        task = asyncio.create_task(_branch(branch, f"{self._named(name)}."))
         try:
             return await task
         except Suspension as why:
             cursor.left = why
             raise
+
+    async def record(self, name: str, result: Any) -> None:
+        """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
+        later attempt, also to one that follows a failure. `result` is JSON data, not null."""
+        path, kept = self._named(name), await self._keep(result)
+        values = (*self._take(), cmd.Value(path, _RESULT, None, kept))
+        await self._send(cmd.RecordValues(self.step, self._number, values))
+
+    async def recorded(self, name: str) -> Any:
+        """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
+        op = match_operation(self._before, self._named(name), _RESULT, _RESULT, "")
+        return None if op is None else await self.value(op.outcome or NULL)
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
@@ -449,6 +461,12 @@ class StepContext:
     @property
     def _number(self) -> int:
         return self._attempt.number
+
+    def _named(self, name: str) -> Path:
+        """The place of that name in this step, or in this branch of it."""
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
+        return Path(f"{_cursor.get().prefix}{name}")
 
     def _place(self) -> contextlib.AbstractContextManager[Path]:
         return _cursor.get().place()

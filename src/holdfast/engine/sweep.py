@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
+from holdfast.engine.adoption import Adoption
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
@@ -37,6 +38,8 @@ FEWEST_RUNS: Final = 50
 _AWAY_S: Final = 1.0
 _STRANDED_LOOK_S: Final = 1.0
 """How often to look for runs of others whose workflow is gone: a grace period is much longer than that."""
+_ADOPT_EVERY_S: Final = 0.5
+"""How often to look for runs of workflows that are still to be learned."""
 _PATIENCE_S: Final = 3.0
 """How long a worker of a lane that is led leaves to the leader what it could find by itself."""
 _LED_LOOK_S: Final = 1.0
@@ -54,13 +57,17 @@ class Lane(Protocol):
 class Sweep:
     """The watch of one process over the store."""
 
-    def __init__(self, driver: Driver, *, workflow_grace_s: float, lane: Lane | None = None) -> None:
+    def __init__(
+        self, driver: Driver, *, workflow_grace_s: float, lane: Lane | None = None, adoption: Adoption | None = None
+    ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
-        there is one, may have a leader that finds everything first."""
+        there is one, may have a leader that finds everything first. `adoption` learns workflows from the store."""
         self._driver = driver
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
         self._looked_for_stranded_s = -math.inf
         self._lane = lane
+        self._adoption = adoption
+        self._adopted_s = -math.inf
         self._is_led = False
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
@@ -92,6 +99,7 @@ class Sweep:
         if driver.session is None:
             return 0
         await store.bury()
+        await self._adopt()
         await self._find_unplaced()
         await self._describe()
         hashes = list(driver.workflows)
@@ -112,6 +120,12 @@ class Sweep:
         if not self._is_led:  # else it is the leader's
             await self._costs.turn()
         return len(mine)
+
+    async def _adopt(self) -> None:
+        now_s = self._driver.clock.monotonic_s()
+        if self._adoption is not None and now_s - self._adopted_s >= _ADOPT_EVERY_S:
+            self._adopted_s = now_s
+            await self._adoption.turn(self._driver.store.now_ms())
 
     async def _find_unplaced(self) -> None:
         """Have those placed that stand in line in the store, and nobody else."""

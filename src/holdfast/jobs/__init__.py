@@ -2,6 +2,8 @@
 
     workflow    document -> Workflow: a node for each job, and a last one that says how the run ended
     identity    what of a document makes two workflows the same
+    placement   what a job asks of the place where it runs
+    restoration a workflow from the graph that it has left in the store
     refusal     what a file asks for that cannot be done here, yet
     job         one job: whether it runs, its combinations, what becomes of them
     leg         one combination of a job: its steps one after the other

@@ -41,6 +41,14 @@ class Attempt(Protocol):
         """Run it at a place of that name in the journal."""
         ...
 
+    async def record(self, name: str, result: Any) -> None:
+        """Keep a result for every later attempt."""
+        ...
+
+    async def recorded(self, name: str) -> Any:
+        """What an earlier attempt has recorded under that name, or None."""
+        ...
+
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, allowed: Mapping[str, Tool] | None = None
     ) -> Any:

@@ -15,6 +15,9 @@ from holdfast.authoring.yaml.expressions import Condition, Expression, Template
 _NOT_SAID: Final = ("at", "combinations")
 """Where it stands; and what follows from something else that is said."""
 
+ENTRIES: Final = "entries"
+"""Of a mapping in a matrix: their order is that of its combinations, and JSON objects have none."""
+
 
 def plain(part: Any) -> Any:
     """A part of a document as JSON data. What is not said is left out, so that a key which a later version adds makes no
@@ -30,7 +33,7 @@ def plain(part: Any) -> Any:
         case Condition():
             return plain(part.asked)
         case Mapping():
-            return {name: plain(value) for name, value in part.items()}
+            return {ENTRIES: [[name, plain(value)] for name, value in part.items()]}
         case list() | tuple():
             return [plain(value) for value in part]
         case _:

@@ -14,18 +14,21 @@ import msgspec
 
 from holdfast.authoring.view import StateView
 from holdfast.authoring.yaml import matrix
-from holdfast.authoring.yaml.document import Job, Strategy, Variable
+from holdfast.authoring.yaml.document import Job, Strategy
 from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
-from holdfast.jobs.leg import Leg
-from holdfast.jobs.progress import Combination, Ended, Result
+from holdfast.jobs.leg import Given, Leg
+from holdfast.jobs.log import Log
+from holdfast.jobs.placement import MOST_AT_ONCE
+from holdfast.jobs.progress import Combination, Ended, Result, kept, of_kept
 
-MOST_AT_ONCE: Final = 32
-"""Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
 _MOST_PARALLEL: Final = 1000
 """What `max-parallel` may say."""
+_DONE: Final = "done"
+"""Under this name each combination that has succeeded is recorded."""
+_KNOWN: Final = "has succeeded before, and is not run again"
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -46,14 +49,13 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class JobNode:
-    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it; `env` is the
-    workflow's."""
+    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it."""
 
-    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], env: tuple[Variable, ...]) -> None:
+    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], given: Given) -> None:
         self._job = job
         self._needs = needs
         self._before = before
-        self._env = env
+        self._given = given
 
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
@@ -75,23 +77,31 @@ class JobNode:
         return self._together(ended)
 
     async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
-        """All combinations, in the order in which they ended."""
+        """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
+        before: list[tuple[int, Ended]] = []
         ended: list[Ended] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
         stop = asyncio.Event()
 
         async def one(which: Combination) -> None:
+            if (known := await attempt.recorded(_DONE)) is not None:
+                Log(attempt.run, f"{self._job.id}{which.label}", attempt.redact).say(_KNOWN)
+                before.append(of_kept(known, which))
+                return
             async with places:
                 if stop.is_set():
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
-                ended.append(await Leg(attempt, self._job, self._env, seen, which, stop).run())
+                ended.append(await Leg(attempt, self._job, self._given, seen, which, stop).run())
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
+                if ended[-1].outcome == "success" and which.matrix is not None:
+                    last = max((place for place, _ in before), default=0)
+                    await attempt.record(_DONE, kept(ended[-1], last + len(ended)))
 
         await attempt.gather(*map(one, plan.combinations))
-        return ended
+        return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
 
     def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
         """Of outputs the last to end wins, and what is empty takes nothing's place."""

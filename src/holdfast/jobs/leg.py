@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.authoring.yaml.document import Job, Variable
 from holdfast.authoring.yaml.expressions import ExpressionError
@@ -14,21 +15,28 @@ from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.log import Log
 from holdfast.jobs.progress import Combination, Ended, Progress
-from holdfast.jobs.step import StepRun, Surroundings
+from holdfast.jobs.step import Shell, StepRun, Surroundings
 from holdfast.jobs.workspace import workspace
 
 
+class Given(NamedTuple):
+    """What a workflow gives to each of its jobs."""
+
+    env: tuple[Variable, ...]
+    shell: Shell
+
+
 class Leg:
-    """One combination at work. `env` is the workflow's; `contexts` go up to the matrix; `stop` is set when the other
-    combinations want this one cancelled."""
+    """One combination at work. `contexts` go up to the matrix; `stop` is set when the other combinations want this one
+    cancelled."""
 
     def __init__(
-        self, attempt: Attempt, job: Job, env: tuple[Variable, ...], contexts: context.Contexts, which: Combination,
+        self, attempt: Attempt, job: Job, given: Given, contexts: context.Contexts, which: Combination,
         stop: asyncio.Event,
     ) -> None:  # fmt: skip
         self._attempt = attempt
         self._job = job
-        self._workflow_env = env
+        self._given = given
         self._contexts = contexts
         self._which = which
         self._stop = stop
@@ -43,7 +51,7 @@ class Leg:
             spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
             name = None if self._job.name is None else self._job.name.render(self._contexts)
             progress.environment = {
-                **context.environment(self._workflow_env, {name: self._contexts[name] for name in ("inputs", "vars")}),
+                **context.environment(self._given.env, {name: self._contexts[name] for name in ("inputs", "vars")}),
                 **context.environment(self._job.env, self._contexts),
             }
             limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
@@ -73,5 +81,7 @@ class Leg:
             if left_s <= 0:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
-            around = Surroundings(self._attempt, self._job.id, self._which, folder, self._stop, left_s)
+            around = Surroundings(
+                self._attempt, self._given.shell, self._job.id, self._which, folder, self._stop, left_s
+            )
             await StepRun(step, number, around, self._progress).run()

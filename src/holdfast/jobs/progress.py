@@ -45,6 +45,18 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     may_be_tried_again: bool = True
 
 
+def kept(ended: Ended, place: int) -> dict[str, Any]:
+    """As JSON data: with its place among those that have ended, and without its combination, which is known."""
+    found: dict[str, Any] = msgspec.to_builtins(ended)
+    return {"place": place, **{name: value for name, value in found.items() if name != "combination"}}
+
+
+def of_kept(said: Mapping[str, Any], combination: Combination) -> tuple[int, Ended]:
+    """What `kept` said of this combination, after its place."""
+    known = msgspec.convert({**said, "combination": {"number": combination.number}}, Ended)
+    return said["place"], msgspec.structs.replace(known, combination=combination)
+
+
 class Progress:
     """One combination at work. `contexts` are what is known before its first step."""
 

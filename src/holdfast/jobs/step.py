@@ -6,9 +6,9 @@ Never here: starting a process (the shell does that), what an effect's lost outc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.authoring.yaml import directory
 from holdfast.authoring.yaml.document import Step
@@ -19,6 +19,7 @@ from holdfast.jobs import context, once
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.once import Outcome
 from holdfast.jobs.progress import Combination, Progress
+from holdfast.ports import Clock
 from holdfast.tools import shell
 from holdfast.tools.shell.runner import MOST_DURATION_S
 
@@ -28,10 +29,20 @@ _OWN_FAILURES: Final = (ExpressionError, InvalidInput, ToolFailed, OutcomeUnknow
 """What is the failure of a step, and of nothing else."""
 
 
+class Shell(Protocol):
+    """Whoever runs scripts: `tools.shell.run`."""
+
+    async def __call__(
+        self, script: shell.Script, limits: shell.Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]],
+        redact: Callable[[str], str],
+    ) -> shell.Ending: ...  # fmt: skip
+
+
 class Surroundings(NamedTuple):
-    """Where a step runs: in which try of which job, in which directory, and for how long at most."""
+    """Where a step runs: in which try of which job, by whom, in which directory, and for how long at most."""
 
     attempt: Attempt
+    shell: Shell
     job: str
     combination: Combination
     folder: Path
@@ -131,8 +142,8 @@ class StepRun:
         return outcome
 
     def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
-        attempt = self._around.attempt
-        return shell.run(script, limits, clock=attempt.clock, on_line=self._progress.log.line, redact=attempt.redact)
+        attempt, say = self._around.attempt, self._progress.log.line
+        return self._around.shell(script, limits, clock=attempt.clock, on_line=say, redact=attempt.redact)
 
     @property
     def _tool(self) -> str:

@@ -17,26 +17,30 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.errors import StepError
 from holdfast.jobs.identity import plain
 from holdfast.jobs.job import JobNode
+from holdfast.jobs.leg import Given
+from holdfast.jobs.placement import demand_of
+from holdfast.jobs.step import Shell
+from holdfast.tools.shell import run
 
 END: Final = "run.end"
 """The last node. No job can have this id, because of its dot."""
 
 
-def workflow_of(document: Document) -> Workflow:
+def workflow_of(document: Document, shell: Shell = run) -> Workflow:
     """The workflow that a checked document describes. Its scripts are part of its identity, their places are not.
 
-    Whoever works on it has the labels of all its jobs.
+    `shell` stands in for the machine's, where scripts are not to be run.
     """
-    labels = {label.render({}) for job in document.jobs for label in job.labels if not label.expressions}
-    made = Workflow(document.name, max_steps=MOST_JOBS + 1, runs_on=sorted(labels))
+    given = Given(document.env, shell)
+    made = Workflow(document.name, max_steps=MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)
     for job in document.jobs:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
         ancestors = sorted(spelled[id_] for id_ in before[job.id.lower()])
-        handler = JobNode(job, named, ancestors, document.env).run
-        made.node(job.id)(_node(handler, _policy(job.retry), job=plain(job)))
+        handler = JobNode(job, named, ancestors, given).run
+        made.node(job.id, demand=demand_of(job))(_node(handler, _policy(job.retry), job=plain(job)))
         for need in named:
             made.edge(need, job.id)
     made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), env=plain(document.env)))

@@ -69,6 +69,7 @@ class _Jobs:
             resources=Resources() if resources is None else _resources(resources),
             retry=self._retry(section),
             pools=tuple(PoolShare(each.at, each.name, each.value) for each in section.get("pools", ())),
+            priority=section.get("priority"),
         )  # fmt: skip
 
     # --- Steps ----------------------------------------------------------------------------------------------------

@@ -117,6 +117,7 @@ class Job(msgspec.Struct, frozen=True):
     resources: Resources
     retry: Retry
     pools: tuple[PoolShare, ...]
+    priority: int | None
 
 
 class Document(msgspec.Struct, frozen=True):

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.demand import MOST_NAMES, MOST_PRIORITY
+
 STARTING: Final = ("inputs", "vars")
 """What expressions see before any job has run."""
 DECIDING: Final = ("inputs", "vars", "needs", "jobs")
@@ -29,11 +31,14 @@ ABSENT: Final[Mapping[str, str]] = {
 IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
 _IDENTIFIER_WORDS: Final = "begins with a letter or '_', followed by at most 99 letters, digits, '-' and '_'"
 VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+LABEL: Final = r"[^\s,\x00-\x1f\x7f]{1,100}"
+"""A label, a tag, or the name of a pool: what a demand takes, without control characters."""
+_LABEL_WORDS: Final = "1 to 100 characters without blanks and commas"
 
 MOST_JOBS: Final = 1000
 MOST_STEPS: Final = 1000
 MOST_ENTRIES: Final = 256
-"""Of env, outputs, pools, tags, needs: more is data."""
+"""Of env, outputs, needs: more is data."""
 LONGEST_MINUTES: Final = 43_200
 """Thirty days."""
 
@@ -43,6 +48,7 @@ class Text(msgspec.Struct, frozen=True):
 
     contexts: tuple[str, ...] = ()
     pattern: str | None = None
+    """What it has to look like where no expression stands in it."""
     words: str = "a text"
     """What is allowed, in words."""
     is_script: bool = False
@@ -199,6 +205,8 @@ OUTPUT: Final = Object(
     ),
 )
 
+_LABELS: Final = ListOf(Text(PLACING, LABEL, f"a text of {_LABEL_WORDS}, like gpu or zone=eu"), most=MOST_NAMES)
+
 RESOURCES: Final = Object(
     "resources",
     (
@@ -210,7 +218,7 @@ RESOURCES: Final = Object(
         ),
         Field("memory", Number(0, 1_000_000_000, contexts=PLACING, units=_SIZES), "Megabytes.", is_ours=True),
         Field("gpus", Number(0, 10_000, contexts=PLACING), "How many.", is_ours=True),
-        Field("tags", ListOf(Text(PLACING)), "What the worker must be tagged with.", is_ours=True),
+        Field("tags", _LABELS, "What the worker must be tagged with.", is_ours=True),
     ),
 )
 
@@ -260,7 +268,7 @@ JOB: Final = Object(
         Field("needs", ListOf(Text(words="the id of a job"), takes_one=True), "The jobs that come before."),
         Field("if", If(DECIDING), "Whether it runs; `success()` of all jobs before it unless a status function stands in it."),
         Field(
-            "runs-on", ListOf(Text(PLACING), takes_one=True, no_mapping=_NO_GROUP),
+            "runs-on", msgspec.structs.replace(_LABELS, takes_one=True, no_mapping=_NO_GROUP),
             "Labels that the worker must have, all of them; `any` asks for none.", is_required=True,
             example="runs-on: any",
         ),
@@ -287,10 +295,14 @@ JOB: Final = Object(
         Field(
             "pools",
             MapOf(
-                "a pool", Number(1, 1_000_000_000_000, contexts=PLACING), r"[^\s\x00-\x1f\x7f]{1,200}",
-                "has 1 to 200 characters and no blanks", example="pools:\n  OPENAI_RPS: 5",
+                "a pool", Number(1, 10_000_000_000, contexts=PLACING), LABEL, f"has {_LABEL_WORDS}", most=MOST_NAMES,
+                example="pools:\n  OPENAI_RPS: 5",
             ),
             "How much it takes of which pool.", is_ours=True,
+        ),
+        Field(
+            "priority", Number(-MOST_PRIORITY, MOST_PRIORITY), "Higher goes first where jobs wait for a place; 0.",
+            is_ours=True,
         ),
     ),
     {
@@ -377,6 +389,10 @@ def _schema(kind: Kind) -> dict[str, Any]:
 
 
 def _text_schema(kind: Text) -> dict[str, Any]:
+    if kind.pattern is not None and kind.contexts:
+        return {
+            "anyOf": [{"type": "string", "pattern": f"^{kind.pattern}$"}, {"type": ["number", "boolean"]}, _EXPRESSION]
+        }
     if kind.pattern is not None:
         return {"type": "string", "pattern": f"^{kind.pattern}$"}
     return {"type": ["string", "number", "boolean", *(("null",) if kind.may_be_empty else ())]}

@@ -129,10 +129,12 @@ class Reading:
             return None
         text = to_text(node.value)
         if not text.strip() and not wanted.may_be_empty:
-            self._other(node, path, f"{wanted.words} that is not empty")
+            self._other(node, path, wanted.words if wanted.pattern else f"{wanted.words} that is not empty")
             return None
         template = self._template(node, text, path, wanted.contexts)
-        if template is not None and wanted.pattern is not None and not re.fullmatch(wanted.pattern, text):
+        if template is None or template.expressions or wanted.pattern is None:
+            return template
+        if not re.fullmatch(wanted.pattern, text):
             self._other(node, path, wanted.words)
             return None
         return template
@@ -350,6 +352,8 @@ class Reading:
             return [self._data(wanted, item, (*path, number)) for number, item in enumerate(node.items)]
         if "${{" in node.text:
             return self._template(node, node.text, path, wanted.contexts)
+        if isinstance(node.value, float) and not math.isfinite(node.value):
+            return Template.parse(f"${{{{ {to_text(node.value)} }}}}")  # JSON has no such number; expressions have
         return node.value
 
     def _other(self, node: Node, path: Path, words: str, example: str | None = None) -> None:

@@ -33,6 +33,9 @@ class Views(Archives):
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
         return [Unplaced(*row) for row in await self._db.fetch(self._sql["unplaced"], PLACEMENT, after, limit)]
 
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        return [row[0] for row in await self._db.fetch(self._sql["wanted_hashes"], before_ms, PLACEMENT)]
+
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         found: int | None = await self._db.value(self._sql["next_due_ms"], list(hashes))
         return found

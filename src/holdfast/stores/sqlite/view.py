@@ -38,6 +38,14 @@ class Views(Room):
         asked = {"scope": PLACEMENT, "after": after, "most": limit}
         return [Unplaced(*row) for row in await self._reader.ask(lambda db: rows(db, "unplaced", asked))]
 
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        def read(db: apsw.Connection) -> list[str]:
+            dead = encode([session for session, _ in rows(db, "dead_in_flight")]).decode()
+            asked = {"before_ms": before_ms, "dead": dead, "scope": PLACEMENT}
+            return [hash_ for (hash_,) in rows(db, "wanted_hashes", asked)]
+
+        return await self._reader.ask(read)
+
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         def read(db: apsw.Connection) -> int | None:
             times = (value(db, "next_due_ms", (hash_,)) for hash_ in hashes)

@@ -770,6 +770,16 @@ class SimulatedStore:
                 )
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        await self._read()
+        dead = self.disk.dead_in_flight()
+        unplaced = {run for scope, run in self.disk.waiters if scope == PLACEMENT}
+        return sorted({
+            kept.row.graph_hash for kept in self.disk.runs.values()
+            if (kept.row.due_at_ms is not None and kept.row.due_at_ms <= before_ms)
+            or any(session in dead for session in kept.sessions) or kept.row.run in unplaced
+        })  # fmt: skip
+
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
         await self._read()
         return self._next_due_ms(hashes)

@@ -547,6 +547,27 @@ group by run, graph_hash, due_at_ms, tenant
 order by least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), run
 limit $2
 
+-- name: wanted_hashes
+-- Workflows with runs that are due or lost, or have steps to be placed. The hashes with due runs are stepped through one
+-- by one: the index has many rows of few hashes.
+with recursive due (hash) as (
+    (select graph_hash from holdfast.runs where due_at_ms is not null order by graph_hash limit 1)
+    union all
+    select (
+        select graph_hash from holdfast.runs
+        where due_at_ms is not null and graph_hash > due.hash order by graph_hash limit 1
+    )
+    from due where due.hash is not null
+)
+select hash from due
+where hash is not null and exists (select 1 from holdfast.runs where graph_hash = hash and due_at_ms <= $1)
+union
+select graph_hash
+from holdfast.sessions join holdfast.flights using (session) join holdfast.runs using (run)
+where dead_at_ms is not null
+union
+select graph_hash from holdfast.waiters join holdfast.runs using (run) where scope = $2
+
 -- name: next_due_ms
 -- The earliest due time among the runs of these workflows.
 select min(earliest) from unnest($1::text[]) as hash,

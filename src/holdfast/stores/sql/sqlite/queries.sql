@@ -357,6 +357,22 @@ from (
     order by due_at_ms is null desc, due_at_ms limit :most
 )
 
+-- name: wanted_hashes
+-- Workflows with runs that are due or lost, or have steps to be placed. The hashes with due runs are stepped through one
+-- by one: the index has many rows of few hashes.
+with recursive due (hash) as (
+    select min(graph_hash) from runs where due_at_ms is not null
+    union all
+    select (select min(graph_hash) from runs where due_at_ms is not null and graph_hash > due.hash)
+    from due where due.hash is not null
+)
+select hash from due
+where hash is not null and exists (select 1 from runs where graph_hash = hash and due_at_ms <= :before_ms)
+union
+select graph_hash from flights join runs using (run) where session in (select value from json_each(:dead))
+union
+select graph_hash from waiters join runs using (run) where scope = :scope
+
 -- name: next_due_ms
 -- The earliest due time among the runs of one workflow.
 select min(due_at_ms) from runs where graph_hash = ? and due_at_ms is not null
