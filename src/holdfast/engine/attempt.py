@@ -40,7 +40,6 @@ from holdfast.errors import (
     UnknownCommit,
     Unstorable,
 )
-
 from holdfast.models.pace import Pace
 
 if TYPE_CHECKING:

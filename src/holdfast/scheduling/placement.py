@@ -387,11 +387,12 @@ class Scheduler:
         return found
 
     def needs(self, now_s: float) -> dict[str, PoolNeed]:
-        """What is needed of each pool that anybody has or wants, declared or not."""
+        """What is needed of each pool that anybody has or wants, declared or not; without what those want for whom there is
+        no worker, busy or not."""
         waits: dict[Pool, int] = {}
         least: dict[Pool, int] = {}
         for queue in self._queues.values():
-            for pool, amount in queue.wants.items():
+            for pool, amount in queue.wants.items() if queue.group.workers else ():
                 waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
                 least[pool] = min(amount, least.get(pool, amount))
         found = {}
