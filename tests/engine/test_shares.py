@@ -179,6 +179,19 @@ async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
         assert [grant.filled for grant in a.told["RPS"] if grant is not None] == [10]
 
 
+async def test_a_job_that_does_not_fit_into_the_share_of_a_burst_waits_until_the_share_is_larger(opened) -> None:
+    mine, theirs = await opened(), await opened()
+    await mine.set_pool(RATE)
+    async with placing(mine, "a") as a, placing(theirs, "b") as b:
+        a.need(0, 100, "RPS")
+        b.need(0, 100, "RPS")
+        await until(lambda: a.usable("RPS") == 25 and b.usable("RPS") == 25)
+        a.need(0, 100, "RPS", least=8)
+        await until(lambda: a.usable("RPS") == 0)
+        await until(lambda: a.usable("RPS") == 40)
+        assert b.usable("RPS") == 10
+
+
 async def test_many_changes_make_few_visits(opened) -> None:
     store = Broken(await opened())
     await store.set_pool(SLOTS)
