@@ -67,7 +67,8 @@ class Holder:
         self.session = SessionId(session or f"s-{name}")
         self.authority = authority
         self.outlives_ms = outlives_ms
-        self.granted = self.target = self.number = 0
+        self.grant = Grant(authority.row.pool, 0, 0)
+        self.number = 0
         self.running: list[int] = []
         self.waiting: deque[int] = deque()
 
@@ -76,15 +77,20 @@ class Holder:
         return self.authority.row.pool
 
     @property
+    def granted(self) -> int:
+        return self.grant.granted
+
+    @property
     def usable(self) -> int:
-        return min(self.granted, self.target)
+        return self.grant.usable
 
     @property
     def used(self) -> int:
         return sum(self.running)
 
     def lower(self) -> None:
-        self.granted = max(self.used, self.usable) if self.pool.kind == "slots" else self.usable
+        kept = max(self.used, self.grant.share) if self.pool.kind == "slots" else self.grant.share
+        self.grant = msgspec.structs.replace(self.grant, granted=kept)
 
     def letter(self) -> tuple[Visitor, Visit]:
         self.lower()
@@ -95,7 +101,7 @@ class Holder:
         return visitor, Visit(self.pool.name, self.used, wanted, self.granted if wanted else 0, least)
 
     def hear(self, grant: Grant) -> None:
-        self.granted, self.target = grant.granted, grant.target
+        self.grant = grant
 
     def visit(self) -> Grant:
         grant = self.authority.visited(*self.letter())
@@ -334,6 +340,15 @@ def test_a_new_pool_is_full_and_a_share_brings_its_part() -> None:
     a.visit()
     grant = b.visit()
     assert (grant.granted, grant.burst, grant.filled) == (25, 5, 0), "what changes hands comes empty"
+
+
+def test_a_share_of_a_rate_in_whose_bucket_the_next_job_does_not_fit_is_of_no_use_yet() -> None:
+    """With a tenth of the bucket, a job that takes half of it would be in debt to all others."""
+    pool = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10)
+    assert Grant(pool, 5, 50, least=5).usable == 0
+    assert (Grant(pool, 25, 50, least=5).usable, Grant(pool, 25, 50, least=5).burst) == (25, 5)
+    assert Grant(pool, 49, 50, least=1000).usable == 0
+    assert Grant(pool, 50, 50, least=1000).usable == 50
 
 
 def test_what_is_not_lent_fills_up() -> None:

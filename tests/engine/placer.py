@@ -14,7 +14,7 @@ from holdfast.core.lending import Grant
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.machine import MachineClock, RandomIds
 
-LEASE_S = 1.5
+LEASE_S = 3.0
 
 
 async def main(where: str, pool: str, wanted: str, outlives_s: str = "0") -> None:

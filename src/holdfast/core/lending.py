@@ -174,22 +174,30 @@ class Share(msgspec.Struct, frozen=True):
 class Grant(msgspec.Struct, frozen=True):
     """What a holder has of a pool after its visit, and what it should have.
 
-    `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent.
+    `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent. `least` is what
+    it said that its next job takes.
     """
 
     pool: DeclaredPool
     granted: int
     target: int
     filled: int = 0
+    least: int = 1
 
     @property
-    def usable(self) -> int:
-        """Up to where new jobs may be placed. What runs beyond that may go on."""
+    def share(self) -> int:
+        """What it may keep."""
         return min(self.granted, self.target)
 
     @property
+    def usable(self) -> int:
+        """Up to where new jobs may be placed; what runs beyond that may go on. Nothing of a rate whose bucket is too small
+        for the next job: that would take more at once than the share is worth."""
+        return self.share if self.pool.kind == "slots" or self.share >= self.pool.useful(self.least) else 0
+
+    @property
     def burst(self) -> int:
-        """What the holder's bucket holds."""
+        """What the holder's bucket holds; 0 while nothing is usable."""
         return self.pool.burst_of(self.usable)
 
 
@@ -223,7 +231,7 @@ def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit,
     key = (pool.name, visitor.holder, visitor.session)
     known = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
     if visitor.number <= known.number:
-        lent.grants.append(Grant(pool, known.granted, known.granted))
+        lent.grants.append(Grant(pool, known.granted, known.granted, least=visit.least))
         return
     left = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
     gone = [*left, *(share for share in shares if share.life == "dead")]
@@ -245,7 +253,7 @@ def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit,
     lent.buckets[pool.name] = Bucket(level, now_ms)
     lent.shares.append(mine)
     lent.gone.extend(gone)
-    lent.grants.append(Grant(pool, mine.granted, target, filled))
+    lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least))
 
 
 def _granted(shares: Iterable[Share]) -> int:

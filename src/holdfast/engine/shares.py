@@ -141,13 +141,15 @@ class PoolShares:
         has = held.usable if held is not None else 0
         if need.wanted > has and self._told.get(name, _NOTHING).wanted <= has:
             return True
-        return held is not None and not need.is_nothing and held.granted > self._kept(held, need)
+        if held is None or need.is_nothing:
+            return False
+        return held.granted > self._kept(held, need) or held.pool.useful(held.least) < held.pool.useful(need.least)
 
     def _kept(self, held: Grant, need: Need) -> int:
-        """What is not given back: what may be used, and of slots what is in use; nothing where nothing is needed."""
+        """What is not given back: what may be kept, and of slots what is in use; nothing where nothing is needed."""
         if need.is_nothing:
             return 0
-        return min(held.granted, max(need.used, held.usable)) if held.pool.kind == "slots" else held.usable
+        return min(held.granted, max(need.used, held.share)) if held.pool.kind == "slots" else held.share
 
     def _said(self, name: str, need: Need) -> Visit:
         """The visit of one pool; what it gives back is used no more from now on."""
@@ -155,7 +157,7 @@ class PoolShares:
         if held is None:
             return Visit(name, need.used, need.wanted, 0, need.least, need.owes)
         kept = self._kept(held, need)
-        self._have(name, msgspec.structs.replace(held, granted=kept, filled=0))
+        self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least))
         return Visit(name, need.used, need.wanted, kept, need.least, need.owes)
 
     # --- What is heard ------------------------------------------------------------------------------------------------
