@@ -151,3 +151,19 @@ async def test_a_step_that_calls_more_often_than_it_said_is_slowed_down_to_what_
         began_s = time.monotonic()
         await (await engine.start(wf)).result()
         assert time.monotonic() - began_s >= 1.0 - 0.05, "four at once, and four a second after that"
+
+
+@bounded
+async def test_when_its_last_step_has_ended_a_process_says_that_it_uses_nothing_of_a_pool(store: str) -> None:
+    stage = Stage()
+    wf = played(stage, "only", Demand(pools={"P": 1}))
+    async with opened(store, workflows=[wf]) as engine:
+        await engine.set_pool("P", slots=3)
+        run = await engine.start(wf)
+        await stage.seen("only")
+        while [share.used for share in await engine.pool_shares("P")] != [1]:
+            await asyncio.sleep(0.05)
+        stage.go.set()
+        await run.result()
+        while any(share.used for share in await engine.pool_shares("P")):
+            await asyncio.sleep(0.05)

@@ -131,6 +131,7 @@ class Placing:
             if known is not None and self.scheduler.submit(job_of(known), now_s):
                 self._steps.setdefault(each.run, {})[each.step] = known
                 self._since_s[each.run] = now_s
+                self._desk.stir()
                 self.stir()
 
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
@@ -189,6 +190,7 @@ class Placing:
         if placed is not None and placed.worker == HERE and (run, step) not in self._begun:
             self._kept -= 1
         self._begun.discard((run, step))
+        self._desk.stir()
         self.stir()
 
     # --- Who there is to do it ----------------------------------------------------------------------------------------

@@ -84,8 +84,9 @@ class PoolDesk:
     def _tell(self) -> None:
         self._telling = None
         now_s = self._clock.monotonic_s()
-        said = self._scheduler.needs(now_s) if self.borrows else {}
-        needs = {name: Need(need.used, need.used + need.waits, need.least, need.owes) for name, need in said.items()}
+        most = {name: pool.limit for name, pool in self._pools.items() if pool.kind == "slots"}
+        said = self._scheduler.needs(now_s, most) if self.borrows else {}
+        needs = {name: Need(each.used, each.used + each.waits, each.next, each.owes) for name, each in said.items()}
         self._wanted_s |= dict.fromkeys(needs, now_s)
         self._wanted_s = {name: at_s for name, at_s in self._wanted_s.items() if now_s - at_s < KEEP_S}
         kept = {name: Need(wanted=1) for name in self._wanted_s if name not in needs}

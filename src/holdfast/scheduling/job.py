@@ -82,12 +82,12 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class PoolNeed(msgspec.Struct, frozen=True):
-    """What is needed of a pool: what is `used` of its slots, what all who wait want besides, the `least` that one of them
-    wants, and how far below empty a rate is."""
+    """What is needed of a pool: what is `used` of its slots, what all who wait want besides, what the `next` of them wants,
+    and how far below empty a rate is."""
 
     used: int
     waits: int
-    least: int
+    next: int
     owes: int
 
 

@@ -386,21 +386,22 @@ class Scheduler:
                 found[name] = Usage(pool.taken, pool.limit, waiting)
         return found
 
-    def needs(self, now_s: float) -> dict[str, PoolNeed]:
+    def needs(self, now_s: float, most: Mapping[str, int]) -> dict[str, PoolNeed]:
         """What is needed of each pool that anybody has or wants, declared or not; without what those want for whom there is
-        no worker, busy or not."""
+        no worker, busy or not, and of those who want more than there ever is (`most`, by pool)."""
         waits: dict[Pool, int] = {}
-        least: dict[Pool, int] = {}
+        first: dict[Pool, tuple[float, int]] = {}
         for queue in self._queues.values():
             for pool, amount in queue.wants.items() if queue.group.workers else ():
-                waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
-                least[pool] = min(amount, least.get(pool, amount))
+                if amount <= most.get(pool.name, amount):
+                    waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
+                    first[pool] = min((queue.rank, amount), first.get(pool, (queue.rank, amount)))
         found = {}
         for name, pool in self._pools.items():
             used = 0 if pool.kind == "rate" else pool.taken
             owes = max(0, -int(pool.level(now_s))) if pool.kind == "rate" else 0
             if used or owes or pool in waits:
-                found[name] = PoolNeed(used, waits.get(pool, 0), least.get(pool, 1), owes)
+                found[name] = PoolNeed(used, waits.get(pool, 0), first.get(pool, (0.0, 1))[1], owes)
         return found
 
     def level(self, name: str, now_s: float) -> float:
