@@ -212,13 +212,19 @@ def test_a_rate_that_is_changed_keeps_what_is_in_it() -> None:
 
 @pytest.mark.parametrize("able", ["g", "h"], ids=["of their kind", "of another"])
 def test_a_large_request_is_not_starved_by_small_ones(able: str) -> None:
-    scheduler = fleet(worker(able="g h"), calls=4)
+    """Neither by those that wait behind it, nor by those that come when there is enough for them."""
+    scheduler = fleet(worker(able="g h new"), calls=4)
     submit(scheduler, *(job(f"small-{number}", "many", calls=1) for number in range(4)))
     scheduler.place(0)
     submit(scheduler, job("large", "one", able, calls=4))
     submit(scheduler, *(job(f"small-{number}", "many", calls=1) for number in range(4, 100)))
     assert names(scheduler.place(0)) == []
-    assert one_by_one(scheduler, [f"small-{number}" for number in range(4)], 4) == ["large"]
+    for number in range(3):
+        scheduler.finish((f"small-{number}",), 0)
+        submit(scheduler, job(f"new-{number}", "new", "new", calls=1))
+        assert names(scheduler.place(0)) == []
+    scheduler.finish(("small-3",), 0)
+    assert names(scheduler.place(0)) == ["large"]
 
 
 def test_who_is_short_of_one_pool_leaves_the_other_to_those_behind() -> None:
@@ -255,8 +261,10 @@ def test_two_who_keep_what_the_other_wants_do_not_wait_for_each_other() -> None:
     scheduler = fleet(worker(able="g h"), a=1, b=1)
     submit(scheduler, job("holds-a", a=1), job("first", "x", "g", a=1, b=1))
     assert names(scheduler.place(0)) == ["holds-a"]
-    submit(scheduler, job("holds-b", b=1), job("second", "y", "h", a=1, b=1), now_s=1)
+    submit(scheduler, job("holds-b", b=1), now_s=1)
     assert names(scheduler.place(1)) == ["holds-b"]
+    submit(scheduler, job("second", "y", "h", a=1, b=1), now_s=1)
+    assert names(scheduler.place(1)) == []
     later_s = 2 * PATIENCE_S
     scheduler.finish(("holds-b",), later_s)
     assert names(scheduler.place(later_s)) == [], "who is first for b now keeps it, until there is some of a"
