@@ -31,7 +31,7 @@ SLOTS = {"pools": 16, "workers": 8}
 CALLS_AT_ONCE = 40
 TOKENS_PER_S = 100_000
 ROUND_S = 0.001
-SCANNED = 100
+SCANNED = 20
 """Placements of the scan: it takes long."""
 
 
