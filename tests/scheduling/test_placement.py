@@ -210,15 +210,21 @@ def test_a_rate_that_is_changed_keeps_what_is_in_it() -> None:
     assert names(scheduler.place(3)) == ["1"]
 
 
-def test_a_large_request_is_not_starved_by_small_ones() -> None:
-    scheduler = fleet(worker(), calls=4)
+@pytest.mark.parametrize("able", ["g", "h"], ids=["of their kind", "of another"])
+def test_a_large_request_is_not_starved_by_small_ones(able: str) -> None:
+    """Neither by those that wait behind it, nor by those that come when there is enough for them."""
+    scheduler = fleet(worker(able="g h new"), calls=4)
     submit(scheduler, *(job(f"small-{number}", "many", calls=1) for number in range(4)))
     scheduler.place(0)
-    submit(scheduler, job("large", "one", calls=4))
+    submit(scheduler, job("large", "one", able, calls=4))
     submit(scheduler, *(job(f"small-{number}", "many", calls=1) for number in range(4, 100)))
     assert names(scheduler.place(0)) == []
-    assert one_by_one(scheduler, [f"small-{number}" for number in range(4)], 4) == ["large"]
-    assert why(scheduler, "small-4").kept_for is None
+    for number in range(3):
+        scheduler.finish((f"small-{number}",), 0)
+        submit(scheduler, job(f"new-{number}", "new", "new", calls=1))
+        assert names(scheduler.place(0)) == []
+    scheduler.finish(("small-3",), 0)
+    assert names(scheduler.place(0)) == ["large"]
 
 
 def test_who_is_short_of_one_pool_leaves_the_other_to_those_behind() -> None:
@@ -252,15 +258,20 @@ def test_who_wants_several_pools_keeps_all_of_them_after_a_while() -> None:
 
 
 def test_two_who_keep_what_the_other_wants_do_not_wait_for_each_other() -> None:
-    scheduler = fleet(worker(), a=1, b=1, c=1)
-    submit(scheduler, job("holds-a", a=1), job("holds-b", b=1), job("holds-c", c=1))
-    scheduler.place(0)
-    submit(scheduler, job("first", "x", a=1, b=1, c=1), job("second", "y", b=1, a=1), now_s=1)
-    scheduler.place(1)
-    for name in ("holds-a", "holds-b", "holds-c"):
-        scheduler.finish((name,), 2 * PATIENCE_S)
-        scheduler.place(2 * PATIENCE_S)
-    assert {scheduler.placed((name,)) is not None for name in ("first", "second")} == {True, False}
+    scheduler = fleet(worker(able="g h"), a=1, b=1)
+    submit(scheduler, job("holds-a", a=1), job("first", "x", "g", a=1, b=1))
+    assert names(scheduler.place(0)) == ["holds-a"]
+    submit(scheduler, job("holds-b", b=1), now_s=1)
+    assert names(scheduler.place(1)) == ["holds-b"]
+    submit(scheduler, job("second", "y", "h", a=1, b=1), now_s=1)
+    assert names(scheduler.place(1)) == []
+    later_s = 2 * PATIENCE_S
+    scheduler.finish(("holds-b",), later_s)
+    assert names(scheduler.place(later_s)) == [], "who is first for b now keeps it, until there is some of a"
+    scheduler.finish(("holds-a",), later_s)
+    assert names(scheduler.place(later_s)) == ["first"]
+    scheduler.finish(("first",), later_s)
+    assert names(scheduler.place(later_s)) == ["second"]
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------

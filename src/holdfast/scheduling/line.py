@@ -107,37 +107,32 @@ class Queue:
 class Seniority:
     """Queues by how long their first jobs have waited. (A queue's first job changes to a younger one only.)"""
 
-    __slots__ = ("_heap", "_number")
+    __slots__ = ("_heap", "members")
 
     def __init__(self) -> None:
-        self._number: dict[Queue, int] = {}
+        self.members: dict[Queue, int] = {}
+        """Each with the number under which it is in the heap."""
         self._heap: list[tuple[float, int, Queue]] = []
 
-    def __len__(self) -> int:
-        return len(self._number)
-
-    def __iter__(self) -> Iterator[Queue]:
-        return iter(self._number)
-
     def add(self, queue: Queue) -> None:
-        if len(self._heap) > 2 * len(self._number) + _SLACK:
-            self._number = {each: each.number for each in self._number}
-            self._heap = [(each.since_s, each.number, each) for each in self._number]
+        if len(self._heap) > 2 * len(self.members) + _SLACK:
+            self.members = {each: each.number for each in self.members}
+            self._heap = [(each.since_s, each.number, each) for each in self.members]
             heapify(self._heap)
-        self._number[queue] = queue.number
+        self.members[queue] = queue.number
         heappush(self._heap, (queue.since_s, queue.number, queue))
 
     def discard(self, queue: Queue) -> None:
-        self._number.pop(queue, None)
+        self.members.pop(queue, None)
 
     def first(self) -> Queue:
         """Raises IndexError where nobody stands."""
         while True:
             _, number, queue = self._heap[0]
-            if self._number.get(queue) != number:
+            if self.members.get(queue) != number:
                 heappop(self._heap)
             elif queue.number != number:
-                self._number[queue] = queue.number
+                self.members[queue] = queue.number
                 heapreplace(self._heap, (queue.since_s, queue.number, queue))
             else:
                 return queue
@@ -175,7 +170,7 @@ class Level:
         if flow is None:
             self._forget()
             flow = self._flows[queue.tenant] = Flow(queue.tenant, self._clock)
-        elif not flow.queues:
+        elif not flow.queues.members:
             flow.tag = max(flow.tag, self._clock)
         flow.queues.add(queue)
         self.seniority.add(queue)
@@ -189,12 +184,12 @@ class Level:
         """Raises IndexError where nobody stands."""
         while True:
             tag, _, flow = self._turns[0]
-            if tag == flow.tag and flow.queues:
+            if tag == flow.tag and flow.queues.members:
                 return flow.queues.first()
             heappop(self._turns)
             if tag == flow.entered:
                 flow.entered = None
-                if flow.queues:
+                if flow.queues.members:
                     self._enter(flow)
 
     def charge(self, tenant: str, turn: float) -> None:
@@ -202,10 +197,10 @@ class Level:
         flow = self._flows.get(tenant)
         if flow is None:
             flow = self._flows[tenant] = Flow(tenant, self._clock)
-        start = max(flow.tag, self._clock) if not flow.queues else flow.tag
+        start = max(flow.tag, self._clock) if not flow.queues.members else flow.tag
         self._clock = max(self._clock, start)
         flow.tag = start + turn
-        if flow.queues:
+        if flow.queues.members:
             self._enter(flow)
 
     def _enter(self, flow: Flow) -> None:
@@ -218,7 +213,7 @@ class Level:
         """Tenants that have left and would start where the line is, whether they are known or not."""
         if len(self._flows) >= self._bound:
             self._flows = {
-                tenant: flow for tenant, flow in self._flows.items() if flow.queues or flow.tag > self._clock
+                tenant: flow for tenant, flow in self._flows.items() if flow.queues.members or flow.tag > self._clock
             }
             self._bound = 2 * len(self._flows) + _SLACK
 
@@ -232,17 +227,17 @@ class Line:
         self._levels: dict[int, Level] = {}
 
     def __bool__(self) -> bool:
-        return any(level.seniority for level in self._levels.values())
+        return any(level.seniority.members for level in self._levels.values())
 
     def __iter__(self) -> Iterator[Queue]:
         for level in self._levels.values():
-            yield from level.seniority
+            yield from level.seniority.members
 
     def add(self, queue: Queue) -> None:
         level = self._levels.get(queue.priority)
         if level is None:
             if len(self._levels) > _SLACK:
-                self._levels = {priority: each for priority, each in self._levels.items() if each.seniority}
+                self._levels = {priority: each for priority, each in self._levels.items() if each.seniority.members}
             level = self._levels[queue.priority] = Level()
         level.add(queue)
 
@@ -251,13 +246,10 @@ class Line:
 
     def first(self) -> Queue | None:
         """Whose turn it is."""
-        level, best = None, 0.0
-        for each in self._levels.values():
-            if each.seniority:
-                rank = each.seniority.first().rank
-                if level is None or rank < best:
-                    level, best = each, rank
-        return level.first() if level else None
+        levels = [each for each in self._levels.values() if each.seniority.members]
+        if len(levels) > 1:
+            return min(levels, key=lambda each: each.seniority.first().rank).first()
+        return levels[0].first() if levels else None
 
     def charge(self, queue: Queue, turn: float) -> None:
         level = self._levels.get(queue.priority)

@@ -222,6 +222,8 @@ class Scheduler:
     def _decide(self, queue: Queue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
         now_s, strand, group = self._now_s, queue.strand, queue.group
+        if group in queue.lines and group.workers and group.full():
+            return None
         hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
         if hopeless:
             self._wait(queue, hopeless)

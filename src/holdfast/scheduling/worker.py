@@ -192,6 +192,14 @@ class Group:
         """Who has to be looked at, because somebody may have room for him."""
         return self.line.first() if self.open else None
 
+    def full(self) -> bool:
+        """Whether no worker has room."""
+        for worker in list(self.open):
+            if worker.has_room(self.need):
+                return False
+            del self.open[worker]
+        return True
+
     def choose(self, queue: Queue, strategy: Strategy) -> Worker | None:
         """The worker that gets the job, if any has room."""
         need, best, least, full = self.need, None, 0.0, []
