@@ -1,0 +1,103 @@
+"""A lane's leader places the steps of a whole fleet: by labels and pools, and goes on where the one before it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from holdfast import Demand, Engine
+from holdfast.compose import leading
+from holdfast.core.demand import Resources
+from holdfast.core.events import StepStarted
+from holdfast.engine.leader import Leader
+from holdfast.settings import Settings
+from holdfast.testing.redis_server import RedisServer
+from tests.engine.kit import bounded
+from tests.engine.test_placing import FOUR_CORES, Stage, played
+
+
+@pytest.fixture
+def settings(database: str) -> Iterator[Settings]:
+    """A fleet of this test's own."""
+    with RedisServer() as redis:
+        yield Settings(store=database, queue=redis.url)
+
+
+async def led(engines: list[Engine]) -> None:
+    """Until every worker leaves placing to the leader."""
+    while any(engine.driver.placing.places for engine in engines):
+        await asyncio.sleep(0.02)
+
+
+def kill(leader: Leader) -> None:
+    """Have a leader do nothing more, and say nothing: its lease runs out."""
+    for task in leader._tasks:  # noqa: SLF001
+        task.cancel()
+    leader._desk._shares._task.cancel()  # type: ignore[union-attr]  # noqa: SLF001
+    leader._driver.store._renewer.stop()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+@bounded
+async def test_the_leader_sends_each_step_to_a_worker_that_has_what_it_asks_for(settings: Settings) -> None:
+    stage = Stage()
+    stage.go.set()
+    flows = {
+        label: played(stage, f"on-{label}", Demand(labels=(label,), cpu_m=4000), copies=3) for label in ("gpu", "disk")
+    }
+    async with AsyncExitStack() as undo:
+        leader = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await leader.leads.wait()
+        engines = {
+            label: await undo.enter_async_context(
+                Engine.open(
+                    settings.store, workflows=[*flows.values()], labels=[label], resources=FOUR_CORES, settings=settings
+                )
+            )
+            for label in flows
+        }
+        await led([*engines.values()])
+        desk = await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=settings))
+        runs = {label: await desk.start(flow) for label, flow in flows.items() for _ in range(2)}
+        for label, run in runs.items():
+            await run.result()
+            on = {
+                each.event.session
+                for each in await run.events()
+                if isinstance(each.event, StepStarted) and each.event.step.startswith("step")
+            }
+            assert on == {engines[label].driver.session}
+    assert stage.most == {"on-gpu": 1, "on-disk": 1}, "four cores each, and each step takes them all"
+
+
+@bounded
+async def test_another_leader_goes_on_and_no_quota_is_exceeded(settings: Settings) -> None:
+    stage = Stage()
+    wf = played(stage, "quota", Demand(pools={"BROWSERS": 1}, cpu_m=100), copies=8)
+    async with AsyncExitStack() as undo:
+        first = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await first.leads.wait()
+        second = await undo.enter_async_context(leading(settings.store, settings=settings))
+        engines = [
+            await undo.enter_async_context(
+                Engine.open(settings.store, workflows=[wf], resources=Resources(cpu_m=8000), settings=settings)
+            )
+            for _ in range(2)
+        ]
+        await engines[0].set_pool("BROWSERS", slots=5)
+        await led(engines)
+        runs = [await engines[n % 2].start(wf) for n in range(4)]
+        await stage.seen("quota", 5)
+        kill(first)
+        async with asyncio.timeout(3.5):
+            await second.leads.wait()
+        await asyncio.sleep(0.5)
+        assert stage.now["quota"] == 5, "what the first has placed goes on, and counts"
+        stage.go.set()
+        for run in runs:
+            await run.result()
+        starts = [each.event.step for run in runs for each in await run.events() if isinstance(each.event, StepStarted)]
+        assert len(starts) == len(runs) * 9, "no step was started twice"
+    assert stage.most["quota"] == 5
