@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.demand import Demand
+from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PLACEMENT
 from tests.core.game import OTHER, TRANSIENT, WORKER, Game, cmd, graph, kinds, node, problems
@@ -96,3 +97,13 @@ def test_a_demand_is_checked_when_the_workflow_is_made() -> None:
 
 def test_a_workflow_without_demands_is_the_same_as_before_there_were_any() -> None:
     assert b"demand" not in graph("a > b").encoded
+
+
+def test_a_step_whose_join_timed_out_is_placed_too_when_it_is_taken_up_again() -> None:
+    join = Join("quorum", 2, timeout_s=1)
+    begun = Game(graph(node("c", demand=GPU, join=join), "a > c", "b > c", on_exhausted="dead_letter"))
+    begun.complete("a")
+    begun.look(after_s=2)
+    (gate,) = begun.state.gates
+    assert "StepStarted" not in kinds(begun.do(cmd.DecideGate(gate, "retry")))
+    assert list(begun.state.unplaced) == ["c"]

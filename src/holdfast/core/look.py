@@ -67,7 +67,7 @@ def _time_join_out(d: Decision, node: NodeName) -> None:
     if d.graph.nodes[node].join.mode == "best_effort":
         return
     step = next_step(d.state, node)
-    d.emit(ev.StepReady(step))
+    d.emit(ev.StepReady(step, d.graph.demanding.get(node)))
     timeout_s = d.graph.nodes[node].join.timeout_s
     steps.fail_step(
         d, d.state.steps[node], d.error(node, JOIN, f"The branches before {node!r} did not arrive in {timeout_s} s.")

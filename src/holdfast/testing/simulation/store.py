@@ -45,6 +45,8 @@ LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
 WAIT_S: Final = 30.0
 """How long to wait for another process that holds the store, before an error says so."""
+_LINE_S: Final = 1.0
+"""How often to look at those who stand in line to be placed: less often than in the world, so that long waits stay short."""
 _LARGEST: Final = 2**63
 _OVERDUE_S: Final = 1.0
 """How often a patient listener looks at what is due and cannot be taken up: all slots are busy."""
@@ -854,6 +856,8 @@ class SimulatedStore:
             return left_s
         if self.leases and self.disk.with_room():
             return left_s
+        if self.leases and any(scope == PLACEMENT for scope, _ in self.disk.waiters):
+            return max(left_s, _LINE_S)
         due_ms = self._next_due_ms(None)
         if due_ms is None or not self.leases:  # who has no session takes nothing up
             return None
