@@ -710,8 +710,8 @@ class Engine:
         while True:
             if driver.broken is not None:
                 raise driver.broken
-            if not driver.working and not await self._work_soon():
-                return
+            if not driver.at_work and not await self._work_soon() and not driver.at_work:
+                return  # what began while the store was asked was no longer due, and is seen here
             await driver.clock.sleep(_IDLE_LOOK_S)
 
     async def _may_place(self) -> bool:

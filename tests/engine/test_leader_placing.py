@@ -34,10 +34,10 @@ async def led(engines: list[Engine]) -> None:
 
 def kill(leader: Leader) -> None:
     """Have a leader do nothing more, and say nothing: its lease runs out."""
-    for task in leader._tasks:  # noqa: SLF001
+    for task in leader._tasks:
         task.cancel()
-    leader._desk._shares._task.cancel()  # type: ignore[union-attr]  # noqa: SLF001
-    leader._driver.store._renewer.stop()  # type: ignore[attr-defined]  # noqa: SLF001
+    leader._desk._shares._task.cancel()  # type: ignore[union-attr]
+    leader._driver.store._renewer.stop()  # type: ignore[attr-defined]
 
 
 @bounded

@@ -354,6 +354,11 @@ class Driver:
         return self._working
 
     @property
+    def at_work(self) -> bool:
+        """Whether an attempt runs here, or something is being decided or on its way to the store."""
+        return bool(self._working) or any(box.busy for box in self._mailboxes.values())
+
+    @property
     def resident(self) -> list[tuple[RunId, int]]:
         """The runs in memory, and where each is."""
         return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
