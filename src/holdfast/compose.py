@@ -28,6 +28,8 @@ from holdfast.core.demand import Resources
 from holdfast.core.estimates import Estimate
 from holdfast.core.events import Recorded
 from holdfast.core.ids import CallId, GateId, RunId, StepId, run_of
+from holdfast.core.lanes import DEFAULT, Rule
+from holdfast.core.lanes import Lanes as RunLanes
 from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -51,7 +53,7 @@ from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
 from holdfast.engine.explaining import Waits
-from holdfast.engine.leader import LANE, LEASE_S, Leader
+from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.payloads import encode
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import count_some
@@ -144,8 +146,9 @@ def _postgres() -> Any:
     return postgres
 
 
-def open_queue(url: str | None) -> Queue:
-    """The queue at `redis://…`, which need not be there yet; none where nothing is named. Raises UsageError."""
+def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
+    """The queue at `redis://…` for a process of `lane`; it need not be there yet. None where nothing is named. Raises
+    UsageError."""
     if url is None:
         return NoQueue()
     if not url.startswith(_REDIS):
@@ -153,7 +156,7 @@ def open_queue(url: str | None) -> Queue:
     try:
         from holdfast.queues.redis import RedisQueue
 
-        return RedisQueue(url)
+        return RedisQueue(url, lane=lane)
     except ModuleNotFoundError as problem:
         raise UsageError(
             f"{problem.name} is not installed, which a queue on Redis needs: pip install 'holdfast[fleet]'."
@@ -163,13 +166,14 @@ def open_queue(url: str | None) -> Queue:
 
 
 class _Led:
-    """The lane of a store, as a worker's sweep asks about it."""
+    """The lane of a worker, as its sweep asks about it."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, lane: str) -> None:
         self._lanes = lanes
+        self._lane = lane
 
     async def is_led(self) -> bool:
-        return await self._lanes.is_led(LANE)
+        return await self._lanes.is_led(self._lane)
 
 
 def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
@@ -291,8 +295,10 @@ class Surroundings(NamedTuple):
 
 
 @asynccontextmanager
-async def leading(store: str, *, settings: Settings | None = None) -> AsyncIterator[Leader]:
-    """A process that leads the fleet's lane while nobody else does. It runs no steps and holds no workflow.
+async def leading(
+    store: str, *, settings: Settings | None = None, lane: str = DEFAULT
+) -> AsyncIterator[Leader]:  # fmt: skip
+    """A process that leads a lane of the fleet while nobody else does. It runs no steps and holds no workflow.
 
     Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
     """
@@ -301,7 +307,8 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
         raise UsageError(
             "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them."
         )
-    queue = open_queue(known.queue)
+    lanes = _lanes(known, lane)
+    queue = open_queue(known.queue, lane)
     opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
     secrets = Secrets(known.secrets_file)
     around = Surroundings.of_machine(1, {})
@@ -310,6 +317,7 @@ async def leading(store: str, *, settings: Settings | None = None) -> AsyncItera
         opened, opened, clock=around.clock, ids=around.ids, secrets=secrets,
         gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
+        lanes=lanes, lane=lane,
     )  # fmt: skip
     leader = Leader(driver, opened, queue, strategy=known.placement)
     try:
@@ -350,6 +358,7 @@ class Engine:
         labels: Collection[str] = (),
         resources: Resources | None = None,
         strategy: Strategy | None = None,
+        lane: str = DEFAULT,
         yaml: bool = False,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
@@ -358,7 +367,8 @@ class Engine:
         At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
         other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
         takes them of `resources` (the machine's cores and memory, unless given). Among connected workers that fit the
-        `strategy` chooses (the settings' `placement`, unless given). With `yaml` it takes up every run of a workflow in YAML
+        `strategy` chooses (the settings' `placement`, unless given). Of the runs that others started it takes those of its
+        `lane`. With `yaml` it takes up every run of a workflow in YAML
         as well: the store knows all of those. With `execute=False` it only starts, asks and decides; other processes work.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
@@ -371,6 +381,7 @@ class Engine:
             raise UsageError(f"The resources cannot be used: {'; '.join(wrong)}. Nothing was started.")
         for workflow in workflows:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
+        lanes = _lanes(known, lane)
         secrets = Secrets(known.secrets_file)
         elsewhere = open_blobs(known.blobs, secrets)
         clean_log = RedactedLog(secrets)
@@ -386,13 +397,13 @@ class Engine:
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
             executes=execute, slots=slots, labels=labels,
             resources=resources if resources is not None else around.resources,
-            strategy=known.placement if strategy is None else strategy,
+            strategy=known.placement if strategy is None else strategy, lanes=lanes, lane=lane,
         )  # fmt: skip
-        hints = queue if queue is not None else open_queue(known.queue)
+        hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
-        lane = _Led(opened) if is_fleet and isinstance(opened, Lanes) else None
+        led = _Led(opened, lane) if is_fleet and isinstance(opened, Lanes) else None
         adoption = Adoption(driver, _restore()) if yaml and execute else None
-        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=lane, adoption=adoption)
+        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=led, adoption=adoption)
         dispatch = Dispatch(driver, hints)
         if is_fleet:
             driver.others = dispatch
@@ -766,6 +777,19 @@ def _quotas(
     if limits:
         pools = Borrower(_authority(settings.pools, store, around.clock), around.clock, around.ids.session())
     return Quotas(limits, pools, around.clock, served_by)
+
+
+def _lanes(settings: Settings, lane: str) -> RunLanes:
+    """The lanes of the fleet. Raises UsageError where `lane` is none of them."""
+    lanes = RunLanes({
+        name: Rule(frozenset(each.workflows), frozenset(each.tenants)) for name, each in settings.lanes.items()
+    })  # fmt: skip
+    if lane not in lanes.names:
+        raise UsageError(
+            f"There is no lane {lane!r}: holdfast.toml has {', '.join(sorted(lanes.names))}. Say what belongs to it in"
+            f" [lanes.{lane}], for every process of the fleet. Nothing was started."
+        )
+    return lanes
 
 
 def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:

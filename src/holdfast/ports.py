@@ -17,6 +17,7 @@ from holdfast.core.demand import Demand, Resources
 from holdfast.core.estimates import Estimate, Use
 from holdfast.core.events import Recorded
 from holdfast.core.ids import AppendId, CallId, EffectKey, Path, RunId, Seq, SessionId, StepId, Unique
+from holdfast.core.lanes import DEFAULT
 from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -646,12 +647,12 @@ class Queue(Protocol):
     """Hints between the processes of a fleet. Any of them may be lost, late or told twice: the store has the truth, and
     the sweep finds in it what nobody was told of. So nothing here raises for a queue that cannot be reached.
 
-    Jobs go to the lane's leader, from there to workers; each is kept until it is acknowledged, and comes to others when
-    its holder is dead. News of runs go to everybody.
+    Whoever leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept until it is
+    acknowledged, and comes to others when its holder is dead. News of runs go to everybody.
     """
 
-    async def offer(self, jobs: Sequence[Job]) -> None:
-        """Tell the leader of runs that want a worker."""
+    async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
+        """Tell the leader of a lane of runs that want a worker."""
         ...
 
     async def report(self, report: Report) -> None:

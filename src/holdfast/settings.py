@@ -68,6 +68,15 @@ class PoolLimits(BaseModel):
         return self
 
 
+class LaneRules(BaseModel):
+    """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows and of tenants."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workflows: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+
+
 class Settings(BaseSettings):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
@@ -87,6 +96,8 @@ class Settings(BaseSettings):
     lease_s: float = Field(default=LEASE_S, ge=1, le=300)
     """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
     others' to go on with. It is renewed five times as often."""
+    lanes: dict[str, LaneRules] = {}
+    """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
     """Which of the workers that fit gets a step: the least loaded, or the one that has least left afterwards."""
@@ -113,6 +124,7 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
         unknown = set(given) - {
             "blobs",
+            "lanes",
             "lease_s",
             "models",
             "placement",
@@ -125,7 +137,7 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [models.NAME] and [pools.NAME]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME] and [pools.NAME]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from holdfast.core.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[
     str | None,
@@ -39,5 +41,8 @@ Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs that steps may ta
 Yaml = Annotated[
     bool,
     typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed."),
+]
+Lane = Annotated[
+    str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]

@@ -17,7 +17,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.label import asked, lacking, options, resources_of
 from holdfast.cli.opening import located, shown
-from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, Yaml
+from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 
@@ -48,6 +48,7 @@ def worker(
     cpu_m: CpuM = None,
     memory_mb: MemoryMb = None,
     gpus: Gpus = 0,
+    lane: Lane = DEFAULT,
     grace_s: Annotated[
         float,
         typer.Option(
@@ -71,7 +72,7 @@ def worker(
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own, yaml), store))
+        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own, yaml, lane), store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -122,6 +123,7 @@ class How(NamedTuple):
     labels: Sequence[str]
     resources: Resources
     yaml: bool
+    lane: str
 
 
 async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> None:
@@ -129,7 +131,7 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels, own, yaml = how
+    slots, grace_s, labels, own, yaml, lane = how
     taken = [workflow for workflow in workflows if not lacking(workflow.runs_on, labels)]
     if not taken and not yaml:
         words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, labels)))
@@ -143,6 +145,7 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
         labels=labels,
         resources=own,
         yaml=yaml,
+        lane=lane,
         settings=known,
         grace_s=grace_s,
     ) as engine:

@@ -49,7 +49,8 @@ class Dispatch:
     def __init__(self, driver: Driver, queue: Queue) -> None:
         self._driver = driver
         self._queue = queue
-        self._offers: dict[RunId, Job] = {}
+        self._offers: dict[str, dict[RunId, Job]] = {}
+        """What wants a worker, by lane."""
         self._news: dict[RunId, Seq] = {}
         self._reported: Report | None = None
         self._reported_s = 0.0
@@ -92,7 +93,8 @@ class Dispatch:
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
         steps = () if self._driver.places(state) else unplaced_of(state)
         if (wants and not here) or steps:
-            self._offers[state.run] = Job(
+            lane = self._driver.lanes.of(state.workflow, state.tenant)
+            self._offers.setdefault(lane, {})[state.run] = Job(
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )
         if not self._driver.executes or state.ended or not (state.active or wants or steps):
@@ -119,7 +121,8 @@ class Dispatch:
     async def _say(self) -> None:
         offers, self._offers = self._offers, {}
         news, self._news = self._news, {}
-        await self._queue.offer(list(offers.values()))
+        for lane, jobs in offers.items():
+            await self._queue.offer(list(jobs.values()), lane)
         await self._queue.tell(news)
         await self._report()
 

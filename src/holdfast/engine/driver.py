@@ -25,6 +25,7 @@ from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import COMPENSATE, Definition, Graph
 from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
+from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.state import Question, State
 from holdfast.core.status import may_start
@@ -129,6 +130,8 @@ class Driver:
         labels: Collection[str] = (),
         resources: Resources = _NO_RESOURCES,
         strategy: Strategy = "least_loaded",
+        lanes: Lanes | None = None,
+        lane: str = DEFAULT,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -143,6 +146,9 @@ class Driver:
         self.labels = tuple(sorted(set(labels)))
         """What this process has, for workflows and steps that ask for it."""
         self.resources = resources
+        self.lanes = lanes if lanes is not None else Lanes()
+        self.lane = lane
+        """The lane that this process leads or works in."""
         self.executes = executes
         self.session: SessionId | None = None
         self.workflows: dict[str, Workflow] = {}

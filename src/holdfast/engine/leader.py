@@ -32,7 +32,6 @@ from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
 
-LANE: Final = "default"
 LEASE_S: Final = 2.0
 """A leader's lease: five renewals, one every 0.4 s. Another leads within three seconds of its death: the lease, the next
 look of whoever waits to lead, and the first sweep."""
@@ -59,21 +58,21 @@ class Fleet(Store, Lanes, Protocol):
 class Leader:
     """The scheduler of one lane, while this process leads it; otherwise it waits to."""
 
-    def __init__(
-        self, driver: Driver, store: Fleet, queue: Queue, lane: str = LANE, strategy: Strategy = "least_loaded"
-    ) -> None:
+    def __init__(self, driver: Driver, store: Fleet, queue: Queue, strategy: Strategy = "least_loaded") -> None:
         self._driver = driver
         self._store = store
         self._queue = queue
-        self.lane = lane
+        self.lane = driver.lane
         self.leads = asyncio.Event()
         self._awake = asyncio.Event()
         self._jobs = Lane(Scheduler(strategy))
         self._desk = PoolDesk(
-            store, driver.clock, f"lane/{lane}", lambda: driver.session if self.leads.is_set() else None,
+            store, driver.clock, f"lane/{driver.lane}", lambda: driver.session if self.leads.is_set() else None,
             self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
-        self._line = StoredLine(store, driver.clock, lambda _: True)
+        self._line = StoredLine(
+            store, driver.clock, lambda each: driver.lanes.of(each.workflow, each.tenant) == driver.lane
+        )
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
@@ -252,11 +251,18 @@ class Leader:
         """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
         so that however many they are, the others are found."""
         found: list[DueRun] = []
-        able = {graph_hash: self._jobs.roster.can_run(graph_hash) for graph_hash in self._hashes}
+        lanes, lane = self._driver.lanes, self.lane
+        names = {graph_hash: (await self._driver.graph_of(graph_hash)).definition.name for graph_hash in self._hashes}
+        able = {
+            graph_hash: self._jobs.roster.can_run(graph_hash)
+            for graph_hash, name in names.items()
+            if lanes.may_have(lane, name)
+        }
         for runnable in (True, False):
-            hashes = [graph_hash for graph_hash in self._hashes if able[graph_hash] is runnable]
+            hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
             if hashes:
-                found += await self._store.due(self._store.now_ms(), hashes, MOST_RUNS)
+                due = await self._store.due(self._store.now_ms(), hashes, MOST_RUNS)
+                found += [each for each in due if lanes.of(names[each.graph_hash], each.tenant) == lane]
         return found
 
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from holdfast.core.ids import RunId, Seq, SessionId
+from holdfast.core.lanes import DEFAULT
 from holdfast.ports import Handed, Job, Report
 
 
 class NoQueue:
     """Keeps ports.Queue by saying nothing and hearing nothing."""
 
-    async def offer(self, jobs: Sequence[Job]) -> None:
+    async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
         pass
 
     async def report(self, report: Report) -> None:

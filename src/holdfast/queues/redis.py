@@ -1,8 +1,8 @@
 """The queue of a fleet on Redis (6.2 or newer) or Valkey: jobs in streams, news over publish and subscribe.
 
-    PREFIX:ready            stream, group `leaders`: jobs for whoever leads
+    PREFIX:ready:LANE       stream, group `leaders`: jobs for whoever leads
     PREFIX:worker:SESSION   stream, group `worker`: jobs that were placed with one worker
-    PREFIX:reports          hash: the latest that each worker said of itself; and a channel of the same name
+    PREFIX:reports:LANE     hash: the latest that each worker said of itself; and a channel of the same name
     PREFIX:news             channel: how far runs are
 
 Nothing is trimmed: an entry goes when it is acknowledged. Groups are made again when they are gone, because Redis may be
@@ -28,6 +28,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from holdfast.core.ids import RunId, Seq, SessionId
+from holdfast.core.lanes import DEFAULT
 from holdfast.ports import Handed, Job, Report
 
 log = logging.getLogger("holdfast")
@@ -59,38 +60,45 @@ _decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
 class RedisQueue:
     """Keeps ports.Queue. One listener of each kind at a time."""
 
-    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX) -> None:
-        """`url` as redis-py takes it; nothing is connected yet. Raises ValueError for one that cannot be read."""
+    def __init__(self, url: str, prefix: str = DEFAULT_PREFIX, lane: str = DEFAULT) -> None:
+        """`url` as redis-py takes it; nothing is connected yet. `lane` is the one that this process leads or works in.
+        Raises ValueError for a URL that cannot be read."""
         self._redis: Redis = Redis.from_url(
             url, socket_connect_timeout=_ANSWER_S, socket_timeout=_ANSWER_S, health_check_interval=15,
             retry=Retry(NoBackoff(), 0),  # a read whose reply was lost is caught up with, not repeated in silence
         )  # fmt: skip
-        self._ready = f"{prefix}:ready"
+        self._prefix = prefix
+        self._ready = self._ready_of(lane)
         self._workers = f"{prefix}:worker:"
-        self._reports = f"{prefix}:reports"
+        self._reports = f"{prefix}:reports:{lane}"
         self._news = f"{prefix}:news"
         self._listening: dict[str, PubSub] = {}
-        self._waiting = 0
+        self._waiting: dict[str, int] = {}
+        """How many jobs wait in the lanes that were offered some."""
         self._caught_up: dict[str, SessionId] = {}
         """Of each stream, who has been given what had been read and not acknowledged before."""
         self._troubled = False
 
     # --- Saying -------------------------------------------------------------------------------------------------------
 
-    async def offer(self, jobs: Sequence[Job]) -> None:
-        if not jobs or (self._waiting > MOST_WAITING and not await self._has_room()):
+    def _ready_of(self, lane: str) -> str:
+        return f"{self._prefix}:ready:{lane}"
+
+    async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
+        ready = self._ready_of(lane)
+        if not jobs or (self._waiting.get(lane, 0) > MOST_WAITING and not await self._has_room(lane)):
             return
         async with self._pipeline(transaction=False) as pipe:
             for job in jobs:
-                pipe.xadd(self._ready, {"job": _encode(job)})
-            pipe.xlen(self._ready)
+                pipe.xadd(ready, {"job": _encode(job)})
+            pipe.xlen(ready)
             replies = await self._say(pipe.execute)
         if replies:
-            self._waiting = replies[-1]
+            self._waiting[lane] = replies[-1]
 
-    async def _has_room(self) -> bool:
-        self._waiting = await self._say(lambda: self._redis.xlen(self._ready)) or 0
-        return self._waiting <= MOST_WAITING
+    async def _has_room(self, lane: str) -> bool:
+        self._waiting[lane] = await self._say(lambda: self._redis.xlen(self._ready_of(lane))) or 0
+        return self._waiting[lane] <= MOST_WAITING
 
     async def report(self, report: Report) -> None:
         said = _encode(report)

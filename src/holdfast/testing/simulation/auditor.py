@@ -432,7 +432,11 @@ class Auditor:
 
     def _check_placement(self, run: RunId, e: ev.StepStarted) -> None:
         """A step that demands something starts where it is, and no more is in use than there is. What the dead had is free."""
-        dead = {session for session, lease in self.disk.leases.items() if lease.dead_at_ms is not None}
+        now_s = self.disk.clock_s()
+        dead = {
+            session for session, lease in self.disk.leases.items()
+            if lease.dead_at_ms is not None or lease.unlocked or not lease.lasts(now_s)
+        }  # fmt: skip
         cpu_m: Counter[SessionId] = Counter()
         slots = 0
         for each in self.books.values():
