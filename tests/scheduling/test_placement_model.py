@@ -36,7 +36,7 @@ class Rate:
             total = 0
             for at_s, amount in self.spent[first:]:
                 allowed = self.burst + (at_s - begin_s) * self.limit / self.per_s
-                assert total + min(amount, self.burst) <= allowed + NEAR, self.spent
+                assert amount < 0 or total + min(amount, self.burst) <= allowed + NEAR, self.spent
                 total += amount
 
 
@@ -45,7 +45,7 @@ demands = st.builds(
     labels=st.sets(st.sampled_from(LABELS), max_size=1).map(tuple),
     cpu_m=st.sampled_from([0, 0, 1000, 3000]),
     gpus=st.sampled_from([0, 0, 0, 1]),
-    pools=st.dictionaries(st.sampled_from(SLOTS + RATES), st.integers(1, 6), max_size=3),
+    pools=st.dictionaries(st.sampled_from(SLOTS + RATES), st.sampled_from([1, 1, 2, 2, 3, 6]), max_size=3),
     priority=st.sampled_from([0, 0, 0, 1, 5]),
 )
 capacities = st.builds(
@@ -76,8 +76,11 @@ class Books(RuleBasedStateMachine):
         self.charged: set[Key] = set()
         self.moved = True
         self.join(joining)
+        self.join(Capacity("c", frozenset(ABLE), frozenset(LABELS), frozenset(), 4, 4000, 0, 1))
         self.set_slots("places", limit)
+        self.set_slots("seats", 4)
         self.set_rate("requests", limit, 1.0, 3)
+        self.set_rate("tokens", 6, 1.0, 5)
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
