@@ -37,7 +37,7 @@ from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Blobs, Clock, Ids, Report, Store, Threads
+from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.settings import Secrets
@@ -129,12 +129,15 @@ class Driver:
         labels: Collection[str] = (),
         resources: Resources = _NO_RESOURCES,
         strategy: Strategy = "least_loaded",
+        hands: Hands | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.secrets = secrets
         self.gateway = gateway
         self.executor = executor
+        self.hands = hands
+        """Workers that are connected to this process, if it takes connections."""
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets)
