@@ -20,7 +20,7 @@ INSTALLED := $(VENV)/.installed
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash simulate chaos check lint types format lock clean
+.PHONY: help setup demo test mutants crash simulate chaos check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +77,9 @@ types: setup ## Check the types of src, strictly
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only
 	@$(PY) -m ruff format
+
+wire: setup ## Generate the messages of wire.proto anew
+	@$(PY) -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/holdfast/wire/wire.proto
 
 COMPILE = "$$scratch/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)

@@ -29,7 +29,7 @@ async def perform(attempt: Attempt, context: StepContext, task: str, arguments: 
     node = attempt.graph.nodes[attempt.name]
     job = f"{attempt.run}/{attempt.step}/{attempt.number}"
     work = Work(job, task, encode(arguments), node.timeout_s)
-    return await hands.perform(work, StepCalls(attempt, context))
+    return await hands.perform(None, work, StepCalls(attempt, context))
 
 
 class StepCalls:

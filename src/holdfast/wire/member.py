@@ -1,0 +1,91 @@
+"""One connected worker and the jobs that it is at, as the serving process knows them.
+
+Never here: a timer, a decision about them (roster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from holdfast.core.demand import LABEL, MOST_NAMES
+from holdfast.errors import StepError
+from holdfast.ports import Work
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.line import Line
+
+MOST_SLOTS: Final = 10_000
+MOST_TASKS: Final = 1_000
+MOST_INBOX: Final = 1_000
+"""Messages of one job that may wait to be looked at."""
+_RESERVED: Final = "here"
+"""What a serving process calls itself where it chooses among workers."""
+
+Said = wire.Call | wire.Result | wire.Progress | BaseException
+
+
+class Job:
+    """Work at a worker, until its result is there."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.acknowledged = False
+        self.over = False
+        """Its worker has said what came of it, or is gone."""
+        self.inbox: asyncio.Queue[Said] = asyncio.Queue()
+        self.failures: dict[int, StepError] = {}
+        """Calls that failed, by number: the job's own failure may be one of them."""
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Member:
+    """A worker that has registered. Without a `line` it is away, and may come back within its lease."""
+
+    def __init__(self, said: wire.Register, line: Line, now_s: float) -> None:
+        self.name = said.name
+        self.instance = said.instance
+        self.offer = said
+        self.tasks = set(said.tasks)
+        self.line: Line | None = line
+        self.heard_s = now_s
+        self.draining = False
+        self.jobs: dict[str, Job] = {}
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def free(self) -> int:
+        return self.offer.slots - len(self.jobs)
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may be given more."""
+        return self.line is not None and not self.draining
+
+    def say(self, **message: object) -> bool:
+        """False where it cannot be told: it does not read. One that is away is told when it is back."""
+        return self.line is None or self.line.say(wire.ToWorker(**message))  # type: ignore[arg-type]
+
+
+def problems(said: wire.Register) -> Iterator[str]:
+    """What is wrong with a registration, in words."""
+    if not LABEL.fullmatch(said.name) or said.name == _RESERVED:
+        yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {_RESERVED!r}"
+    if not LABEL.fullmatch(said.instance):
+        yield "the instance must be 1 to 100 characters, the same for as long as the process lives"
+    if not 1 <= said.slots <= MOST_SLOTS:
+        yield f"slots is {said.slots}; it must be 1 to {MOST_SLOTS}"
+    if not said.tasks:
+        yield "it offers no task"
+    yield from _bad_names("tasks", said.tasks, MOST_TASKS)
+    yield from _bad_names("labels", said.labels, MOST_NAMES)
+    yield from _bad_names("tags", said.tags, MOST_NAMES)
+
+
+def _bad_names(what: str, names: Collection[str], most: int) -> Iterator[str]:
+    if len(names) > most:
+        yield f"{what} has {len(names)} entries; at most {most} are possible"
+    for name in names:
+        if not LABEL.fullmatch(name):
+            yield f"{what} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas"
+            return
