@@ -94,6 +94,7 @@ def serve(
 
 
 async def _serve(workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None) -> None:
+    from holdfast.cli import job_log
     from holdfast.compose import leading
     from holdfast.observe.health import Health
 
@@ -110,6 +111,8 @@ async def _serve(workflows: Sequence[Workflow], host: str, port: int, how: Port 
         listening = await stack.enter_async_context(health.listening(host, port))
         lane = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
         terminal.say(f"{lane} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
+        if how is not None:
+            stack.enter_context(job_log.shown(with_run=True))
         stop = stopped("another process leads from now on" if how is None else "nothing new is taken")
         led = False
         while not stop.done():

@@ -85,10 +85,11 @@ class Desk:
                 if not page:
                     break  # of an archived run the events may be gone
                 after = page[-1].seq
-            yield wire.WatchReply(view=await self._view(state))
-            if state.ended:
+            view = await self._view(state)
+            over, seen = bool(state.ended), state.seq  # the state goes on while the view is on its way
+            yield wire.WatchReply(view=view)
+            if over:
                 return
-            seen = max(after, state.seq)
             state = await run.until(lambda state, seen=seen: state.seq > seen)  # type: ignore[misc]
 
     async def query(self, asked: wire.QueryRequest) -> wire.RunView:
