@@ -868,7 +868,7 @@ class Calls(Protocol):
 class Hands(Protocol):
     """The workers that are connected to this process."""
 
-    async def perform(self, place: str | None, work: Work, calls: Calls) -> Any:
+    async def perform(self, place: str, work: Work, calls: Calls) -> Any:
         """Have `work` done by the worker `place`; what came of it, as JSON data. To be cancelled, it is called off there too.
 
         Raises RemoteFailed or the StepError of one of `calls` where the work failed, PlaceLost where its worker is gone.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
@@ -116,7 +118,7 @@ async def test_a_workflow_file_is_run_and_known_again_after_a_restart(tmp_path: 
             run = await client.submit(yaml=waits)
             with pytest.raises(UsageError, match="mistake"):
                 await client.submit(yaml="jobs: 7")
-        first.process.kill()
+        first.process.end()
     (tmp_path / "go").touch()
     second = Server(tmp_path, "--yaml", submitted)
     with ended(second.process):
@@ -148,8 +150,14 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
             friend.says("Connected to")
 
 
-async def test_a_job_that_nobody_offers_waits_for_somebody_who_does(client: Client, hire: Hire) -> None:
+async def test_a_job_that_nobody_offers_waits_for_somebody_who_does(client: Client, hire: Hire, server: Server) -> None:
     run = await client.submit("echo", {"n": 1})
-    assert (await client.query(run)).status in ("running", "waiting")
+    (wait,) = (await client.query(run)).waiting_for
+    assert (wait["kind"], wait["demand"]) == ("worker", {"task": "echo"})
+    shown = subprocess.run(
+        [sys.executable, "-m", "holdfast", "runs", "show", run, "--store", str(server.folder / "runs.db")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "do#1 waits for a connected worker that does the task 'echo'." in shown.stdout
     hire("late-comer")
     assert (await client.result(run)).status == "completed"

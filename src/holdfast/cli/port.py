@@ -78,6 +78,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
             hands=roster,
         ) as engine,
     ):  # fmt: skip
+        roster.open(engine.driver.placing)
         server.desk = wire.desk.Desk(engine, [*workflows], shelf.take if shelf is not None else None)
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"

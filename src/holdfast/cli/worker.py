@@ -71,12 +71,6 @@ def worker(
     ] = None,
     cert: Annotated[Path | None, typer.Option("--cert", help="A certificate to show the server.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="Its key.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="With --connect: what it is, for tasks that ask.")
-    ] = None,
-    cpu_m: Annotated[int, typer.Option("--cpu", min=0, help="With --connect: thousandths of a core.")] = 0,
-    memory_mb: Annotated[int, typer.Option("--memory", min=0, help="With --connect: MiB.")] = 0,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, help="With --connect: how many.")] = 0,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -96,7 +90,8 @@ def worker(
         from holdfast.wire.offer import Offer
 
         known_as = name or f"{socket.gethostname()}:{os.getpid()}"
-        offer = Offer(known_as, label or (), tag or (), slots, cpu_m, memory_mb, gpus)
+        own = resources_of(tag or (), cpu_m, memory_mb, gpus)
+        offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
         connected.work(targets or (), connected.Connection(connect.split(","), token_file, ca, cert, key, offer))
         return
     workflows = [load(target, to_run=True) for target in targets or ()]

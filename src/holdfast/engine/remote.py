@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 async def perform(attempt: Attempt, context: StepContext, task: str, arguments: Any) -> Any:
     """What a connected worker makes of `arguments`."""
-    hands = attempt.house.hands
-    if hands is None:
+    hands, placed = attempt.house.hands, attempt.placed
+    if hands is None or placed is None:
         raise UsageError(
             f"{attempt.name!r} is the task {task!r} of a connected worker, and this process takes no connections:"
             " `holdfast serve --grpc` does. The step was not begun."
         )
     node = attempt.graph.nodes[attempt.name]
     job = f"{attempt.run}/{attempt.step}/{attempt.number}"
-    work = Work(job, task, encode(arguments), node.timeout_s)
-    return await hands.perform(None, work, StepCalls(attempt, context))
+    work = Work(job, task, encode(arguments), node.timeout_s, placed.pools)
+    return await hands.perform(placed.worker, work, StepCalls(attempt, context))
 
 
 class StepCalls:

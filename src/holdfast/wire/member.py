@@ -10,8 +10,11 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.core.demand import LABEL, MOST_NAMES
+from holdfast.engine.placing import HERE
 from holdfast.errors import StepError
 from holdfast.ports import Work
+from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.roster import able_to
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.line import Line
 
@@ -19,8 +22,6 @@ MOST_SLOTS: Final = 10_000
 MOST_TASKS: Final = 1_000
 MOST_INBOX: Final = 1_000
 """Messages of one job that may wait to be looked at."""
-_RESERVED: Final = "here"
-"""What a serving process calls itself where it chooses among workers."""
 
 Said = wire.Call | wire.Result | wire.Progress | BaseException
 
@@ -46,7 +47,6 @@ class Member:
         self.name = said.name
         self.instance = said.instance
         self.offer = said
-        self.tasks = set(said.tasks)
         self.line: Line | None = line
         self.heard_s = now_s
         self.draining = False
@@ -54,13 +54,19 @@ class Member:
         self.timer: asyncio.TimerHandle | None = None
 
     @property
-    def free(self) -> int:
-        return self.offer.slots - len(self.jobs)
-
-    @property
     def takes(self) -> bool:
         """Whether it may be given more."""
         return self.line is not None and not self.draining
+
+    @property
+    def capacity(self) -> Capacity:
+        """What it can be given."""
+        offer = self.offer
+        return Capacity(
+            worker=self.name, able=frozenset(map(able_to, offer.tasks)) if self.takes else frozenset(),
+            labels=frozenset(offer.labels), tags=frozenset(offer.tags), slots=offer.slots, cpu_m=offer.cpu_m,
+            memory_mb=offer.memory_mb, gpus=offer.gpus,
+        )  # fmt: skip
 
     def say(self, **message: object) -> bool:
         """False where it cannot be told: it does not read. One that is away is told when it is back."""
@@ -69,8 +75,8 @@ class Member:
 
 def problems(said: wire.Register) -> Iterator[str]:
     """What is wrong with a registration, in words."""
-    if not LABEL.fullmatch(said.name) or said.name == _RESERVED:
-        yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {_RESERVED!r}"
+    if not LABEL.fullmatch(said.name) or said.name == HERE:
+        yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
     if not LABEL.fullmatch(said.instance):
         yield "the instance must be 1 to 100 characters, the same for as long as the process lives"
     if not 1 <= said.slots <= MOST_SLOTS:

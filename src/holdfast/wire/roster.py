@@ -3,7 +3,8 @@
 A worker is there as long as it acknowledges what it is given and is heard within its lease; whoever fails in either is
 taken for half open, and its work is another's. One whose stream broke keeps its work until its lease is over.
 
-Never here: a port, a run's rules. What a job asks for is done by its step's own attempt (ports.Calls).
+Never here: a port, the choice of a worker (scheduling), a run's rules. What a job asks for is done by its step's own
+attempt (ports.Calls).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +24,9 @@ from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
 from holdfast.wire.line import Line
 from holdfast.wire.member import MOST_INBOX, Job, Member, Said, problems
+
+if TYPE_CHECKING:
+    from holdfast.engine.placing import Placing
 
 log = logging.getLogger("holdfast")
 job_log = logging.getLogger(JOB_LOG)
@@ -53,12 +57,23 @@ class Roster:
         self.bounds = bounds
         self._tell = tell
         self._members: dict[str, Member] = {}
-        self._stirred = asyncio.Condition()
+        self._placing: Placing | None = None
         self._draining = False
 
     @property
     def members(self) -> list[Member]:
         return list(self._members.values())
+
+    def open(self, placing: Placing) -> None:
+        """Have steps placed with whoever is connected, now and from now on."""
+        self._placing = placing
+        for member in self.members:
+            self._offer(member)
+
+    def _offer(self, member: Member) -> None:
+        """Say what the worker can be given."""
+        if self._placing is not None:
+            self._placing.join(member.capacity)
 
     def drain(self) -> None:
         """Have all workers know that there is no new work here."""
@@ -89,14 +104,14 @@ class Roster:
         for job in said.jobs:
             member.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
         self._watch(member)
-        self._tell(f"Worker {member.name} is connected: {', '.join(sorted(member.tasks))}; {said.slots} slots.")
-        self._stir()
+        self._tell(f"Worker {member.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
+        self._offer(member)
         return member
 
     def _come_back(self, member: Member, said: wire.Register, line: Line) -> Member:
         if member.line is not None:
             member.line.close()
-        member.line, member.offer, member.tasks, member.draining = line, said, set(said.tasks), False
+        member.line, member.offer, member.draining = line, said, False
         member.heard_s = self._now_s()
         self._welcome(member)
         for job in said.jobs:
@@ -108,7 +123,7 @@ class Roster:
             else:
                 self._send(member, job)  # it never arrived
         self._tell(f"Worker {member.name} is back, at {len(member.jobs)} jobs.")
-        self._stir()
+        self._offer(member)
         return member
 
     def _welcome(self, member: Member) -> None:
@@ -124,6 +139,7 @@ class Roster:
         if member.line is not line:
             return  # it has another by now
         member.line = None
+        self._offer(member)
         if member.draining and not member.jobs:
             self._lose(member, "it has finished its work")
         else:
@@ -134,6 +150,8 @@ class Roster:
         if self._members.get(member.name) is not member:
             return
         del self._members[member.name]
+        if self._placing is not None:
+            self._placing.leave(member.name)
         if member.timer is not None:
             member.timer.cancel()
         self._tell(f"Worker {member.name} is gone: {why}. It was at {len(member.jobs)} jobs.")
@@ -197,6 +215,7 @@ class Roster:
         match message:
             case wire.Drain():
                 member.draining = True
+                self._offer(member)
                 self._tell(f"Worker {member.name} takes no more; it finishes {len(member.jobs)} jobs.")
             case wire.Ack() | wire.Call() | wire.Progress() | wire.Result():
                 job = member.jobs.get(message.job)
@@ -210,6 +229,7 @@ class Roster:
     def _hear_of(self, member: Member, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result) -> None:
         if isinstance(said, wire.Ack) and said.declined:
             member.draining = True  # whatever its reason, what comes next would meet the same
+            self._offer(member)
             _put(job, PlaceLost(f"The worker {member.name} does not begin it: {said.declined[:_MOST_WORDS]}"))
             return
         self._acknowledge(job)
@@ -224,13 +244,15 @@ class Roster:
 
     # --- Hands --------------------------------------------------------------------------------------------------------
 
-    async def perform(self, place: str | None, work: Work, calls: Calls) -> Any:
+    async def perform(self, place: str, work: Work, calls: Calls) -> Any:
         if len(work.arguments_json) > MESSAGE_BYTES - 4096:
             raise InvalidInput(
                 f"The arguments of {work.task!r} have {len(work.arguments_json)} bytes, and a message at most"
                 f" {MESSAGE_BYTES}. Hand over where the data is instead."
             )
-        member = await self._member(place, work)
+        member = self._members.get(place)
+        if member is None:
+            raise PlaceLost(f"The worker {place} is gone.")
         job = member.jobs[work.job] = Job(work)
         try:
             self._send(member, job)
@@ -241,7 +263,6 @@ class Roster:
             member.jobs.pop(work.job, None)
             if not job.over:
                 member.say(cancel=wire.Cancel(job=work.job, reason="Its result counts no more."))
-            self._stir()
 
     def _send(self, member: Member, job: Job) -> None:
         work = job.work
@@ -253,28 +274,6 @@ class Roster:
             self._lose(member, "it does not read what it is told")
         elif member.line is not None:
             self._expect(member, job)
-
-    async def _member(self, place: str | None, work: Work) -> Member:
-        """Who is to do it: `place`, or whoever is least loaded."""
-        if place is not None:
-            member = self._members.get(place)
-            if member is None:
-                raise PlaceLost(f"The worker {place} is gone.")
-            return member
-        async with self._stirred:
-            while True:
-                able = [each for each in self.members if each.takes and work.task in each.tasks and each.free > 0]
-                if able:
-                    return max(able, key=lambda each: each.free)
-                await self._stirred.wait()
-
-    def _stir(self) -> None:
-        async def notify() -> None:
-            async with self._stirred:
-                self._stirred.notify_all()
-
-        task = asyncio.ensure_future(notify())
-        self._notifying = task
 
 
 class _Performance:
