@@ -16,6 +16,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 LOCKED := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
+NODE := examples/node_worker/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -25,7 +26,7 @@ INSTALLED := $(VENV)/.installed
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) ## Create .venv with the locked packages and this project; does nothing when it is up to date
+setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
 
 # Your pip configuration and environment apply as they are: index, proxy, certificates, cache.
 $(LOCKED): requirements/dev.txt
@@ -43,6 +44,14 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@$(PY) -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 	@echo "setup: ready"
+
+# Without npm, or a registry that it reaches, the tests of the worker in JavaScript are skipped and say so.
+$(NODE): examples/node_worker/package-lock.json
+	@if command -v npm >/dev/null 2>&1; then \
+		echo "setup: installing what the worker in JavaScript stands on"; \
+		cd examples/node_worker && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 && touch $(notdir $(@D))/$(@F) \
+			|| echo "setup: npm could not; the tests of that worker are skipped"; \
+	else echo "setup: there is no npm; the tests of the worker in JavaScript are skipped"; fi
 
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)
