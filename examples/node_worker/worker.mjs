@@ -127,7 +127,7 @@ function connect(address) {
     opened.on('data', (message) => {
       lastHeard = performance.now();
       if (message.said === 'refused') return end(message.refused.reason);
-      if (message.said !== 'registered') return heard[message.said]?.(message[message.said]);
+      if (message.said !== 'registered') return [message, ...message.more].forEach((each) => heard[each.said]?.(each[each.said]));
       const { lease_s, heartbeat_s } = message.registered;
       stream = opened;
       say(`Connected to ${address} as ${me.name}.`);

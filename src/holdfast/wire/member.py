@@ -43,11 +43,11 @@ class Job:
 class Member:
     """A worker that has registered. Without a `line` it is away, and may come back within its lease."""
 
-    def __init__(self, said: wire.Register, line: Line, now_s: float) -> None:
+    def __init__(self, said: wire.Register, line: Line[wire.ToWorker], now_s: float) -> None:
         self.name = said.name
         self.instance = said.instance
         self.offer = said
-        self.line: Line | None = line
+        self.line: Line[wire.ToWorker] | None = line
         self.heard_s = now_s
         self.draining = False
         self.jobs: dict[str, Job] = {}
@@ -68,9 +68,9 @@ class Member:
             memory_mb=offer.memory_mb, gpus=offer.gpus,
         )  # fmt: skip
 
-    def say(self, **message: object) -> bool:
+    def say(self, *, urgent: bool = True, **message: object) -> bool:
         """False where it cannot be told: it does not read. One that is away is told when it is back."""
-        return self.line is None or self.line.say(wire.ToWorker(**message))  # type: ignore[arg-type]
+        return self.line is None or self.line.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
 
 
 def problems(said: wire.Register) -> Iterator[str]:

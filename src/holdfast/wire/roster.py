@@ -83,7 +83,7 @@ class Roster:
 
     # --- Coming and going ---------------------------------------------------------------------------------------------
 
-    def register(self, said: wire.Register, line: Line) -> Member | wire.Refused:
+    def register(self, said: wire.Register, line: Line[wire.ToWorker]) -> Member | wire.Refused:
         """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease goes
         on with its jobs."""
         if wrong := "; ".join(problems(said)):
@@ -108,7 +108,7 @@ class Roster:
         self._offer(member)
         return member
 
-    def _come_back(self, member: Member, said: wire.Register, line: Line) -> Member:
+    def _come_back(self, member: Member, said: wire.Register, line: Line[wire.ToWorker]) -> Member:
         if member.line is not None:
             member.line.close()
         member.line, member.offer, member.draining = line, said, False
@@ -134,7 +134,7 @@ class Roster:
             )
         )
 
-    def leave(self, member: Member, line: Line) -> None:
+    def leave(self, member: Member, line: Line[wire.ToWorker]) -> None:
         """A stream has ended. Its worker may come back, unless it has said that it goes and has nothing left to do."""
         if member.line is not line:
             return  # it has another by now
@@ -205,7 +205,7 @@ class Roster:
 
     # --- What workers say ---------------------------------------------------------------------------------------------
 
-    def hear(self, member: Member, line: Line, said: wire.FromWorker) -> None:
+    def hear(self, member: Member, line: Line[wire.ToWorker], said: wire.FromWorker) -> None:
         """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
         if member.line is not line:
             return
@@ -236,7 +236,7 @@ class Roster:
         if isinstance(said, wire.Call | wire.Result):
             if isinstance(said, wire.Result):
                 job.over = True
-                member.say(taken=wire.Taken(job=said.job))
+                member.say(taken=wire.Taken(job=said.job), urgent=False)
             if not _put(job, said):
                 self._lose(member, f"it asks for too much in the job {said.job}")
         elif isinstance(said, wire.Progress):

@@ -107,7 +107,7 @@ class Server:
     async def _work(self, said: AsyncIterator[wire.FromWorker], context: Any) -> AsyncIterator[wire.ToWorker]:
         """One worker's stream, from its registration to its end."""
         await self._admitted(context)
-        line = Line(self._roster.bounds.messages)
+        line = Line[wire.ToWorker](self._roster.bounds.messages)
         member = await self._registered(said, line)
         if isinstance(member, wire.Refused):
             yield wire.ToWorker(refused=member)
@@ -120,7 +120,9 @@ class Server:
             hearing.cancel()
             self._roster.leave(member, line)
 
-    async def _registered(self, said: AsyncIterator[wire.FromWorker], line: Line) -> Member | wire.Refused:
+    async def _registered(
+        self, said: AsyncIterator[wire.FromWorker], line: Line[wire.ToWorker]
+    ) -> Member | wire.Refused:
         try:
             async with asyncio.timeout(_REGISTER_S):
                 first = await anext(aiter(said), None)
@@ -130,10 +132,11 @@ class Server:
             return wire.Refused(reason="A worker says first who it is, and it did not.", again=False)
         return self._roster.register(first.register, line)
 
-    async def _hear(self, member: Member, line: Line, said: AsyncIterator[wire.FromWorker]) -> None:
+    async def _hear(self, member: Member, line: Line[wire.ToWorker], said: AsyncIterator[wire.FromWorker]) -> None:
         try:
             async for message in said:
-                self._roster.hear(member, line, message)
+                for each in (message, *message.more):
+                    self._roster.hear(member, line, each)
         except grpc.RpcError as problem:
             log.debug("the stream of worker %s broke: %s", member.name, problem)
         finally:

@@ -147,7 +147,7 @@ class SignalRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., name: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class FromWorker(_message.Message):
-    __slots__ = ("register", "ack", "call", "progress", "result", "heartbeat", "drain")
+    __slots__ = ("register", "ack", "call", "progress", "result", "heartbeat", "drain", "more")
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +155,7 @@ class FromWorker(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     register: Register
     ack: Ack
     call: Call
@@ -162,10 +163,11 @@ class FromWorker(_message.Message):
     result: Result
     heartbeat: Heartbeat
     drain: Drain
-    def __init__(self, register: _Optional[_Union[Register, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[FromWorker]
+    def __init__(self, register: _Optional[_Union[Register, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., more: _Optional[_Iterable[_Union[FromWorker, _Mapping]]] = ...) -> None: ...
 
 class ToWorker(_message.Message):
-    __slots__ = ("registered", "refused", "assign", "answer", "taken", "cancel", "heartbeat", "drain")
+    __slots__ = ("registered", "refused", "assign", "answer", "taken", "cancel", "heartbeat", "drain", "more")
     REGISTERED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +176,7 @@ class ToWorker(_message.Message):
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     registered: Registered
     refused: Refused
     assign: Assign
@@ -182,7 +185,8 @@ class ToWorker(_message.Message):
     cancel: Cancel
     heartbeat: Heartbeat
     drain: Drain
-    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., assign: _Optional[_Union[Assign, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., taken: _Optional[_Union[Taken, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[ToWorker]
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., assign: _Optional[_Union[Assign, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., taken: _Optional[_Union[Taken, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., more: _Optional[_Iterable[_Union[ToWorker, _Mapping]]] = ...) -> None: ...
 
 class Register(_message.Message):
     __slots__ = ("name", "instance", "tasks", "labels", "tags", "slots", "cpu_m", "memory_mb", "gpus", "jobs")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import grpc
@@ -23,6 +23,7 @@ from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
 from holdfast.wire.credential import Trust
+from holdfast.wire.line import Line
 from holdfast.wire.offer import Offer
 from holdfast.wire.task import CallFailed, Job, Tasks
 
@@ -33,8 +34,8 @@ _BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _REGISTERED_S: Final = 5.0
 """What a server gets to answer a registration."""
 _MOST_WORDS: Final = 4000
-_MOST_WAITING: Final = 1_000
-"""Lines of progress that wait to be sent; more are dropped while the server does not read."""
+_MOST_WAITING: Final = 10_000
+"""Messages that wait to be sent. With half as many, progress is no longer told: somebody does not read."""
 
 
 class _Refusal(HoldfastError):
@@ -62,9 +63,8 @@ class Worker:
         self._tell = tell
         self._instance = RandomIds().session()
         self._threads = Threads(min(offer.slots, 64))
-        self._out: asyncio.Queue[wire.FromWorker | None] = asyncio.Queue()
-        """What is to be said on the stream that there is."""
-        self._connected = False
+        self._line: Line[wire.FromWorker] | None = None
+        """What is to be said on the stream that stands."""
         self._jobs: dict[str, tuple[Job, asyncio.Task[None]]] = {}
         self._results: dict[str, wire.Result] = {}
         """What was done and is not known to be the server's yet."""
@@ -126,9 +126,9 @@ class Worker:
     async def _stream(self, address: str) -> None:
         """One stream, from registration to its end."""
         async with credential.channel(address, self._trust, OPTIONS) as channel:
-            self._out = asyncio.Queue()
-            call = Stub(channel, "Workers").Work(self._outgoing(self._out), metadata=credential.metadata(self._trust))
-            self._say_at_once(register=self._registration())
+            line = Line[wire.FromWorker](_MOST_WAITING)
+            call = Stub(channel, "Workers").Work(line.messages(), metadata=credential.metadata(self._trust))
+            line.say(wire.FromWorker(register=self._registration()))
             try:
                 async with asyncio.timeout(_REGISTERED_S):
                     first = await call.read()
@@ -137,9 +137,9 @@ class Worker:
                 if first.WhichOneof("said") != "registered":
                     raise _Refusal(first.refused.reason or "It did not say why.", again=first.refused.again)
                 self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
-                await self._talk(call, first.registered)
+                await self._talk(call, line, first.registered)
             finally:
-                self._connected = False
+                self._line = None
                 call.cancel()
 
     def _registration(self) -> wire.Register:
@@ -150,22 +150,16 @@ class Worker:
             jobs=[*self._jobs, *self._results],
         )  # fmt: skip
 
-    @staticmethod
-    async def _outgoing(queue: asyncio.Queue[wire.FromWorker | None]) -> AsyncIterator[wire.FromWorker]:
-        while (message := await queue.get()) is not None:
-            yield message
-
-    def _say_at_once(self, **said: Any) -> None:
-        self._out.put_nowait(wire.FromWorker(**said))
-
     def _say(self, **said: Any) -> None:
-        """On the stream that there is; without one it is said again on the next, where it must be."""
-        if self._connected:
-            self._say_at_once(**said)
+        """On the stream that stands; without one it is said again on the next, where it must be."""
+        if self._line is not None and not self._line.say(wire.FromWorker(**said)):
+            self._tell("The server does not read what it is told; connecting again.")
+            self._line.close()
+            self._line = None
 
-    async def _talk(self, call: Any, terms: wire.Registered) -> None:
+    async def _talk(self, call: Any, line: Line[wire.FromWorker], terms: wire.Registered) -> None:
         """Say again what may not have arrived, then hear and do, until the stream ends or there is nothing more to do."""
-        self._connected = True
+        self._line = line
         for result in self._results.values():
             self._say(result=result)
         for asked, _ in self._calls.values():
@@ -205,20 +199,24 @@ class Worker:
     async def _hear(self, call: Any) -> None:
         while (said := await call.read()) is not grpc.aio.EOF:
             self._heard_s = asyncio.get_running_loop().time()
-            match said.WhichOneof("said"):
-                case "assign":
-                    self._take(said.assign)
-                case "answer":
-                    self._answered(said.answer)
-                case "taken":
-                    self._results.pop(said.taken.job, None)
-                    self._rest()
-                case "cancel":
-                    self._cancel(said.cancel)
-                case "drain":
-                    self._tell("The server takes leave: it has no more work, what runs is finished.")
-                case _:
-                    pass  # a heartbeat, or what a later version says
+            for each in (said, *said.more):
+                self._heed(each)
+
+    def _heed(self, said: wire.ToWorker) -> None:
+        match said.WhichOneof("said"):
+            case "assign":
+                self._take(said.assign)
+            case "answer":
+                self._answered(said.answer)
+            case "taken":
+                self._results.pop(said.taken.job, None)
+                self._rest()
+            case "cancel":
+                self._cancel(said.cancel)
+            case "drain":
+                self._tell("The server takes leave: it has no more work, what runs is finished.")
+            case _:
+                pass  # a heartbeat, or what a later version says
 
     def _take(self, assign: wire.Assign) -> None:
         body = self._bodies.get(assign.task)
@@ -320,7 +318,7 @@ class Worker:
 
     def progress(self, job: str, text: str) -> None:
         """Keeps task.Asks."""
-        if self._out.qsize() < _MOST_WAITING:
+        if self._line is not None and len(self._line) < _MOST_WAITING // 2:
             self._say(progress=wire.Progress(job=job, text=text))
 
 
