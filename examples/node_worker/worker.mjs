@@ -2,8 +2,8 @@
 //
 //   node worker.mjs HOST:PORT[,HOST:PORT] ./tasks.mjs      environment: HOLDFAST_TOKEN, HOLDFAST_CA, WORKER_NAME, SLOTS
 //
-// It has no database and no provider's key: what must be journaled, the server does for it (job.model, job.tool).
-// A task is an async function of a job and its arguments, both plain JSON; what it returns is its output.
+// It has no database and no provider's key: what must be journaled, the server does for it (job.model, job.tool). A task
+// is an async function of a job and its arguments, which are JSON; what it returns is its output.
 
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -104,7 +104,6 @@ const heard = {
   answer: answered,
   taken: ({ job }) => results.delete(job) && leaveIfDone(),
   cancel: ({ job, reason }) => (results.delete(job), jobs.get(job)?.stop(reason)),
-  drain: () => say('The server takes leave.'),
 };
 
 function leaveIfDone() {
@@ -124,11 +123,7 @@ function connect(address) {
     const end = (why) => (clearInterval(watch), (stream = null), opened.cancel(), client.close(), ended(why));
     opened.on('error', (problem) => end(problem.details || problem.message));
     opened.on('end', () => end('the server ended it'));
-    opened.on('data', (message) => {
-      lastHeard = performance.now();
-      if (message.said === 'refused') return end(message.refused.reason);
-      if (message.said !== 'registered') return [message, ...message.more].forEach((each) => heard[each.said]?.(each[each.said]));
-      const { lease_s, heartbeat_s } = message.registered;
+    const begin = ({ lease_s, heartbeat_s }) => {
       stream = opened;
       say(`Connected to ${address} as ${me.name}.`);
       for (const result of results.values()) tell({ result });
@@ -137,6 +132,11 @@ function connect(address) {
         tell({ heartbeat: {} });
         if (performance.now() - lastHeard > lease_s * 1000) end('the server is silent');
       }, Math.min(heartbeat_s, lease_s / 4) * 1000);
+    };
+    const here = { ...heard, registered: begin, refused: ({ reason }) => end(reason) };
+    opened.on('data', (message) => {
+      lastHeard = performance.now();
+      for (const each of [message, ...message.more]) here[each.said]?.(each[each.said]);
     });
   });
 }

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 FLOWS = HERE / "flows.py"
 TASKS = f"{HERE / 'tasks.py'}:tasks"
 MOST_S = 20.0
-LEASE_S = 1.2
+LEASE_S = 2.0
 
 
 class Process:

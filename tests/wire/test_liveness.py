@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import grpc
 import pytest
 
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import Stub
 from tests.wire.conftest import Hire
 from tests.wire.kit import Server, until
 
@@ -77,18 +81,27 @@ async def test_a_frozen_worker_is_found_out_and_what_it_says_later_counts_for_no
 async def test_a_worker_that_does_not_acknowledge_a_job_is_half_open(
     client: Client, hire: Hire, held: Held, server: Server
 ) -> None:
-    """Its stream stands and nothing passes: the job goes to another before the worker's silence would tell."""
-    with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
-        hire("half", address=f"127.0.0.1:{proxy.port}", slots=50)
-        proxy.silent = True
+    """It is heard all the time, and what it is given does not arrive."""
+
+    async def deaf() -> AsyncIterator[wire.FromWorker]:
+        yield wire.FromWorker(register=wire.Register(name="deaf", instance="one", tasks=["hold"], slots=50))
+        while True:
+            await asyncio.sleep(0.1)
+            yield wire.FromWorker(heartbeat=wire.Heartbeat())
+
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        call = Stub(channel, "Workers").Work(deaf())
+        assert (await call.read()).WhichOneof("said") == "registered"
         run = await client.submit("hold", held.arguments)
-        whole = hire("whole", slots=1)
-        assert (await held.lines(1))[0][0] == str(whole.pid)
-        server.process.says(
-            "Worker half is gone: it did not acknowledge the job|Worker half is gone: nothing was heard"
-        )
-        held.let_go()
-        assert (await client.result(run)).output["pid"] == whole.pid
+        while (said := await call.read()).WhichOneof("said") != "assign":
+            pass
+        hearing = hire("hearing", slots=1)
+        assert (await held.lines(1))[0][0] == str(hearing.pid)
+        server.process.says("Worker deaf is gone: it did not acknowledge the job")
+        call.cancel()
+    held.let_go()
+    assert said.assign.job.startswith(run)
+    assert (await client.result(run)).output["pid"] == hearing.pid
 
 
 async def test_a_worker_that_was_cut_off_comes_back_to_its_job(

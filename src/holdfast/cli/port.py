@@ -68,7 +68,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
     identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca)
     shelf = wire.shelf.Shelf(how.yaml, known.blobs) if how.yaml is not None else None
     kept = [*shelf.workflows()] if shelf is not None else []
-    bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=how.lease_s / 3)
+    bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
     roster = wire.roster.Roster(bounds, terminal.say)
     server = wire.server.Server(roster, identity)
     async with (

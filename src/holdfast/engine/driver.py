@@ -271,6 +271,10 @@ class Driver:
             return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
+        if self.placing.is_about_to_place(run):
+            # Its steps may start at once, and to load it again would take longer than that.
+            asyncio.get_running_loop().call_soon(self.rested, mailbox)
+            return
         if self._mailboxes.get(run) is mailbox and not mailbox.busy:
             del self._mailboxes[run]
 

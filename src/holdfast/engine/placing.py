@@ -222,6 +222,10 @@ class Placing:
         if self._stirred is None and not self._closed and self._steps:
             self._stirred = asyncio.get_running_loop().call_soon(self._place_all)
 
+    def is_about_to_place(self, run: RunId) -> bool:
+        """Whether a step of the run may be placed after this turn of the loop."""
+        return self._stirred is not None and run in self._steps
+
     def _place_all(self) -> None:
         self._stirred = None
         self.place(self._room())

@@ -137,7 +137,7 @@ class Worker:
                 if first.WhichOneof("said") != "registered":
                     raise _Refusal(first.refused.reason or "It did not say why.", again=first.refused.again)
                 self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
-                await self._talk(call, line, first.registered)
+                await self._talk(call, line, first)
             finally:
                 self._line = None
                 call.cancel()
@@ -157,7 +157,7 @@ class Worker:
             self._line.close()
             self._line = None
 
-    async def _talk(self, call: Any, line: Line[wire.FromWorker], terms: wire.Registered) -> None:
+    async def _talk(self, call: Any, line: Line[wire.FromWorker], first: wire.ToWorker) -> None:
         """Say again what may not have arrived, then hear and do, until the stream ends or there is nothing more to do."""
         self._line = line
         for result in self._results.values():
@@ -167,9 +167,11 @@ class Worker:
         if self._draining:
             self._say(drain=wire.Drain())
             self._rest()
+        for each in first.more:
+            self._heed(each)
         self._heard_s = asyncio.get_running_loop().time()
         parts = [
-            asyncio.create_task(self._hear(call)), asyncio.create_task(self._beat(terms)),
+            asyncio.create_task(self._hear(call)), asyncio.create_task(self._beat(first.registered)),
             asyncio.create_task(self._idle.wait()),
         ]  # fmt: skip
         try:
