@@ -224,7 +224,7 @@ class Placing:
 
     def is_about_to_place(self, run: RunId) -> bool:
         """Whether a step of the run may be placed after this turn of the loop."""
-        return self._stirred is not None and run in self._steps
+        return self._stirred is not None and not self._closed and run in self._steps
 
     def _place_all(self) -> None:
         self._stirred = None
