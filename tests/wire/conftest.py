@@ -26,7 +26,7 @@ def models(folder: Path) -> Iterator[ModelServer]:
 @pytest.fixture(scope="module")
 def server(folder: Path, models: ModelServer) -> Iterator[Server]:
     """It has the provider's key, and nobody else has."""
-    serving = Server(folder, "--yaml", str(folder / "submitted"), **models.environment)
+    serving = Server(folder, "--yaml", **models.environment)
     with ended(serving.process):
         yield serving
 

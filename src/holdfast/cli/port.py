@@ -30,8 +30,8 @@ class Port(NamedTuple):
     certificate: Path | None
     key: Path | None
     client_ca: Path | None
-    yaml: Path | None
-    """The folder in which submitted workflow files are kept; without one none are taken."""
+    yaml: bool
+    """Whether workflow files are taken."""
     lease_s: float
     slots: int
     grace_s: float
@@ -66,20 +66,19 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
     wire = _wire()
     token = wire.credential.read_token(how.token_file)
     identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca)
-    shelf = wire.shelf.Shelf(how.yaml, known.blobs) if how.yaml is not None else None
-    kept = [*shelf.workflows()] if shelf is not None else []
+    files = wire.submission.Submissions(known.blobs) if how.yaml else None
     bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
     roster = wire.roster.Roster(bounds, terminal.say)
     server = wire.server.Server(roster, identity)
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
-            where, workflows=[*workflows, *kept], slots=how.slots, labels=how.labels, settings=known, grace_s=how.grace_s,
+            where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, settings=known, grace_s=how.grace_s,
             hands=roster,
         ) as engine,
     ):  # fmt: skip
         roster.open(engine.driver.placing)
-        server.desk = wire.desk.Desk(engine, [*workflows], shelf.take if shelf is not None else None)
+        server.desk = wire.desk.Desk(engine, [*workflows], files.take if files is not None else None)
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         terminal.say(f"gRPC on {host}:{port}, store {shown(where)}: {names}.")
@@ -94,7 +93,7 @@ def _wire() -> Any:
     """What a port needs, loaded when somebody wants one."""
     try:
         from holdfast import wire
-        from holdfast.wire import credential, desk, roster, server, shelf  # noqa: F401 - as attributes of the package
+        from holdfast.wire import credential, desk, roster, server, submission  # noqa: F401 - as attributes of the package
     except ModuleNotFoundError as problem:
         raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
     return wire

@@ -52,11 +52,8 @@ def serve(
         Path | None, typer.Option("--client-ca", help="Take only those whose certificate this authority signed.")
     ] = None,
     yaml: Annotated[
-        Path | None,
-        typer.Option(
-            "--yaml", metavar="FOLDER", help="Take workflow files too, and keep them here: their commands run here."
-        ),
-    ] = None,
+        bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
+    ] = False,
     worker_lease_s: Annotated[
         float, typer.Option("--worker-lease-s", min=0.3, max=3600, help="How long a connected worker may be silent.")
     ] = 6.0,

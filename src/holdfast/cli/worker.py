@@ -38,7 +38,8 @@ def worker(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE.py:WORKFLOW...]", help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
+            metavar="[FILE.py:WORKFLOW...]",
+            help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
             show_default=False,
         ),
     ] = None,

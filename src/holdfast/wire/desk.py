@@ -54,7 +54,7 @@ class Desk:
             if self._from_yaml is None:
                 raise UsageError(
                     "This server takes no workflow files: whoever submits one has commands run here. It was started without"
-                    " --yaml FOLDER. Nothing was started."
+                    " --yaml. Nothing was started."
                 )
             workflow = self._from_yaml(asked.yaml)
         else:
