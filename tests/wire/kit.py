@@ -88,14 +88,16 @@ def ended(*processes: Process) -> Iterator[None]:
 
 
 class Server:
-    """A `holdfast serve --grpc` on a SQLite store in `folder`."""
+    """A `holdfast serve --grpc`, on a SQLite store in `folder` unless another is named."""
 
-    def __init__(self, folder: Path, *words: str, address: str = "127.0.0.1:0", **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *words: str, address: str = "127.0.0.1:0", store: str | None = None, **environment: str
+    ) -> None:  # fmt: skip
         self.folder = folder
         names = ("echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated")
         self.process = holdfast(
             "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", address, "--port", "0",
-            "--worker-lease-s", str(LEASE_S), "--store", str(folder / "runs.db"), *words, folder=folder, **environment,
+            "--worker-lease-s", str(LEASE_S), "--store", store or str(folder / "runs.db"), *words, folder=folder, **environment,
         )  # fmt: skip
 
     @property
