@@ -16,16 +16,17 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 LOCKED := $(VENV)/.locked
 INSTALLED := $(VENV)/.installed
+NODE := examples/node_worker/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash simulate chaos check lint types format lock clean
+.PHONY: help setup demo test mutants crash simulate chaos check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(INSTALLED) ## Create .venv with the locked packages and this project; does nothing when it is up to date
+setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
 
 # Your pip configuration and environment apply as they are: index, proxy, certificates, cache.
 $(LOCKED): requirements/dev.txt
@@ -43,6 +44,14 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 	@$(PY) -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@
 	@echo "setup: ready"
+
+# Without npm, or a registry that it reaches, the tests of the worker in JavaScript are skipped and say so.
+$(NODE): examples/node_worker/package-lock.json
+	@if command -v npm >/dev/null 2>&1; then \
+		echo "setup: installing what the worker in JavaScript stands on"; \
+		cd examples/node_worker && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 && touch $(notdir $(@D))/$(@F) \
+			|| echo "setup: npm could not; the tests of that worker are skipped"; \
+	else echo "setup: there is no npm; the tests of the worker in JavaScript are skipped"; fi
 
 demo: setup ## Run the support-triage example from start to end
 	@$(PY) -m examples.support_triage.demo $(ARGS)
@@ -77,6 +86,9 @@ types: setup ## Check the types of src, strictly
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only
 	@$(PY) -m ruff format
+
+wire: setup ## Generate the messages of wire.proto anew
+	@$(PY) -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/holdfast/wire/wire.proto
 
 COMPILE = "$$scratch/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)

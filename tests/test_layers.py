@@ -17,6 +17,7 @@ FLOORS = (
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
     {"engine", "observe", "jobs"},
     {"compose", "testing"},
+    {"wire"},
     {"cli"},
     {"__main__", "__init__"},
 )

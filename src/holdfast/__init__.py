@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.node import branch, check, human_gate, llm_node, task, tool_node
+from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
 from holdfast.authoring.tool import Tool, tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import Demand
@@ -35,7 +35,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Demand", "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
     "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "secret", "task", "tool", "tool_node",
+    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "task", "tool",
+    "tool_node",
 ]  # fmt: skip
 
 

@@ -68,7 +68,19 @@ from holdfast.models.providers import Providers
 from holdfast.models.quota import Limits, Quotas
 from holdfast.pools.book import Book
 from holdfast.pools.borrower import Borrower
-from holdfast.ports import Administration, BlobPlace, Clock, Ids, Lanes, Model, PlacedStep, PoolAuthority, Queue, Store
+from holdfast.ports import (
+    Administration,
+    BlobPlace,
+    Clock,
+    Hands,
+    Ids,
+    Lanes,
+    Model,
+    PlacedStep,
+    PoolAuthority,
+    Queue,
+    Store,
+)
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
@@ -360,6 +372,7 @@ class Engine:
         strategy: Strategy | None = None,
         lane: str = DEFAULT,
         yaml: bool = False,
+        hands: Hands | None = None,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
@@ -370,6 +383,7 @@ class Engine:
         `strategy` chooses (the settings' `placement`, unless given). Of the runs that others started it takes those of its
         `lane`. With `yaml` it takes up every run of a workflow in YAML
         as well: the store knows all of those. With `execute=False` it only starts, asks and decides; other processes work.
+        `hands` are the workers that are connected to this process and do remote tasks.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -395,7 +409,7 @@ class Engine:
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots, labels=labels,
+            executes=execute, slots=slots, labels=labels, hands=hands,
             resources=resources if resources is not None else around.resources,
             strategy=known.placement if strategy is None else strategy, lanes=lanes, lane=lane,
         )  # fmt: skip

@@ -23,9 +23,11 @@
     │   ├── StillInUse                 processes of an older version still work on what is to go
     │   └── RunEnded                   the run has ended; its history takes no such event
     ├── Suspended                      nothing new may begin in this run for now
+    ├── PlaceLost                      the connected worker that did a step's work is gone
     ├── StepError                      what can go wrong inside a step; becomes an ErrorRecord in the run's state
     │   ├── NonDeterministicStep       the code no longer matches the journal
     │   ├── OperationFailed            a journaled operation ended in an error
+    │   ├── RemoteFailed               a connected worker says that its task failed
     │   ├── SchemaMismatch             a model's answer or a tool's arguments do not fit their schema
     │   ├── ToolFailed                 the tool says: it did not happen
     │   ├── OutcomeUnknown             the tool cannot say whether it happened
@@ -204,6 +206,10 @@ class Suspended(HoldfastError):
     """The run is paused or ending; nothing new begins."""
 
 
+class PlaceLost(HoldfastError):
+    """The connected worker that did this step's work is gone; the step is given to another."""
+
+
 class StepError(HoldfastError):
     """A step could not do its work."""
 
@@ -214,6 +220,13 @@ class NonDeterministicStep(StepError):
 
 class OperationFailed(StepError):
     """An operation inside a step ended in an error; `error` is its record."""
+
+
+class RemoteFailed(StepError):
+    """A connected worker says that its task failed. Attributes: `error_class` (see core.policies), `retryable`."""
+
+    error_class: str = "error"
+    retryable: bool = False
 
 
 class SchemaMismatch(StepError):

@@ -50,7 +50,7 @@ def quick(examples: int) -> settings:
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
-KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "branch", "check", "human_gate"]
+KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "remote_task", "branch", "check", "human_gate"]
 
 
 def some_graph(count: int, seed: int) -> Graph:
@@ -337,6 +337,7 @@ class Chaos:
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
                 cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
+                cmd.LoseAttempt(*at),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),

@@ -71,6 +71,7 @@ def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
         cmd.FailAttempt(step, attempt, TRANSIENT),
         cmd.SuspendStep(step, attempt),
         cmd.RecordValues(step, attempt, (cmd.Value(Path("done"), "result", None, NULL),)),
+        cmd.LoseAttempt(step, attempt),
         cmd.HoldModelCall(step, attempt, Path("0"), "m", "h", (offer,)),
         cmd.IntendEffect(step, attempt, Path("0"), "send", "once", "h", NULL),
         cmd.DenyToolCall(step, attempt, Path("0"), "send", "h", TRANSIENT),
@@ -89,6 +90,24 @@ def test_an_attempt_that_was_lost_is_refused_and_told() -> None:
             StaleAttempt, match="Attempt 1 of step a#1 no longer counts: the step is active at attempt 2"
         ):
             game.do(command)
+
+
+def test_an_attempt_whose_worker_is_gone_is_followed_by_another_of_the_same_session() -> None:
+    game = Game(graph("a > b"))
+    before = game.step("a").session
+    said = game.do(cmd.LoseAttempt(*game.at("a")))
+    assert kinds(said) == ["AttemptLost", "StepStarted"]
+    assert (game.step("a").attempt, game.step("a").session, game.step("a").failures) == (2, before, 0)
+
+
+def test_a_step_whose_workers_are_gone_each_time_is_taken_for_the_cause() -> None:
+    game = Game(graph("a > b"))
+    for _ in range(policies.MOST_LOST_ATTEMPTS):
+        assert game.step("a").status == "active"
+        game.do(cmd.LoseAttempt(*game.at("a")))
+    assert game.state.ended == "failed"
+    assert game.state.error is not None
+    assert game.state.error.error_class == policies.LOST
 
 
 def test_a_superseded_step_is_refused_and_told() -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.tool import Tool, find
+from holdfast.core.demand import LABEL
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
 from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
@@ -222,6 +223,26 @@ def tool_node(
     return _decorator("tool_node", None, _common(locals()), tools=(name,), key=key, **wide)
 
 
+def remote_task(
+    *,
+    task: str,
+    tools: Sequence[ToolRef] = (),
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+) -> Any:
+    """The task `task`, done by a worker that is connected to a serving process and offers it; in whatever language.
+
+    The function returns the task's arguments, as JSON data; the output is what the worker returns. `tools` are those that
+    the worker may have called: they run in the serving process, under the ledger.
+    """
+    if not LABEL.fullmatch(task):
+        raise UsageError(f"task={task!r:.130}: a task's name is 1 to 100 characters without blanks and commas.")
+    return _decorator("remote_task", None, _common(locals()), task=task, tools=tuple(tools))
+
+
 def human_gate(
     function: Handler | None = None,
     /,
@@ -321,4 +342,7 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return names
 
 
-__all__ = ["NodeDefinition", "branch", "check", "describe", "human_gate", "llm_node", "parameters", "task", "tool_node"]
+__all__ = [
+    "NodeDefinition", "branch", "check", "describe", "human_gate", "llm_node", "parameters", "remote_task", "task",
+    "tool_node",
+]  # fmt: skip

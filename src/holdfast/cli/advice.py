@@ -84,7 +84,8 @@ def _wanted(demand: Demand | None) -> str:
     if demand is None:
         return "a free slot"
     amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
-    words = [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
+    words = [] if demand.task is None else [f"the task {demand.task}"]
+    words += [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
     words += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words or ["a free slot"])
 

@@ -21,6 +21,7 @@ _SHAPES = {
     "task": '["{}"]',
     "llm_node": '(["{}"])',
     "tool_node": '[["{}"]]',
+    "remote_task": '>"{}"]',
     "human_gate": '{{{{"{}"}}}}',
     "branch": '{{"{}"}}',
     "check": '[/"{}"/]',

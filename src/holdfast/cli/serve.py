@@ -1,21 +1,28 @@
-"""`holdfast serve`: leads the fleet's lane while nobody else does, and tells on a port how it goes.
+"""`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC if it is to, and
+tells on a port how it goes.
 
-Never here: leading (the engine does that).
+Never here: leading (the engine does that), the gRPC port (port).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.opening import located
-from holdfast.cli.option import Store
+from holdfast.cli.opening import is_fleet, located
+from holdfast.cli.option import Labels, Store
+from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
+from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
     from holdfast.engine.leader import Leader
     from holdfast.observe.health import Gauges
 
@@ -24,42 +31,108 @@ _LOOK_EVERY_S: Final = 0.2
 
 
 def serve(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE.py:WORKFLOW...]", help="With --grpc: the workflows to execute, also FILE.yaml."),
+    ] = None,
     host: Annotated[str, typer.Option("--host", help="Where the health and metrics port listens.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="That port; 0 takes a free one.")
     ] = DEFAULT_PORT,
+    grpc: Annotated[
+        str | None,
+        typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows."),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="The token that clients and workers must know.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="The server's certificate, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its key, PEM.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option("--client-ca", help="Take only those whose certificate this authority signed.")
+    ] = None,
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
+    ] = False,
+    worker_lease_s: Annotated[
+        float, typer.Option("--worker-lease-s", min=0.3, max=3600, help="How long a connected worker may be silent.")
+    ] = 6.0,
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, help="With --grpc: how many steps may run here at once.")
+    ] = 100,
+    label: Labels = None,
+    grace_s: Annotated[
+        float,
+        typer.Option("--grace-s", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."),
+    ] = 10.0,
     store: Store = None,
 ) -> None:
-    """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by."""
+    """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.
+
+    With --grpc, on any store, it also executes workflows, which clients submit and whose remote tasks connected workers do.
+    """
+    from holdfast.cli.target import load
+    from holdfast.machine import collect_rarely
+
+    if grpc is None and targets:
+        raise UsageError(
+            "Without --grpc HOST:PORT `holdfast serve` leads and executes nothing, so it takes no workflows; `holdfast"
+            " worker` executes them. Nothing was started."
+        )
+    workflows = [load(target, to_run=True) for target in targets or ()]
+    how = None
+    if grpc is not None:
+        collect_rarely()
+        how = Port(
+            grpc, token_file, tls_cert, tls_key, client_ca, yaml, worker_lease_s, slots, grace_s, tuple(label or ())
+        )
     with terminal.aside():
-        asyncio.run(_serve(host, port, store))
+        asyncio.run(_serve(workflows, host, port, how, store))
 
 
-async def _serve(host: str, port: int, store: str | None) -> None:
+async def _serve(workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None) -> None:
+    from holdfast.cli import job_log
     from holdfast.compose import leading
     from holdfast.observe.health import Health
 
     where, known = located(store)
-    async with leading(where, settings=known) as leader:
-        health = Health(broken=lambda: leader.broken, reach=leader.reach, gauges=lambda: gauges(leader))
-        async with health.listening(host, port) as listening:
-            terminal.say(
-                f"Serving lane {leader.lane}; health and metrics on http://{host}:{listening}. Ctrl-C stops it."
-            )
-            stop = stopped("another process leads from now on")
-            led = False
-            while not stop.done():
-                if leader.broken is not None:
-                    raise leader.broken
-                if leader.leads.is_set() != led:
-                    led = leader.leads.is_set()
-                    terminal.say("This process leads." if led else "This process stands by.")
-                await asyncio.wait([stop], timeout=_LOOK_EVERY_S)
+    async with AsyncExitStack() as stack:
+        leader = serving = None
+        if how is None or is_fleet(where):
+            leader = await stack.enter_async_context(leading(where, settings=known))
+        if how is not None:
+            serving = await stack.enter_async_context(taking(workflows, how, where, known))
+        reach = leader.reach if leader is not None else serving.reach if serving is not None else None
+        assert reach is not None
+        health = Health(broken=lambda: broken(leader, serving), reach=reach, gauges=lambda: gauges(leader, serving))
+        listening = await stack.enter_async_context(health.listening(host, port))
+        lane = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
+        terminal.say(f"{lane} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
+        if how is not None:
+            stack.enter_context(job_log.shown(with_run=True))
+        stop = stopped("another process leads from now on" if how is None else "nothing new is taken")
+        led = False
+        while not stop.done():
+            if (problem := broken(leader, serving)) is not None:
+                raise problem
+            if leader is not None and leader.leads.is_set() != led:
+                led = leader.leads.is_set()
+                terminal.say("This process leads." if led else "This process stands by.")
+            await asyncio.wait([stop], timeout=_LOOK_EVERY_S)
 
 
-def gauges(leader: Leader) -> Gauges:
-    """The figures of a process that leads or stands by."""
-    return {
+def broken(leader: Leader | None, serving: Serving | None) -> BaseException | None:
+    """Why this process can no longer do its work, if so."""
+    problem = leader.broken if leader is not None else None
+    return problem if problem is not None or serving is None else serving.engine.driver.broken
+
+
+def gauges(leader: Leader | None, serving: Serving | None) -> Gauges:
+    """The figures of a process that leads or stands by, or takes workers."""
+    found = dict(serving.gauges) if serving is not None else {}
+    if leader is None:
+        return found
+    return found | {
         "holdfast_leads": ("Whether this process leads its lane.", float(leader.leads.is_set())),
         "holdfast_jobs_waiting": ("Jobs that wait for a worker with a free slot.", leader.jobs),
         "holdfast_workers": ("Workers that have spoken lately.", leader.workers),

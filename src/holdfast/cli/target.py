@@ -1,4 +1,4 @@
-"""Finds the workflow that `FILE.py:name`, `package.module:name` or `FILE.yaml` means.
+"""Finds the workflow, or the tasks of a connected worker, that `FILE.py:name`, `package.module:name` or `FILE.yaml` means.
 
 Never here: running it. The file is the user's own code, so what goes wrong in it is shown as Python shows it.
 """
@@ -13,7 +13,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.cli import yaml_file
 from holdfast.cli.terminal import aside
@@ -21,6 +21,9 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.wire.task import Tasks
+
+T = TypeVar("T")
 
 _MACHINERY: Final = (str(Path(__file__).parents[1]), importlib.__file__, "<frozen ")
 
@@ -36,6 +39,16 @@ def load(target: str, *, to_run: bool = False) -> Workflow:
     if not place:
         raise UsageError(f"{target!r} names no workflow; write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW.")
     return _pick(_imported(place), place, name)
+
+
+def load_tasks(target: str) -> Tasks:
+    """The tasks of a connected worker. Raises UsageError as `load` does."""
+    from holdfast.wire.task import Tasks
+
+    place, _, name = (target, "", "") if target.endswith(".py") else target.rpartition(":")
+    if not place:
+        raise UsageError(f"{target!r} names no tasks; write FILE.py:TASKS or PACKAGE.MODULE:TASKS.")
+    return _only(_imported(place), place, name, Tasks, "set of tasks", "make one with tasks = holdfast.wire.Tasks()")
 
 
 def _imported(place: str) -> ModuleType:
@@ -94,17 +107,22 @@ def _reach(directory: Path) -> None:
 def _pick(module: ModuleType, place: str, name: str) -> Workflow:
     from holdfast.authoring.workflow import Workflow
 
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Workflow)}
+    return _only(module, place, name, Workflow, "workflow", "make one with wf = Workflow('name')")
+
+
+def _only(module: ModuleType, place: str, name: str, kind: type[T], what: str, advice: str) -> T:
+    """The one of its kind in a module, or the one of that name."""
+    found = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if name in found:
         return found[name]
     if not name and len({id(value) for value in found.values()}) == 1:
         return next(iter(found.values()))
     known = ", ".join(f"{place}:{key}" for key in found)
     if not found:
-        raise UsageError(f"There is no workflow in {place}; make one with wf = Workflow('name').")
+        raise UsageError(f"There is no {what} in {place}; {advice}.")
     if not name:
-        raise UsageError(f"There are several workflows in {place}; say which: {known}.")
-    raise UsageError(f"There is no workflow {name!r} in {place}; it has {known}.")
+        raise UsageError(f"There are several {what}s in {place}; say which: {known}.")
+    raise UsageError(f"There is no {what} {name!r} in {place}; it has {known}.")
 
 
 def _users_part(problem: BaseException) -> str:

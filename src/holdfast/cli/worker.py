@@ -6,10 +6,13 @@ Never here: driving (the engine does that).
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
@@ -35,7 +38,9 @@ def worker(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE.py:WORKFLOW...]", help="The workflows to drive, also FILE.yaml.", show_default=False
+            metavar="[FILE.py:WORKFLOW...]",
+            help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
+            show_default=False,
         ),
     ] = None,
     yaml: Yaml = False,
@@ -55,13 +60,42 @@ def worker(
             "--grace-s", min=0, max=3600, help="What steps get to finish when it is told to stop; then others go on."
         ),
     ] = _GRACE_S,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            "--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What it is called there; by default host:pid.")] = None,
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="The token that the server asks for.")] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", help="Speak TLS; the authority of the server's certificate.")
+    ] = None,
+    cert: Annotated[Path | None, typer.Option("--cert", help="A certificate to show the server.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Its key.")] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Drive every run of these workflows in the store, but for those that ask for labels which it has not."""
+    """Drive every run of these workflows in the store, but for those that ask for labels which it has not.
+
+    With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
+    """
     from holdfast.cli.target import load
     from holdfast.machine import collect_rarely
 
+    if connect is not None:
+        if store is not None or until_idle or as_json:
+            raise UsageError(
+                "A worker with --connect has no store: --store, --until-idle and --json are for one that has."
+            )
+        from holdfast.cli import connected
+        from holdfast.wire.offer import Offer
+
+        known_as = name or f"{socket.gethostname()}:{os.getpid()}"
+        own = resources_of(tag or (), cpu_m, memory_mb, gpus)
+        offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
+        connected.work(targets or (), connected.Connection(connect.split(","), token_file, ca, cert, key, offer))
+        return
     workflows = [load(target, to_run=True) for target in targets or ()]
     if not workflows and not yaml:
         raise UsageError(

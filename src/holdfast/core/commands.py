@@ -196,6 +196,10 @@ class RecordValues(AttemptCommand, frozen=True):
     values: tuple[Value, ...]
 
 
+class LoseAttempt(AttemptCommand, frozen=True):
+    """The worker that did the attempt's work is gone, though the session to which it was connected lives."""
+
+
 class Offer(msgspec.Struct, frozen=True):
     """One way to make a model call: with up to `tokens` tokens in and out, at most for `hold_nanousd`."""
 

@@ -26,6 +26,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
     commands.RecordValues: steps.record_values,
+    commands.LoseAttempt: look.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,
     commands.HoldModelCall: calls.hold_model_call,
     commands.SettleModelCall: calls.settle_model_call,

@@ -18,7 +18,7 @@ from holdfast.core.ids import NodeName
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidWorkflow
 
-Kind = Literal["task", "llm_node", "tool_node", "human_gate", "branch", "check"]
+Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "branch", "check"]
 JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
 
 COMPENSATE: Final = NodeName("!compensate")

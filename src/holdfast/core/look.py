@@ -48,8 +48,12 @@ def look(d: Decision, c: commands.Look) -> None:
         deployment.ask(d, c.loaded)
 
 
+def lose_attempt(d: Decision, c: commands.LoseAttempt) -> None:
+    _lose(d, d.current(c))
+
+
 def _lose(d: Decision, step: Step) -> None:
-    """The session of an attempt is dead: nothing it says counts any more, and another attempt may begin."""
+    """Whoever was at an attempt is gone: nothing it says counts any more, and another attempt may begin."""
     session = step.session
     assert session is not None
     d.emit(ev.AttemptLost(step.id, step.attempt, session))

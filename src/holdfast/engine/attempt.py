@@ -32,6 +32,7 @@ from holdfast.errors import (
     CorruptHistory,
     HoldfastError,
     NotFound,
+    PlaceLost,
     RunEnded,
     SeqConflict,
     StaleAttempt,
@@ -252,6 +253,8 @@ class Attempt:
             return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
+        except PlaceLost:
+            return cmd.LoseAttempt(self.step, self.number)
         except StoreError:
             raise  # not the step's own error
         except Exception as problem:

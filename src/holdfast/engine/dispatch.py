@@ -91,7 +91,8 @@ class Dispatch:
     def committed(self, state: State, *, here: bool) -> None:
         """A run has gone on. `here`: this process takes up what is ready in it."""
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
-        steps = () if self._driver.places(state) else unplaced_of(state)
+        # The tasks of connected workers are found by whoever they are connected to; a leader knows none of these.
+        steps = () if self._driver.places(state) else tuple(each for each in unplaced_of(state) if not each.demand.task)
         if (wants and not here) or steps:
             lane = self._driver.lanes.of(state.workflow, state.tenant)
             self._offers.setdefault(lane, {})[state.run] = Job(

@@ -38,7 +38,7 @@ from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Blobs, Clock, Ids, Report, Store, Threads
+from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.settings import Secrets
@@ -132,12 +132,15 @@ class Driver:
         strategy: Strategy = "least_loaded",
         lanes: Lanes | None = None,
         lane: str = DEFAULT,
+        hands: Hands | None = None,
     ) -> None:
         self.store = store
         self.clock = clock
         self.secrets = secrets
         self.gateway = gateway
         self.executor = executor
+        self.hands = hands
+        """Workers that are connected to this process, if it takes connections."""
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets)
@@ -181,6 +184,7 @@ class Driver:
             store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
         )  # fmt: skip
         self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk)
+        self.placing.serves = hands is not None
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
@@ -274,6 +278,10 @@ class Driver:
             return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
+        if self.placing.is_about_to_place(run):
+            # Its steps may start at once, and to load it again would take longer than that.
+            asyncio.get_running_loop().call_soon(self.rested, mailbox)
+            return
         if self._mailboxes.get(run) is mailbox and not mailbox.busy:
             del self._mailboxes[run]
 

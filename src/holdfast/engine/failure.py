@@ -32,6 +32,7 @@ from holdfast.errors import (
     MissingSecret,
     NonDeterministicStep,
     OperationFailed,
+    RemoteFailed,
     SchemaMismatch,
     StepError,
     TransitionDenied,
@@ -59,6 +60,8 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
     for kinds, klass, retryable in _CLASSES:
         if isinstance(problem, kinds):
             return ErrorRecord(node, klass, _message(problem), retryable, at_ms), None
+    if isinstance(problem, RemoteFailed):
+        return ErrorRecord(node, problem.error_class, _message(problem), problem.retryable, at_ms), None
     if isinstance(problem, StepError) and (said := getattr(problem, "error_class", None)) is not None:
         return ErrorRecord(node, str(said), _message(problem), said in TRANSIENT, at_ms), None
     return ErrorRecord(node, ERROR, _message(problem), True, at_ms), None

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
-from holdfast.engine import conversation
+from holdfast.engine import conversation, remote
 from holdfast.errors import InvalidInput, StepError
 from holdfast.ports import AnswerSpec
 
@@ -80,6 +80,11 @@ async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str,
     key = settings["key"].format_map(arguments) if settings["key"] is not None else None
     unique = settings.get("unique", "run")
     return Result(await context.call_tool(name, arguments, key=key, unique=unique))
+
+
+async def _remote_task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    arguments = await attempt.handle(context, await attempt.view())
+    return Result(await remote.perform(attempt, context, settings["task"], arguments))
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -191,6 +196,7 @@ _RUNNERS: Final[dict[str, Callable[[Attempt, StepContext, dict[str, Any]], Await
     "task": _task,
     "llm_node": _llm_node,
     "tool_node": _tool_node,
+    "remote_task": _remote_task,
     "human_gate": _human_gate,
     "branch": _branch,
     "check": _check,

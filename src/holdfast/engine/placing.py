@@ -9,7 +9,6 @@ Never here: who goes where (scheduling), a rule of runs (core), what a connected
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -81,6 +80,8 @@ class Placing:
         self._desk = desk
         self.places = True
         """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
+        self.serves = False
+        """Whether workers connect here. Nobody else knows them, so their tasks are placed here, whoever leads."""
         self._steps: dict[RunId, dict[StepId, PlacedStep]] = {}
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}
@@ -121,7 +122,7 @@ class Placing:
     def find(self, steps: Iterable[PlacedStep]) -> None:
         """Steps that wait for a place, of workflows that this process has."""
         now_s = self._clock.monotonic_s()
-        for each in steps if self.places else ():
+        for each in filter(self._is_placed_here, steps):
             if (each.run, each.step) in self._begun:
                 self._again[each.run, each.step] = each
                 continue
@@ -134,6 +135,9 @@ class Placing:
                 self._desk.stir()
                 self.stir()
 
+    def _is_placed_here(self, step: PlacedStep) -> bool:
+        return self.places or (self.serves and step.demand.task is not None)
+
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
         """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
         for run in [run for run, at_s in self._since_s.items() if at_s < since_s and run not in runs]:
@@ -142,8 +146,9 @@ class Placing:
 
     def hand_over(self) -> None:
         """A leader places from now on: what waits here waits there."""
-        self.places = self._desk.borrows = False
-        self.forget_others((), math.inf)
+        self.places, self._desk.borrows = False, self.serves
+        for each in [each for each in self.waiting() if not self._is_placed_here(each)]:
+            self._drop(each.run, each.step)
 
     def take_over(self) -> None:
         """No leader places any more."""
@@ -221,6 +226,10 @@ class Placing:
         """Something has come, or become free: place what can be placed, after this turn of the loop."""
         if self._stirred is None and not self._closed and self._steps:
             self._stirred = asyncio.get_running_loop().call_soon(self._place_all)
+
+    def is_about_to_place(self, run: RunId) -> bool:
+        """Whether a step of the run may be placed after this turn of the loop."""
+        return self._stirred is not None and not self._closed and run in self._steps
 
     def _place_all(self) -> None:
         self._stirred = None

@@ -148,8 +148,10 @@ class Sweep:
         placing = self._driver.placing
         if self._is_led:
             placing.hand_over()
-            return
-        placing.take_over()
+            if not placing.serves:
+                return
+        else:
+            placing.take_over()
         found = await self._line.look()
         placing.find(in_line(found.runs))
         if found.all_since_s is not None:

@@ -21,7 +21,12 @@ ON_ITS_WAY_S: Final = 2.0
 
 def able_of(step: PlacedStep) -> str:
     """What a worker must be able to run, to be given a step."""
-    return step.graph_hash if step.demand.task is None else f"task:{step.demand.task}"
+    return step.graph_hash if step.demand.task is None else able_to(step.demand.task)
+
+
+def able_to(task: str) -> str:
+    """The same of a task, which connected workers offer."""
+    return f"task:{task}"
 
 
 def job_of(step: PlacedStep) -> Job:

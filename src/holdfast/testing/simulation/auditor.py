@@ -464,7 +464,9 @@ class Auditor:
         if not visit.active or visit.attempt != e.attempt or visit.session != e.session:
             self.fault("only an attempt at work is lost", run, f"{e.step} attempt {e.attempt}")
         lease = self.disk.leases.get(SessionId(e.session))
-        if lease is not None and lease.dead_at_ms is None:
+        node = self.books[run].graph.nodes.get(node_of(e.step))
+        remote = node is not None and node.kind == "remote_task"  # its worker may be gone, and the session live
+        if lease is not None and lease.dead_at_ms is None and not remote:
             self.fault("a living session's attempt is not lost", run, f"{e.step} in {e.session}")
         visit.active = False
 

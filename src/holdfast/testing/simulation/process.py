@@ -21,6 +21,7 @@ from holdfast.ports import Model
 from holdfast.settings import Settings
 from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
+from holdfast.testing.simulation.hands import SimulatedHands
 from holdfast.testing.simulation.loop import Lane, SimulatedLoop, current_lane
 from holdfast.testing.simulation.store import LEASE_S, Disk, SimulatedStore
 
@@ -158,13 +159,15 @@ class Process:
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
         around = Surroundings(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M))
+        hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"))
         self.store = store = SimulatedStore(self.disk, self, patient=True)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, surroundings=around,
+                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, hands=hands, surroundings=around,
             ) as engine:  # fmt: skip
+                hands.open(engine.driver.placing)
                 self.engine = engine
                 _wake_for_the_unsure(engine, store)
                 self.on_open(self, engine)

@@ -23,6 +23,7 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from holdfast.testing.simulation.chance import spread_s
+from holdfast.testing.simulation.hands import TASK
 from holdfast.testing.simulation.process import CPU_M, GPU, MODELS
 from holdfast.testing.simulation.toolbox import TOOLS
 from holdfast.testing.simulation.world import here
@@ -48,6 +49,8 @@ class Form(BaseModel):
 
 
 TENANT: Final = "a tenant"
+_REMOTE: Final = 0.3
+"""How many workflows have tasks of connected workers."""
 _DEMANDING: Final = 0.3
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
@@ -130,6 +133,11 @@ class _Draft:
             on_limit=stream.choice(("ask", "ask", "ask", "fail")),
             on_exhausted=stream.choice(("fail", "dead_letter")), snapshot_every=stream.choice((1, 2, 4, 10)),
         )  # fmt: skip
+        # So that what was drawn before there were remote tasks is drawn as it was.
+        self._remote = Random(f"remote tasks of {name}")
+        if self._remote.random() < _REMOTE:
+            tasks = [node for node, kind in self._kinds.items() if kind == "task"]
+            self._kinds |= {node: "remote_task" for node in tasks if self._remote.random() < 0.5}
         # A stream of its own: what was drawn before there were demands is drawn as it was.
         self._demands = Random(f"demands of {name}")
         self._demanding = self._demands.random() < _DEMANDING
@@ -307,6 +315,15 @@ class _Draft:
         key = f"{tool.name}:{{item}}" if named is not None else None
         made: Any = kinds.tool_node(name=tool, key=key, **common)(arguments)
         return made
+
+    def _remote_task(self, common: dict[str, Any]) -> Any:
+        tool, item = self._remote.choice(TOOLS), f"item{self._remote.randrange(4)}"
+
+        async def arguments(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            return {"tool": tool.name, "item": item}
+
+        return kinds.remote_task(task=TASK, tools=TOOLS, **common)(arguments)
 
     def _human_gate(self, common: dict[str, Any]) -> Any:
         stream = self._stream

@@ -1,0 +1,68 @@
+"""`holdfast worker --connect`: a worker that has no store, and does the tasks that a serving process gives it.
+
+Never here: how it speaks with that process (wire).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.cli import terminal
+from holdfast.cli.stopping import stopped
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.wire.task import Tasks
+
+
+class Connection(NamedTuple):
+    """Whom it connects to, how it is known there, and what it has."""
+
+    addresses: Sequence[str]
+    token_file: Path | None
+    ca: Path | None
+    certificate: Path | None
+    key: Path | None
+    offer: Any
+
+
+def work(targets: Sequence[str], how: Connection) -> None:
+    """Work until told to stop; then finish what runs."""
+    from holdfast.cli.target import load_tasks
+
+    tasks = [load_tasks(target) for target in targets]
+    with terminal.aside():
+        asyncio.run(_work(_together(tasks), how))
+
+
+def _together(several: Sequence[Tasks]) -> Tasks:
+    from holdfast.wire.task import Tasks
+
+    all_ = Tasks()
+    for tasks in several:
+        for name, body in tasks.bodies.items():
+            all_.task(name)(body)
+    return all_
+
+
+async def _work(tasks: Tasks, how: Connection) -> None:
+    try:
+        from holdfast.wire import credential
+        from holdfast.wire.worker import Worker
+    except ModuleNotFoundError as problem:
+        raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
+
+    trust = credential.Trust(credential.read_token(how.token_file), how.ca, how.certificate, how.key)
+    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
+    stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")
+    working = asyncio.ensure_future(worker.run())
+    await asyncio.wait([stop, working], return_when=asyncio.FIRST_COMPLETED)
+    if stop.done():
+        worker.drain()
+    else:
+        stop.cancel()
+    await working
+    terminal.say("Everything is done and told.")

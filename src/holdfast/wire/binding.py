@@ -1,0 +1,72 @@
+"""The services of wire.proto on gRPC's asyncio: handlers for a server, callables for a client, both made of the descriptor.
+
+Never here: what a method does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+
+from holdfast.wire import wire_pb2
+
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""No message is larger; whoever is to send one says so instead. Large data goes by reference."""
+_SLACK_BYTES: Final = 64 * 1024
+"""What the transport takes beyond it, so that a message is refused in words and not with its connection."""
+
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES + _SLACK_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_BYTES + _SLACK_BYTES),
+)
+
+_KINDS: Final = {
+    (False, False): ("unary_unary", grpc.unary_unary_rpc_method_handler),
+    (False, True): ("unary_stream", grpc.unary_stream_rpc_method_handler),
+    (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler),
+}
+
+
+def _methods(service: str) -> list[tuple[str, str, Callable[..., Any], Any, Any]]:
+    """Of each method its name, its kind, what makes a handler of it, and the classes of what is asked and answered."""
+    described = wire_pb2.DESCRIPTOR.services_by_name[service]
+    return [
+        (
+            method.name,
+            *_KINDS[method.client_streaming, method.server_streaming],
+            GetMessageClass(method.input_type),
+            GetMessageClass(method.output_type),
+        )
+        for method in described.methods
+    ]
+
+
+def handlers(service: str, behaviours: Mapping[str, Callable[..., Any]]) -> Any:
+    """What a server registers for `service`: a behaviour for each of its methods, by name."""
+    made = {
+        name: make(
+            behaviours[name], request_deserializer=asked.FromString, response_serializer=answered.SerializeToString
+        )
+        for name, _, make, asked, answered in _methods(service)
+    }
+    return grpc.method_handlers_generic_handler(f"holdfast.v1.{service}", made)
+
+
+class Stub:
+    """The methods of a service as callables on a channel: `stub.Submit(request)`."""
+
+    def __init__(self, channel: Any, service: str) -> None:
+        self._methods = {
+            name: getattr(channel, kind)(
+                f"/holdfast.v1.{service}/{name}",
+                request_serializer=asked.SerializeToString,
+                response_deserializer=answered.FromString,
+            )
+            for name, kind, _, asked, answered in _methods(service)
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        return self._methods[name]

@@ -1,0 +1,165 @@
+"""Submits, watches, asks about and decides runs of a serving process, without a store of its own.
+
+Never here: working (worker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import grpc
+import msgspec
+
+from holdfast.errors import InvalidInput
+from holdfast.wire import credential, refusal
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
+from holdfast.wire.credential import Trust
+
+_NOTHING = object()
+
+
+class RunView(NamedTuple):
+    """A run as the server sees it. `output` is that of a completed one, `error` that of a failed one."""
+
+    run: str
+    workflow: str
+    version: int
+    tenant: str
+    status: str
+    waiting_for: list[dict[str, Any]]
+    seq: int
+    output: Any
+    error: dict[str, Any] | None
+
+
+class Event(NamedTuple):
+    """An event of a run: its place, when it was committed (milliseconds since the epoch), its type and its fields."""
+
+    seq: int
+    at_ms: int
+    type: str
+    fields: dict[str, Any]
+
+
+class Client:
+    """A connection to a serving process. Its methods raise the errors that the server's engine raised, UsageError for a
+    token that is missing or wrong, HoldfastError where the server cannot be reached."""
+
+    def __init__(self, stub: Stub, trust: Trust) -> None:
+        self._stub = stub
+        self._metadata = credential.metadata(trust)
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, address: str, trust: Trust | None = None) -> AsyncIterator[Client]:
+        """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be used so."""
+        known = trust if trust is not None else Trust()
+        async with credential.channel(address, known, OPTIONS) as channel:
+            yield cls(Stub(channel, "Workflows"), known)
+
+    async def submit(
+        self,
+        workflow: str | None = None,
+        input: Any = None,  # noqa: A002 - the word of the public surface
+        *,
+        yaml: str | None = None,
+        version: int = 0,
+        tenant: str = "",
+        key: str = "",
+        by: str = "",
+        cost_limit_usd: str = "",
+    ) -> str:
+        """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
+        request = wire.SubmitRequest(
+            version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd
+        )
+        if yaml is not None:
+            request.yaml = yaml
+        else:
+            request.workflow = workflow or ""
+        reply: wire.SubmitReply = await self._ask("Submit", request)
+        return reply.run
+
+    async def query(self, run: str) -> RunView:
+        return _view(await self._ask("Query", wire.QueryRequest(run=run)))
+
+    async def list_(
+        self, *, tenant: str = "", workflow: str = "", status: str = "", before: str = "", limit: int = 0
+    ) -> list[RunView]:
+        """Runs, newest first, without output and error."""
+        request = wire.ListRequest(tenant=tenant, workflow=workflow, status=status, before=before, limit=limit)
+        reply: wire.ListReply = await self._ask("List", request)
+        return [_view(each) for each in reply.runs]
+
+    async def watch(self, run: str, *, after: int = 0) -> AsyncIterator[Event | RunView]:
+        """The run's events after the seq `after`, as they are committed, and its view where it stands still, to its end."""
+        call = self._stub.Watch(wire.WatchRequest(run=run, after=after), metadata=self._metadata)
+        try:
+            async for told in call:
+                if told.WhichOneof("told") == "view":
+                    yield _view(told.view)
+                else:
+                    event = told.event
+                    fields = msgspec.json.decode(event.event_json)
+                    del fields["type"]
+                    yield Event(event.seq, event.at_ms, event.type, fields)
+        except grpc.aio.AioRpcError as problem:
+            raise refusal.error_of(problem) from None
+        finally:
+            call.cancel()
+
+    async def result(self, run: str) -> RunView:
+        """Wait for the run's end."""
+        view = None
+        async for told in self.watch(run):
+            view = told if isinstance(told, RunView) else view
+        assert view is not None
+        return view
+
+    async def cancel(self, run: str, *, reason: str = "", by: str = "") -> RunView:
+        return _view(await self._ask("Cancel", wire.CancelRequest(run=run, reason=reason, by=by)))
+
+    async def decide(
+        self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", reason: str = "",
+        shown_hash: str = "",
+    ) -> RunView:  # fmt: skip
+        """Answer a gate of a run; see Engine.decide."""
+        request = wire.DecideRequest(gate=gate, decision=decision, by=by, reason=reason, shown_hash=shown_hash)
+        if data is not _NOTHING:
+            request.data_json = _encoded(data)
+        return _view(await self._ask("Decide", request))
+
+    async def signal(self, run: str, name: str, data: Any = None, *, by: str = "") -> RunView:
+        return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
+
+    async def _ask(self, method: str, request: Any) -> Any:
+        size = request.ByteSize()
+        if size > MESSAGE_BYTES:
+            raise InvalidInput(
+                f"This request has {size} bytes, and a message at most {MESSAGE_BYTES}. Nothing was sent: hand over where the"
+                " data is instead."
+            )
+        try:
+            return await getattr(self._stub, method)(request, metadata=self._metadata)
+        except grpc.aio.AioRpcError as problem:
+            raise refusal.error_of(problem) from None
+
+
+def _encoded(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError) as problem:
+        raise InvalidInput(f"This is no JSON data: {problem}. Nothing was sent.") from None
+
+
+def _view(said: wire.RunView) -> RunView:
+    def decoded(text: str) -> Any:
+        return msgspec.json.decode(text) if text else None
+
+    return RunView(
+        said.run, said.workflow, said.version, said.tenant, said.status, decoded(said.waiting_for_json) or [], said.seq,
+        decoded(said.output_json), decoded(said.error_json),
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""One connected worker and the jobs that it is at, as the serving process knows them.
+
+Never here: a timer, a decision about them (roster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from holdfast.core.demand import LABEL, MOST_NAMES
+from holdfast.engine.placing import HERE
+from holdfast.errors import StepError
+from holdfast.ports import Work
+from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.roster import able_to
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.line import Line
+
+MOST_SLOTS: Final = 10_000
+MOST_TASKS: Final = 1_000
+MOST_INBOX: Final = 1_000
+"""Messages of one job that may wait to be looked at."""
+
+Said = wire.Call | wire.Result | wire.Progress | BaseException
+
+
+class Job:
+    """Work at a worker, until its result is there."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.acknowledged = False
+        self.over = False
+        """Its worker has said what came of it, or is gone."""
+        self.inbox: asyncio.Queue[Said] = asyncio.Queue()
+        self.failures: dict[int, StepError] = {}
+        """Calls that failed, by number: the job's own failure may be one of them."""
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Member:
+    """A worker that has registered. Without a `line` it is away, and may come back within its lease."""
+
+    def __init__(self, said: wire.Register, line: Line[wire.ToWorker], now_s: float) -> None:
+        self.name = said.name
+        self.instance = said.instance
+        self.offer = said
+        self.line: Line[wire.ToWorker] | None = line
+        self.heard_s = now_s
+        self.draining = False
+        self.jobs: dict[str, Job] = {}
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def takes(self) -> bool:
+        """Whether it may be given more."""
+        return self.line is not None and not self.draining
+
+    @property
+    def capacity(self) -> Capacity:
+        """What it can be given."""
+        offer = self.offer
+        return Capacity(
+            worker=self.name, able=frozenset(map(able_to, offer.tasks)) if self.takes else frozenset(),
+            labels=frozenset(offer.labels), tags=frozenset(offer.tags), slots=offer.slots, cpu_m=offer.cpu_m,
+            memory_mb=offer.memory_mb, gpus=offer.gpus,
+        )  # fmt: skip
+
+    def say(self, *, urgent: bool = True, **message: object) -> bool:
+        """False where it cannot be told: it does not read. One that is away is told when it is back."""
+        return self.line is None or self.line.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
+
+
+def problems(said: wire.Register) -> Iterator[str]:
+    """What is wrong with a registration, in words."""
+    if not LABEL.fullmatch(said.name) or said.name == HERE:
+        yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
+    if not LABEL.fullmatch(said.instance):
+        yield "the instance must be 1 to 100 characters, the same for as long as the process lives"
+    if not 1 <= said.slots <= MOST_SLOTS:
+        yield f"slots is {said.slots}; it must be 1 to {MOST_SLOTS}"
+    if not said.tasks:
+        yield "it offers no task"
+    yield from _bad_names("tasks", said.tasks, MOST_TASKS)
+    yield from _bad_names("labels", said.labels, MOST_NAMES)
+    yield from _bad_names("tags", said.tags, MOST_NAMES)
+
+
+def _bad_names(what: str, names: Collection[str], most: int) -> Iterator[str]:
+    if len(names) > most:
+        yield f"{what} has {len(names)} entries; at most {most} are possible"
+    for name in names:
+        if not LABEL.fullmatch(name):
+            yield f"{what} has {name!r:.130}; it must be 1 to 100 characters without blanks and commas"
+            return

@@ -1,0 +1,19 @@
+"""What a connected worker is and has. Never here: a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What a worker is and has, in the units of a Demand."""
+
+    name: str
+    labels: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    slots: int = 1
+    cpu_m: int = 0
+    memory_mb: int = 0
+    gpus: int = 0

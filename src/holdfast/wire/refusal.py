@@ -1,0 +1,64 @@
+"""Holdfast's errors as gRPC's status codes, with the same words, and back.
+
+Never here: when something is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import grpc
+
+from holdfast import errors
+from holdfast.errors import HoldfastError
+
+NAME: Final = "holdfast-error"
+"""The trailing metadata that names an error's class."""
+_MOST_BYTES: Final = 4000
+"""Words travel in a header, and all headers together have 8 KiB."""
+
+_CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
+    (errors.UsageError, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.NotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.TooManyRuns, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (errors.KeyReused, grpc.StatusCode.ALREADY_EXISTS),
+    (errors.Conflict, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.Suspended, grpc.StatusCode.FAILED_PRECONDITION),
+    (errors.Unstorable, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.StoreError, grpc.StatusCode.UNAVAILABLE),
+)
+"""The first that fits."""
+
+
+def code(problem: BaseException) -> grpc.StatusCode:
+    return next((known for kind, known in _CODES if isinstance(problem, kind)), grpc.StatusCode.INTERNAL)
+
+
+def words(problem: BaseException) -> str:
+    """What the error says, as far as it fits. Of what nobody expected only the kind: it may name what is no one's business."""
+    text = (
+        problem.message
+        if isinstance(problem, HoldfastError)
+        else f"{type(problem).__name__} in the server; see its log."
+    )
+    raw = text.encode()
+    if len(raw) <= _MOST_BYTES:
+        return text
+    return f"{raw[:_MOST_BYTES].decode(errors='ignore')} … ({len(raw) - _MOST_BYTES} bytes more)"
+
+
+async def abort(context: Any, problem: BaseException) -> None:
+    """End a call with the error."""
+    await context.abort(code(problem), words(problem), ((NAME, type(problem).__name__),))
+
+
+def error_of(problem: Any) -> HoldfastError:
+    """The error that a server ended a call with, of its own class where that can be made of words alone."""
+    said = dict(problem.trailing_metadata() or ())
+    kind = getattr(errors, str(said.get(NAME, "")), None)
+    told = problem.details() or f"The server said no more than {problem.code().name}."
+    if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind.__init__ is HoldfastError.__init__:
+        return kind(told)
+    if problem.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED):
+        return errors.UsageError(told)
+    return HoldfastError(f"{problem.code().name}: {told}")

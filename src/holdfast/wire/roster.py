@@ -1,0 +1,391 @@
+"""The connected workers: who is there, who has gone, and the work that each is at.
+
+A worker is there as long as it acknowledges what it is given and is heard within its lease; whoever fails in either is
+taken for half open, and its work is another's. One whose stream broke keeps its work until its lease is over.
+
+Never here: a port, the choice of a worker (scheduling), a run's rules. What a job asks for is done by its step's own
+attempt (ports.Calls).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.core.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
+from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
+from holdfast.jobs.log import NAME as JOB_LOG
+from holdfast.ports import Calls, Work
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.line import Line
+from holdfast.wire.member import MOST_INBOX, Job, Member, Said, problems
+
+if TYPE_CHECKING:
+    from holdfast.engine.placing import Placing
+
+log = logging.getLogger("holdfast")
+job_log = logging.getLogger(JOB_LOG)
+
+_CLASSES: Final = TRANSIENT | NEVER_RETRIED | {ERROR, MODEL, TOOL}
+"""The classes of errors that a worker may name."""
+_MOST_PROGRESS: Final = 4096
+_MOST_WORDS: Final = 4000
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """How long a worker may be silent (`lease_s`), how often each side speaks at least, how long an acknowledgement may
+    take; how many workers there may be, messages on their way to one, and calls of one job at a time."""
+
+    lease_s: float = 6.0
+    heartbeat_s: float = 2.0
+    ack_s: float = 2.0
+    workers: int = 1_000
+    messages: int = 1_000
+    calls: int = 16
+
+
+class Roster:
+    """Keeps ports.Hands."""
+
+    def __init__(self, bounds: Bounds, tell: Callable[[str], None] = log.info) -> None:
+        """`tell` is told who comes and goes, in words."""
+        self.bounds = bounds
+        self._tell = tell
+        self._members: dict[str, Member] = {}
+        self._placing: Placing | None = None
+        self._draining = False
+
+    @property
+    def members(self) -> list[Member]:
+        return list(self._members.values())
+
+    def open(self, placing: Placing) -> None:
+        """Have steps placed with whoever is connected, now and from now on."""
+        self._placing = placing
+        for member in self.members:
+            self._offer(member)
+
+    def _offer(self, member: Member) -> None:
+        """Say what the worker can be given."""
+        if self._placing is not None:
+            self._placing.join(member.capacity)
+
+    def drain(self) -> None:
+        """Have all workers know that there is no new work here."""
+        self._draining = True
+        for member in self.members:
+            member.say(drain=wire.Drain())
+
+    # --- Coming and going ---------------------------------------------------------------------------------------------
+
+    def register(self, said: wire.Register, line: Line[wire.ToWorker]) -> Member | wire.Refused:
+        """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease goes
+        on with its jobs."""
+        if wrong := "; ".join(problems(said)):
+            return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)
+        if self._draining:
+            return wire.Refused(reason="This server is stopping.", again=True)
+        known = self._members.get(said.name)
+        if known is not None and known.instance == said.instance:
+            return self._come_back(known, said, line)
+        if known is not None and known.line is not None:
+            return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
+        if known is not None:
+            self._lose(known, "it was started anew")
+        if len(self._members) >= self.bounds.workers:
+            return wire.Refused(reason=f"{self.bounds.workers} workers are connected, and no more may be.", again=True)
+        member = self._members[said.name] = Member(said, line, self._now_s())
+        self._welcome(member)
+        for job in said.jobs:
+            member.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
+        self._watch(member)
+        self._tell(f"Worker {member.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
+        self._offer(member)
+        return member
+
+    def _come_back(self, member: Member, said: wire.Register, line: Line[wire.ToWorker]) -> Member:
+        if member.line is not None:
+            member.line.close()
+        member.line, member.offer, member.draining = line, said, False
+        member.heard_s = self._now_s()
+        self._welcome(member)
+        for job in said.jobs:
+            if job not in member.jobs:
+                member.say(cancel=wire.Cancel(job=job, reason="The job is another's, or over."))
+        for id_, job in member.jobs.items():
+            if id_ in said.jobs:
+                self._acknowledge(job)
+            else:
+                self._send(member, job)  # it never arrived
+        self._tell(f"Worker {member.name} is back, at {len(member.jobs)} jobs.")
+        self._offer(member)
+        return member
+
+    def _welcome(self, member: Member) -> None:
+        bounds = self.bounds
+        member.say(
+            registered=wire.Registered(
+                lease_s=bounds.lease_s, heartbeat_s=bounds.heartbeat_s, ack_s=bounds.ack_s, message_bytes=MESSAGE_BYTES
+            )
+        )
+
+    def leave(self, member: Member, line: Line[wire.ToWorker]) -> None:
+        """A stream has ended. Its worker may come back, unless it has said that it goes and has nothing left to do."""
+        if member.line is not line:
+            return  # it has another by now
+        member.line = None
+        self._offer(member)
+        if member.draining and not member.jobs:
+            self._lose(member, "it has finished its work")
+        else:
+            self._tell(f"Worker {member.name} is away, at {len(member.jobs)} jobs; it has {self.bounds.lease_s:g} s.")
+
+    def _lose(self, member: Member, why: str) -> None:
+        """The worker counts no more; what it was at is lost."""
+        if self._members.get(member.name) is not member:
+            return
+        del self._members[member.name]
+        if self._placing is not None:
+            self._placing.leave(member.name)
+        if member.timer is not None:
+            member.timer.cancel()
+        self._tell(f"Worker {member.name} is gone: {why}. It was at {len(member.jobs)} jobs.")
+        for job in member.jobs.values():
+            _put(job, PlaceLost(f"The worker {member.name} is gone: {why}."))
+        if member.line is not None:
+            member.line.close()
+            member.line = None
+
+    # --- Liveness -----------------------------------------------------------------------------------------------------
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _watch(self, member: Member) -> None:
+        """Speak to the worker again and again, and see that it has spoken."""
+        bounds = self.bounds
+        every_s = min(bounds.heartbeat_s, bounds.lease_s / 4)
+        due_s = self._now_s() + every_s
+
+        def look() -> None:
+            now_s = self._now_s()
+            if now_s - due_s > bounds.lease_s / 2:
+                member.heard_s = now_s  # this process stood still; what it was told meanwhile lies unread
+            if now_s - member.heard_s > bounds.lease_s:
+                self._lose(member, f"nothing was heard of it for {bounds.lease_s:g} s")
+            elif not member.say(heartbeat=wire.Heartbeat()):
+                self._lose(member, "it does not read what it is told")
+            else:
+                self._watch(member)
+
+        member.timer = asyncio.get_running_loop().call_at(due_s, look)
+
+    def _expect(self, member: Member, job: Job) -> None:
+        """See that the worker acknowledges the job."""
+        ack_s = self.bounds.ack_s
+        due_s = self._now_s() + ack_s
+
+        def look() -> None:
+            if self._now_s() - due_s > ack_s / 2:
+                self._expect(member, job)
+            elif member.line is not None:
+                self._lose(member, f"it did not acknowledge the job {job.work.job} within {ack_s:g} s")
+
+        job.timer = asyncio.get_running_loop().call_at(due_s, look)
+
+    def _acknowledge(self, job: Job) -> None:
+        job.acknowledged = True
+        if job.timer is not None:
+            job.timer.cancel()
+
+    # --- What workers say ---------------------------------------------------------------------------------------------
+
+    def hear(self, member: Member, line: Line[wire.ToWorker], said: wire.FromWorker) -> None:
+        """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
+        if member.line is not line:
+            return
+        member.heard_s = self._now_s()
+        kind = said.WhichOneof("said")
+        message = getattr(said, kind) if kind is not None else None
+        match message:
+            case wire.Drain():
+                member.draining = True
+                self._offer(member)
+                self._tell(f"Worker {member.name} takes no more; it finishes {len(member.jobs)} jobs.")
+            case wire.Ack() | wire.Call() | wire.Progress() | wire.Result():
+                job = member.jobs.get(message.job)
+                if job is not None:
+                    self._hear_of(member, job, message)
+                elif isinstance(message, wire.Result):
+                    member.say(taken=wire.Taken(job=message.job))
+            case _:
+                pass  # a heartbeat, or what a later version says
+
+    def _hear_of(self, member: Member, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result) -> None:
+        if isinstance(said, wire.Ack) and said.declined:
+            member.draining = True  # whatever its reason, what comes next would meet the same
+            self._offer(member)
+            _put(job, PlaceLost(f"The worker {member.name} does not begin it: {said.declined[:_MOST_WORDS]}"))
+            return
+        self._acknowledge(job)
+        if isinstance(said, wire.Call | wire.Result):
+            if isinstance(said, wire.Result):
+                job.over = True
+                member.say(taken=wire.Taken(job=said.job), urgent=False)
+            if not _put(job, said):
+                self._lose(member, f"it asks for too much in the job {said.job}")
+        elif isinstance(said, wire.Progress):
+            _put(job, said)  # a line that finds no room is not worth a worker
+
+    # --- Hands --------------------------------------------------------------------------------------------------------
+
+    async def perform(self, place: str, work: Work, calls: Calls) -> Any:
+        if len(work.arguments_json) > MESSAGE_BYTES - 4096:
+            raise InvalidInput(
+                f"The arguments of {work.task!r} have {len(work.arguments_json)} bytes, and a message at most"
+                f" {MESSAGE_BYTES}. Hand over where the data is instead."
+            )
+        member = self._members.get(place)
+        if member is None:
+            raise PlaceLost(f"The worker {place} is gone.")
+        job = member.jobs[work.job] = Job(work)
+        try:
+            self._send(member, job)
+            return await _Performance(self.bounds, member, job, calls).see_through()
+        finally:
+            if job.timer is not None:
+                job.timer.cancel()
+            member.jobs.pop(work.job, None)
+            if not job.over:
+                member.say(cancel=wire.Cancel(job=work.job, reason="Its result counts no more."))
+
+    def _send(self, member: Member, job: Job) -> None:
+        work = job.work
+        assign = wire.Assign(
+            job=work.job, task=work.task, arguments_json=work.arguments_json.decode(), timeout_s=work.timeout_s or 0.0,
+            pools=work.pools,
+        )  # fmt: skip
+        if not member.say(assign=assign):
+            self._lose(member, "it does not read what it is told")
+        elif member.line is not None:
+            self._expect(member, job)
+
+
+class _Performance:
+    """One job at one worker: what it asks for, and what comes of it."""
+
+    def __init__(self, bounds: Bounds, member: Member, job: Job, calls: Calls) -> None:
+        self._most = bounds.calls
+        self._member = member
+        self._job = job
+        self._calls = calls
+        self._asked: dict[int, asyncio.Task[None]] = {}
+
+    async def see_through(self) -> Any:
+        try:
+            while True:
+                match await self._job.inbox.get():
+                    case wire.Call() as call:
+                        self._begin(call)
+                    case wire.Result() as result:
+                        return self._outcome(result)
+                    case wire.Progress() as progress:
+                        self._show(progress.text)
+                    case problem:
+                        raise problem
+        except asyncio.CancelledError:
+            for task in self._asked.values():
+                task.cancel()
+            raise
+        finally:
+            if self._asked:
+                # What has left brings its outcome home: the next attempt finds it in the journal.
+                await asyncio.wait(self._asked.values())
+
+    def _show(self, text: str) -> None:
+        about = {"run": self._calls.run, "job": self._calls.step}
+        for line in text[:_MOST_PROGRESS].splitlines():
+            job_log.info("%s", self._calls.redact(line), extra=about)
+
+    def _begin(self, call: wire.Call) -> None:
+        if call.number in self._asked:
+            return  # sent again after a reconnection; its answer is on its way
+        if len(self._asked) >= self._most:
+            self._tell(call, failure=_failure(VALIDATION, f"At most {self._most} calls of a job may be on their way."))
+            return
+        task = self._asked[call.number] = asyncio.create_task(self._answer(call))
+        task.add_done_callback(lambda done: self._answered(call.number, done))
+
+    def _answered(self, number: int, task: asyncio.Task[None]) -> None:
+        del self._asked[number]
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            _put(self._job, problem)
+
+    async def _answer(self, call: wire.Call) -> None:
+        try:
+            value = msgspec.json.encode(await self._made(call))
+        except StepError as problem:
+            self._job.failures[call.number] = problem
+            record = getattr(problem, "error", None)
+            klass = record.error_class if record is not None else getattr(problem, "error_class", ERROR)
+            self._tell(call, failure=_failure(klass, problem.message, retryable=bool(record and record.retryable)))
+            return
+        if len(value) > MESSAGE_BYTES - 4096:
+            words = f"The answer has {len(value)} bytes, and a message at most {MESSAGE_BYTES}."
+            self._tell(call, failure=_failure(VALIDATION, words))
+        else:
+            self._tell(call, value_json=value.decode())
+
+    async def _made(self, call: wire.Call) -> Any:
+        if call.WhichOneof("asked") == "model":
+            asked = call.model
+            temperature = asked.temperature if asked.HasField("temperature") else None
+            return await self._calls.model(
+                call.number, asked.model, _decoded(asked.user_json, "the prompt"), system=asked.system,
+                max_tokens=asked.max_tokens or None, temperature=temperature,
+            )  # fmt: skip
+        if call.WhichOneof("asked") == "tool":
+            arguments = _decoded(call.tool.arguments_json, "the arguments")
+            return await self._calls.tool(call.number, call.tool.name, arguments, key=call.tool.key or None)
+        raise StepError("The worker asks for something that this server does not know.", error_class=VALIDATION)
+
+    def _tell(self, call: wire.Call, **came: Any) -> None:
+        self._member.say(answer=wire.Answer(job=call.job, number=call.number, **came))
+
+    def _outcome(self, result: wire.Result) -> Any:
+        if result.WhichOneof("came") != "failure":
+            return _decoded(result.output_json, "the result")
+        failure = result.failure
+        if (failed := self._job.failures.get(failure.call)) is not None:
+            raise failed
+        klass = failure.error_class if failure.error_class in _CLASSES else ERROR
+        raise RemoteFailed(
+            failure.message[:_MOST_WORDS] or "The worker did not say why.",
+            error_class=klass,
+            retryable=failure.retryable,
+        )
+
+
+def _failure(error_class: str, message: str, *, retryable: bool = False) -> wire.Failure:
+    return wire.Failure(error_class=error_class, message=message[:_MOST_WORDS], retryable=retryable)
+
+
+def _decoded(text: str, what: str) -> Any:
+    """JSON of a worker; nothing is null."""
+    try:
+        return msgspec.json.decode(text) if text else None
+    except msgspec.DecodeError as problem:
+        raise RemoteFailed(f"The worker sent {what} as what is no JSON: {problem}.", error_class=VALIDATION) from None
+
+
+def _put(job: Job, said: Said) -> bool:
+    """False where too much waits already."""
+    if job.inbox.qsize() >= MOST_INBOX and not isinstance(said, BaseException):
+        return False
+    job.inbox.put_nowait(said)
+    return True

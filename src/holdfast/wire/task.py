@@ -1,0 +1,105 @@
+"""What a worker's tasks are written with: `Tasks` collects them, `Job` is what each is given.
+
+Never here: a connection; grpc, so that a file which only defines tasks stays quick to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from holdfast.core.demand import LABEL
+from holdfast.errors import StepError, UsageError
+
+Body = Callable[..., Any]
+
+
+class CallFailed(StepError):
+    """A call that the server made for this job failed. Attributes: `error_class`, `retryable`, and its `number`."""
+
+    error_class: str = "error"
+    retryable: bool = False
+    number: int = 0
+
+
+class Asks(Protocol):
+    """How a job reaches its server."""
+
+    async def call(self, job: str, number: int, **asked: Any) -> Any: ...
+
+    def progress(self, job: str, text: str) -> None: ...
+
+
+class Job:
+    """One piece of work: which it is, and what its body may ask the server for.
+
+    Everything that is asked for is journaled under its number: when the job is done again after a crash, the same call gets
+    what was recorded. So a body asks for the same things in the same order, or it is refused.
+    """
+
+    def __init__(self, id_: str, asks: Asks, pools: Mapping[str, int], timeout_s: float | None) -> None:
+        self.id = id_
+        """Run, step and attempt; no two jobs share it."""
+        self.pools = MappingProxyType(dict(pools))
+        """What is reserved for it of pools, by their names."""
+        self.timeout_s = timeout_s
+        self.cancelled = False
+        """Its result counts no more. An async body is cancelled as well; a plain function looks here."""
+        self._asks = asks
+        self._number = 0
+
+    async def model(
+        self,
+        model: str,
+        user: Any,
+        *,
+        system: str = "",
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+    ) -> str:
+        """One model call by the server, with its keys and paid from the run's money; the text. Raises CallFailed."""
+        said: str = await self._asks.call(
+            self.id, self._next(), model=model, user=user, system=system, max_tokens=max_tokens, temperature=temperature
+        )
+        return said
+
+    async def tool(self, name: str, arguments: Mapping[str, Any] | None = None, *, key: str | None = None) -> Any:
+        """One call of a tool that the node lists, by the server and under its ledger; the response. `key` names the effect
+        by what it is. Raises CallFailed."""
+        return await self._asks.call(self.id, self._next(), tool=name, arguments=dict(arguments or {}), key=key)
+
+    def progress(self, text: str) -> None:
+        """A line for whoever looks at the server's log."""
+        self._asks.progress(self.id, text)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+class Tasks:
+    """The tasks that a worker offers, by name.
+
+    tasks = Tasks()
+
+    @tasks.task("resize")
+    async def resize(job, arguments): ...
+    """
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Body] = {}
+
+    def task(self, name: str) -> Callable[[Body], Body]:
+        """Offer the function below under `name`. It is given the job and its arguments; what it returns is the output, as
+        JSON data. A plain function runs in a thread."""
+        if not LABEL.fullmatch(name):
+            raise UsageError(f"{name!r:.130} names no task; use 1 to 100 characters without blanks and commas.")
+
+        def offer(body: Body) -> Body:
+            if name in self.bodies:
+                raise UsageError(f"There are two tasks called {name!r}; give one of them another name.")
+            self.bodies[name] = body
+            return body
+
+        return offer

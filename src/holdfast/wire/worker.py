@@ -1,0 +1,341 @@
+"""A worker that is connected to a serving process: says who it is, does what it is given, comes back when the stream breaks.
+
+What it has done and the server has not taken yet it says again on the next stream, to the same server; and so what it asks
+and has no answer to. Never here: a store, a provider's key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import grpc
+import msgspec
+
+from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION
+from holdfast.errors import HoldfastError, StepError, UsageError
+from holdfast.machine import RandomIds
+from holdfast.threads import Threads
+from holdfast.wire import credential
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
+from holdfast.wire.credential import Trust
+from holdfast.wire.line import Line
+from holdfast.wire.offer import Offer
+from holdfast.wire.task import CallFailed, Job, Tasks
+
+log = logging.getLogger("holdfast")
+
+_BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Before the next try, the last again and again; each address is tried before any is waited for."""
+_REGISTERED_S: Final = 5.0
+"""What a server gets to answer a registration."""
+_MOST_WORDS: Final = 4000
+_MOST_WAITING: Final = 10_000
+"""Messages that wait to be sent. With half as many, progress is no longer told: somebody does not read."""
+
+
+class _Refusal(HoldfastError):
+    """The server does not take this worker. Attributes: `again`, whether it may later."""
+
+    again: bool = False
+
+
+class Worker:
+    """Does `tasks` for the first of `addresses` that takes it, until it is drained."""
+
+    def __init__(
+        self, tasks: Tasks, addresses: Sequence[str], offer: Offer, trust: Trust | None = None,
+        tell: Callable[[str], None] = log.info,
+    ) -> None:  # fmt: skip
+        """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
+        for address in addresses:
+            credential.split(address)
+        if not tasks.bodies:
+            raise UsageError("There is no task to offer; define one with @tasks.task('name').")
+        self._bodies = tasks.bodies
+        self._addresses = list(addresses)
+        self._offer = offer
+        self._trust = trust if trust is not None else Trust()
+        self._tell = tell
+        self._instance = RandomIds().session()
+        self._threads = Threads(min(offer.slots, 64))
+        self._line: Line[wire.FromWorker] | None = None
+        """What is to be said on the stream that stands."""
+        self._jobs: dict[str, tuple[Job, asyncio.Task[None]]] = {}
+        self._results: dict[str, wire.Result] = {}
+        """What was done and is not known to be the server's yet."""
+        self._calls: dict[tuple[str, int], tuple[wire.Call, asyncio.Future[Any]]] = {}
+        """What was asked and has no answer yet."""
+        self._draining = False
+        self._leaving = False
+        self._idle = asyncio.Event()
+        self._heard_s = 0.0
+
+    @property
+    def at_work(self) -> int:
+        return len(self._jobs)
+
+    def drain(self) -> None:
+        """Take nothing new; `run` returns when what is at work is done and taken."""
+        self._draining = True
+        self._say(drain=wire.Drain())
+        self._rest()
+
+    # --- Connecting ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until drained. Raises UsageError where a server says that this worker will never do, or not with its token."""
+        tries = 0
+        try:
+            while not (self._draining and not self._jobs and not self._results):
+                address = self._addresses[0]
+                try:
+                    await self._stream(address)
+                    tries = 0
+                except (grpc.aio.AioRpcError, TimeoutError, _Refusal) as problem:
+                    tries = self._failed(address, problem, tries)
+                self._addresses.append(self._addresses.pop(0))
+                round_, place = divmod(tries, len(self._addresses))
+                if tries and not place and not self._idle.is_set():
+                    await asyncio.sleep(_BACKOFF_S[min(round_, len(_BACKOFF_S)) - 1])
+        finally:
+            self._leaving = True
+            tasks = [task for _, task in self._jobs.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._threads.close()
+
+    def _failed(self, address: str, problem: Exception, tries: int) -> int:
+        if isinstance(problem, _Refusal) and not problem.again:
+            raise UsageError(f"The server at {address} does not take this worker: {problem.message}")
+        if isinstance(problem, grpc.aio.AioRpcError):
+            words = f"{problem.code().name}: {problem.details()}"
+            if problem.code() == grpc.StatusCode.UNAUTHENTICATED:
+                raise UsageError(f"The server at {address} refuses this worker: {problem.details()}")
+        else:
+            words = str(problem) or "it does not answer"
+        if tries < len(self._addresses):
+            self._tell(f"Not connected to {address}: {words}. Trying on.")
+        return tries + 1
+
+    async def _stream(self, address: str) -> None:
+        """One stream, from registration to its end."""
+        async with credential.channel(address, self._trust, OPTIONS) as channel:
+            line = Line[wire.FromWorker](_MOST_WAITING)
+            call = Stub(channel, "Workers").Work(line.messages(), metadata=credential.metadata(self._trust))
+            line.say(wire.FromWorker(register=self._registration()))
+            try:
+                async with asyncio.timeout(_REGISTERED_S):
+                    first = await call.read()
+                if first is grpc.aio.EOF:
+                    raise TimeoutError("it ended the stream")
+                if first.WhichOneof("said") != "registered":
+                    raise _Refusal(first.refused.reason or "It did not say why.", again=first.refused.again)
+                self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
+                await self._talk(call, line, first)
+            finally:
+                self._line = None
+                call.cancel()
+
+    def _registration(self) -> wire.Register:
+        offer = self._offer
+        return wire.Register(
+            name=offer.name, instance=self._instance, tasks=list(self._bodies), labels=offer.labels, tags=offer.tags,
+            slots=offer.slots, cpu_m=offer.cpu_m, memory_mb=offer.memory_mb, gpus=offer.gpus,
+            jobs=[*self._jobs, *self._results],
+        )  # fmt: skip
+
+    def _say(self, **said: Any) -> None:
+        """On the stream that stands; without one it is said again on the next, where it must be."""
+        if self._line is not None and not self._line.say(wire.FromWorker(**said)):
+            self._tell("The server does not read what it is told; connecting again.")
+            self._line.close()
+            self._line = None
+
+    async def _talk(self, call: Any, line: Line[wire.FromWorker], first: wire.ToWorker) -> None:
+        """Say again what may not have arrived, then hear and do, until the stream ends or there is nothing more to do."""
+        self._line = line
+        for result in self._results.values():
+            self._say(result=result)
+        for asked, _ in self._calls.values():
+            self._say(call=asked)
+        if self._draining:
+            self._say(drain=wire.Drain())
+            self._rest()
+        for each in first.more:
+            self._heed(each)
+        self._heard_s = asyncio.get_running_loop().time()
+        parts = [
+            asyncio.create_task(self._hear(call)), asyncio.create_task(self._beat(first.registered)),
+            asyncio.create_task(self._idle.wait()),
+        ]  # fmt: skip
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
+        for part in done:
+            part.result()
+
+    async def _beat(self, terms: wire.Registered) -> None:
+        """Speak again and again; ends when the server has been silent for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due_s = loop.time() + min(terms.heartbeat_s, terms.lease_s / 4)
+            await asyncio.sleep(due_s - loop.time())
+            self._say(heartbeat=wire.Heartbeat())
+            if loop.time() - due_s > terms.lease_s / 2:
+                self._heard_s = loop.time()  # this process stood still; what it was told lies unread
+            if loop.time() - self._heard_s > terms.lease_s:
+                self._tell(f"The server has been silent for {terms.lease_s:g} s; connecting again.")
+                return
+
+    # --- What the server says -----------------------------------------------------------------------------------------
+
+    async def _hear(self, call: Any) -> None:
+        while (said := await call.read()) is not grpc.aio.EOF:
+            self._heard_s = asyncio.get_running_loop().time()
+            for each in (said, *said.more):
+                self._heed(each)
+
+    def _heed(self, said: wire.ToWorker) -> None:
+        match said.WhichOneof("said"):
+            case "assign":
+                self._take(said.assign)
+            case "answer":
+                self._answered(said.answer)
+            case "taken":
+                self._results.pop(said.taken.job, None)
+                self._rest()
+            case "cancel":
+                self._cancel(said.cancel)
+            case "drain":
+                self._tell("The server takes leave: it has no more work, what runs is finished.")
+            case _:
+                pass  # a heartbeat, or what a later version says
+
+    def _take(self, assign: wire.Assign) -> None:
+        body = self._bodies.get(assign.task)
+        declined = (
+            "It takes nothing new." if self._draining else "" if body is not None else f"It has no {assign.task!r}."
+        )
+        if assign.job not in self._jobs and assign.job not in self._results and (declined or body is None):
+            self._say(ack=wire.Ack(job=assign.job, declined=declined))
+            return
+        self._say(ack=wire.Ack(job=assign.job))
+        if assign.job in self._jobs or assign.job in self._results or body is None:
+            return  # said again: it is at work
+        job = Job(assign.job, self, assign.pools, assign.timeout_s or None)
+        task = asyncio.create_task(self._do(job, body, assign), name=f"holdfast-job-{assign.job}")
+        self._jobs[assign.job] = (job, task)
+
+    async def _do(self, job: Job, body: Callable[..., Any], assign: wire.Assign) -> None:
+        try:
+            result = await self._result(job, body, assign.arguments_json)
+            if not job.cancelled:
+                self._results[job.id] = result
+                self._say(result=result)
+        finally:
+            del self._jobs[job.id]
+            for key in [key for key in self._calls if key[0] == job.id]:
+                self._calls.pop(key)[1].cancel()
+            self._rest()
+
+    async def _result(self, job: Job, body: Callable[..., Any], arguments_json: str) -> wire.Result:
+        """What came of the body, whatever it was."""
+        try:
+            arguments = msgspec.json.decode(arguments_json)
+            names = list(inspect.signature(body).parameters)
+            output = await self._threads.run(body, dict(zip(names, (job, arguments), strict=False)))
+            encoded = msgspec.json.encode(output)
+        except asyncio.CancelledError:
+            if job.cancelled or self._leaving:
+                raise
+            return wire.Result(job=job.id, failure=_failure(StepError("The task was cancelled in its worker.")))
+        except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
+            return wire.Result(job=job.id, failure=_failure(problem))
+        if len(encoded) > MESSAGE_BYTES - 4096:
+            words = f"The output has {len(encoded)} bytes, and a message at most {MESSAGE_BYTES}. Return where it is instead."
+            return wire.Result(job=job.id, failure=wire.Failure(error_class=VALIDATION, message=words))
+        return wire.Result(job=job.id, output_json=encoded.decode())
+
+    def _cancel(self, cancel: wire.Cancel) -> None:
+        self._results.pop(cancel.job, None)
+        job, task = self._jobs.get(cancel.job, (None, None))
+        if job is not None and task is not None:
+            job.cancelled = True
+            task.cancel()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Whether there is nothing more to do here."""
+        if self._draining and not self._jobs and not self._results:
+            self._idle.set()
+
+    # --- What jobs ask for --------------------------------------------------------------------------------------------
+
+    async def call(self, job: str, number: int, **asked: Any) -> Any:
+        """Keeps task.Asks."""
+        call = wire.Call(job=job, number=number)
+        if "tool" in asked:
+            arguments = msgspec.json.encode(asked["arguments"]).decode()
+            call.tool.CopyFrom(wire.ToolCall(name=asked["tool"], arguments_json=arguments, key=asked["key"] or ""))
+        else:
+            user = msgspec.json.encode(asked["user"]).decode()
+            call.model.CopyFrom(
+                wire.ModelCall(
+                    model=asked["model"], system=asked["system"], user_json=user, max_tokens=asked["max_tokens"] or 0,
+                    temperature=asked["temperature"],
+                )
+            )  # fmt: skip
+        if call.ByteSize() > MESSAGE_BYTES:
+            raise CallFailed(
+                f"This call has {call.ByteSize()} bytes, and a message at most {MESSAGE_BYTES}.", error_class=VALIDATION
+            )
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._calls[job, number] = (call, answer)
+        self._say(call=call)
+        try:
+            return await answer
+        finally:
+            self._calls.pop((job, number), None)
+
+    def _answered(self, answer: wire.Answer) -> None:
+        _, waiting = self._calls.get((answer.job, answer.number), (None, None))
+        if waiting is None or waiting.done():
+            return
+        if answer.WhichOneof("came") == "failure":
+            said = answer.failure
+            waiting.set_exception(
+                CallFailed(said.message, error_class=said.error_class, retryable=said.retryable, number=answer.number)
+            )
+        else:
+            waiting.set_result(msgspec.json.decode(answer.value_json))
+
+    def progress(self, job: str, text: str) -> None:
+        """Keeps task.Asks."""
+        if self._line is not None and len(self._line) < _MOST_WAITING // 2:
+            self._say(progress=wire.Progress(job=job, text=text))
+
+
+def _failure(problem: Exception) -> wire.Failure:
+    """An exception of a body as data: what kind it is, and whether trying again may help."""
+    if isinstance(problem, CallFailed):
+        return wire.Failure(
+            error_class=problem.error_class, message=problem.message, retryable=problem.retryable, call=problem.number
+        )
+    message = problem.message if isinstance(problem, HoldfastError) else f"{type(problem).__name__}: {problem}"
+    klass, retryable = ERROR, True
+    if isinstance(problem, StepError):
+        klass, retryable = getattr(problem, "error_class", ERROR), getattr(problem, "retryable", False)
+    elif isinstance(problem, TimeoutError):
+        klass = TIMEOUT
+    elif isinstance(problem, ConnectionError):
+        klass = NETWORK
+    return wire.Failure(error_class=klass, message=message[:_MOST_WORDS], retryable=retryable)

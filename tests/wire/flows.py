@@ -1,0 +1,46 @@
+"""Workflows with tasks of connected workers, and a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from holdfast import Workflow, human_gate, remote_task, tool
+
+
+@tool(effect="once")
+def note(text: str, file: str) -> str:
+    """Write a line into a file, which is the judge's."""
+    with Path(file).open("a") as kept:
+        kept.write(f"{text}\n")
+    return f"noted {text}"
+
+
+def of(name: str, **options: Any) -> Workflow:
+    """A workflow of one remote task, which is given the run's input."""
+    made = Workflow(name, cost_limit_usd=1)
+
+    @remote_task(task=name, **options)
+    def arguments(state: Any) -> Any:
+        return state.input
+
+    made.node("do")(arguments)
+    return made
+
+
+echo = of("echo")
+hold = of("hold")
+think = of("think")
+post = of("post", tools=[note])
+fail = of("fail")
+big = of("big")
+late = of("late", timeout_s=0.3)
+picture = of("picture")
+
+gated = Workflow("gated")
+
+
+@gated.node("ask")
+@human_gate(reviewers=["ida"])
+async def ask(state: Any) -> Any:
+    return {"diff": "yes?"}

@@ -1,0 +1,162 @@
+"""What clients may ask of a serving process, and what they are told when it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from holdfast.errors import AlreadyDecided, HoldfastError, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.testing.model_server import ModelServer
+from holdfast.wire import Client, Trust
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import OPTIONS, Stub
+from holdfast.wire.client import Event, RunView
+from tests.wire.conftest import Hire
+from tests.wire.kit import Server, ended
+
+PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
+FILE = """
+name: greeting
+jobs:
+  greet:
+    runs-on: any
+    steps:
+      - id: say
+        run: echo "word=hello" >> "$GITHUB_OUTPUT"
+    outputs:
+      word: ${{ steps.say.outputs.word }}
+"""
+
+
+async def gate_of(client: Client, run: str) -> str:
+    """Wait for the gate of a run."""
+    async for told in client.watch(run):
+        if isinstance(told, Event) and told.type == "GateOpened":
+            return str(told.fields["gate"])
+    raise AssertionError("it has ended without a gate")
+
+
+async def test_a_watcher_is_told_every_event_once_and_then_the_end(client: Client) -> None:
+    run = await client.submit("gated", by="ann")
+    gate = await gate_of(client, run)
+    waiting = await client.query(run)
+    assert (waiting.status, [wait["kind"] for wait in waiting.waiting_for]) == ("waiting", ["gate"])
+
+    async def told() -> list[Event | RunView]:
+        return [each async for each in client.watch(run, after=1)]
+
+    watching = asyncio.create_task(told())
+    view = await client.decide(gate, "approve", by="ida")
+    heard = await watching
+    seqs = [each.seq for each in heard if isinstance(each, Event)]
+    assert seqs == list(range(2, view.seq + 1))
+    assert isinstance(heard[-1], RunView)
+    assert heard[-1].status == "completed"
+
+
+async def test_whoever_decides_second_is_told_who_was_first(client: Client) -> None:
+    gate = await gate_of(client, await client.submit("gated"))
+    await client.decide(gate, "approve", by="ida")
+    with pytest.raises(AlreadyDecided, match="ida"):
+        await client.decide(gate, "reject", by="bob")
+
+
+async def test_the_same_key_is_the_same_run_and_with_another_input_refused(client: Client) -> None:
+    first = await client.submit("echo", {"n": 1}, key="once", tenant="acme")
+    assert await client.submit("echo", {"n": 1}, key="once", tenant="acme") == first
+    with pytest.raises(KeyReused, match=first):
+        await client.submit("echo", {"n": 2}, key="once", tenant="acme")
+    assert [view.run for view in await client.list_(tenant="acme")] == [first]
+
+
+async def test_what_is_not_there_is_named(client: Client) -> None:
+    with pytest.raises(NotFound, match=r"no workflow 'nothing'; it has: .*echo 1"):
+        await client.submit("nothing")
+    with pytest.raises(NotFound):
+        await client.query("01a1fe7f-0000-7000-8000-000000000000")
+    with pytest.raises(UsageError, match="There is no status 'sad'"):
+        await client.list_(status="sad")
+
+
+async def test_a_request_that_is_too_large_is_refused_before_it_is_sent(client: Client, server: Server) -> None:
+    with pytest.raises(InvalidInput, match=r"bytes, and a message at most 4194304. Nothing was sent"):
+        await client.submit("echo", "x" * 5_000_000)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Stub(channel, "Workflows").Submit(
+                wire.SubmitRequest(workflow="echo", input_json=f'"{"x" * 5_000_000}"')
+            )
+    assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_a_message_that_is_no_request_is_refused(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address, options=OPTIONS) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Stub(channel, "Workflows").Submit(wire.SubmitRequest(workflow="echo", input_json="{"))
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        assert "The input is no JSON" in refused.value.details()
+        call = Stub(channel, "Workers").Work(iter([wire.FromWorker(heartbeat=wire.Heartbeat())]))
+        said = await call.read()
+        assert said.refused.reason == "A worker says first who it is, and it did not."
+
+
+async def test_a_workflow_file_is_run_and_known_again_after_a_restart(tmp_path: Path, models: ModelServer) -> None:
+    first = Server(tmp_path, "--yaml")
+    with ended(first.process):
+        async with Client.connect(first.address) as client:
+            done = await client.result(await client.submit(yaml=FILE))
+            assert done.output["jobs"]["greet"]["outputs"] == {"word": "hello"}
+            waits = FILE.replace(
+                'echo "word=hello"', f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; echo word=late"
+            )
+            run = await client.submit(yaml=waits)
+            with pytest.raises(UsageError, match="mistake"):
+                await client.submit(yaml="jobs: 7")
+        first.process.end()
+    (tmp_path / "go").touch()
+    second = Server(tmp_path, "--yaml")
+    with ended(second.process):
+        async with Client.connect(second.address) as client:
+            assert (await client.result(run)).output["jobs"]["greet"]["outputs"] == {"word": "late"}
+
+
+async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
+    """And one with TLS and a token hears only who knows both."""
+    (tmp_path / "token").write_text("s3cret\n")
+    words = ("--token-file", str(tmp_path / "token"), "--tls-cert", str(PEM), "--tls-key", str(PEM))
+    server = Server(tmp_path, *words)
+    with ended(server.process):
+        address = f"localhost:{server.address.rpartition(':')[2]}"
+        async with Client.connect(address, Trust("s3cret", PEM)) as client:
+            with pytest.raises(UsageError, match=r"takes no workflow files"):
+                await client.submit(yaml=FILE)
+        async with Client.connect(address, Trust("guess", PEM)) as client:
+            with pytest.raises(UsageError, match=r"The token is missing or wrong"):
+                await client.submit("echo")
+        async with Client.connect(address, Trust("s3cret")) as client:
+            with pytest.raises(HoldfastError, match="UNAVAILABLE"):
+                await client.submit("echo")
+        worker = server.worker("stranger", "--ca", str(PEM), address=address)
+        assert await asyncio.to_thread(worker.process.wait, 10) == 2
+        worker.says("refuses this worker: The token is missing or wrong")
+        friend = server.worker("friend", "--ca", str(PEM), "--token-file", str(tmp_path / "token"), address=address)
+        with ended(friend):
+            friend.says("Connected to")
+
+
+async def test_a_job_that_nobody_offers_waits_for_somebody_who_does(client: Client, hire: Hire, server: Server) -> None:
+    run = await client.submit("echo", {"n": 1})
+    (wait,) = (await client.query(run)).waiting_for
+    assert (wait["kind"], wait["demand"]) == ("worker", {"task": "echo"})
+    shown = subprocess.run(
+        [sys.executable, "-m", "holdfast", "runs", "show", run, "--store", str(server.folder / "runs.db")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "do#1 waits for a worker that has the task echo." in shown.stdout
+    hire("late-comer")
+    assert (await client.result(run)).status == "completed"

@@ -1,0 +1,73 @@
+"""Where a port may be, and what is said where it may not: everything here ends before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.app import invoke
+from holdfast.errors import UsageError
+from holdfast.wire import credential
+from holdfast.wire.credential import Identity, Trust
+from tests.wire.kit import FLOWS, TASKS
+
+PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--grpc", "0.0.0.0:0"), "Add --tls-cert and --tls-key and --token-file, or listen on 127.0.0.1"),
+        (("--grpc", "0.0.0.0:0", "--tls-cert", str(PEM), "--tls-key", str(PEM)), "Add --token-file, or listen"),
+        (("--grpc", "127.0.0.1:0", "--tls-cert", str(PEM)), "A certificate needs its key"),
+        (("--grpc", "127.0.0.1:0", "--client-ca", str(PEM)), "--client-ca needs --tls-cert"),
+        (("--grpc", "nonsense"), "'nonsense' is no address; write HOST:PORT"),
+        (("--grpc", "127.0.0.1:0", "--token-file", "nowhere"), "The token nowhere cannot be read"),
+        ((), "Without --grpc HOST:PORT `holdfast serve` leads and executes nothing"),
+    ],
+)
+def test_a_port_that_must_not_be_is_refused_in_words(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["serve", f"{FLOWS}:echo", *words, "--port", "0", "--store", "runs.db"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--connect", "10.0.0.1:9090"), "without TLS everything said could be read on the way"),
+        (("--connect", "10.0.0.1"), "is no address"),
+        (("--connect", "127.0.0.1:1", "--store", "x.db"), "A worker with --connect has no store"),
+    ],
+)
+def test_a_worker_that_cannot_connect_so_is_told(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["worker", TASKS, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_token_is_one_line_of_text(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    for bad in ("", "\n", "two\nlines", "ü", "x" * 5000):
+        file.write_text(bad)
+        with pytest.raises(UsageError, match="holds no token"):
+            credential.read_token(file)
+    file.write_text(" good \n")
+    assert credential.read_token(file) == "good"
+
+
+def test_a_token_admits_only_who_says_exactly_it() -> None:
+    identity = Identity("good")
+    assert credential.admits(identity, credential.metadata(Trust("good")))
+    for sent in [(), (("authorization", "good"),), (("authorization", "Bearer goo"),), (("authorization", b"\xff"),)]:
+        assert not credential.admits(identity, sent)
+    assert credential.admits(Identity(), ())
