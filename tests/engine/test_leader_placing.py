@@ -13,7 +13,8 @@ from holdfast.compose import leading
 from holdfast.core.demand import Resources
 from holdfast.core.events import StepStarted
 from holdfast.engine.leader import Leader
-from holdfast.settings import Settings
+from holdfast.errors import UsageError
+from holdfast.settings import LaneRules, Settings
 from holdfast.testing.redis_server import RedisServer
 from tests.engine.kit import bounded
 from tests.engine.test_placing import FOUR_CORES, Stage, played
@@ -101,3 +102,40 @@ async def test_another_leader_goes_on_and_no_quota_is_exceeded(settings: Setting
         starts = [each.event.step for run in runs for each in await run.events() if isinstance(each.event, StepStarted)]
         assert len(starts) == len(runs) * 9, "no step was started twice"
     assert stage.most["quota"] == 5
+
+
+@bounded
+async def test_each_lane_has_a_leader_and_workers_of_its_own_and_pools_are_shared(settings: Settings) -> None:
+    stage = Stage()
+    wf = played(stage, "shared", Demand(pools={"ONE": 1}))
+    lanes = settings.model_copy(update={"lanes": {"vip": LaneRules(tenants=("acme",))}})
+    async with AsyncExitStack() as undo:
+        leaders = {
+            lane: await undo.enter_async_context(leading(settings.store, settings=lanes, lane=lane))
+            for lane in ("default", "vip")
+        }
+        engines = {
+            lane: await undo.enter_async_context(
+                Engine.open(settings.store, workflows=[wf], settings=lanes, lane=lane, resources=FOUR_CORES)
+            )
+            for lane in leaders
+        }
+        for leader in leaders.values():
+            await leader.leads.wait()
+        await led([*engines.values()])
+        desk = await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=lanes))
+        await desk.set_pool("ONE", slots=1)
+        runs = {"vip": await desk.start(wf, tenant="acme"), "default": await desk.start(wf, tenant="other")}
+        await stage.seen("shared")
+        stage.go.set()
+        for lane, run in runs.items():
+            await run.result()
+            (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
+            assert on == engines[lane].driver.session
+    assert stage.most["shared"] == 1, "one slot for both lanes"
+
+
+async def test_a_lane_that_nobody_knows_is_refused(settings: Settings) -> None:
+    with pytest.raises(UsageError, match="There is no lane 'nobody'"):
+        async with leading(settings.store, settings=settings, lane="nobody"):
+            pass

@@ -80,7 +80,7 @@ async def test_everything_that_was_done_with_is_gone(connect: Connect, client: A
     await queue.offer([job(number) for number in range(50)])
     await queue.place(WORKER, await some(lambda: queue.offered(LEADER), 50))
     await queue.acknowledge(WORKER, await some(lambda: queue.placed(WORKER), 50))
-    for stream in (f"{prefix}:ready", f"{prefix}:worker:{WORKER}"):
+    for stream in (f"{prefix}:ready:default", f"{prefix}:worker:{WORKER}"):
         assert await client.xlen(stream) == 0
         assert [group["pending"] for group in await client.xinfo_groups(stream)] == [0]
     assert 0 < await client.ttl(f"{prefix}:worker:{WORKER}") <= 24 * 3600
@@ -152,7 +152,7 @@ async def test_a_redis_whose_memory_is_full_drops_hints_and_frees_what_is_done_w
         offered = [job(number) for number in range(20_000)]
         for at in range(0, len(offered), 1_000):
             await queue.offer(offered[at : at + 1_000])
-        waiting = await client.xlen(f"{prefix}:ready")
+        waiting = await client.xlen(f"{prefix}:ready:default")
         assert 0 < waiting < len(offered)
         async with asyncio.timeout(MOST_S):
             left = waiting
@@ -160,7 +160,7 @@ async def test_a_redis_whose_memory_is_full_drops_hints_and_frees_what_is_done_w
                 found = await queue.offered(LEADER)
                 await queue.place(WORKER, found)  # which may be too much for it, too
                 left -= len(found)
-        assert await client.xlen(f"{prefix}:ready") == 0, "what could not be handed on keeps no memory"
+        assert await client.xlen(f"{prefix}:ready:default") == 0, "what could not be handed on keeps no memory"
         await queue.reclaim(WORKER)
         await queue.offer([job(1)])
         assert jobs(await some(lambda: queue.offered(LEADER), 1)) == [job(1)]
@@ -175,24 +175,24 @@ async def test_no_more_jobs_wait_for_a_leader_than_there_may(
     queue = await connect()
     for number in range(30):
         await queue.offer([job(number * 10 + each) for each in range(10)])
-    assert await client.xlen(f"{prefix}:ready") == 110
+    assert await client.xlen(f"{prefix}:ready:default") == 110
     await queue.place(WORKER, await some(lambda: queue.offered(LEADER), 110))
     await queue.offer([job(1)])
-    assert await client.xlen(f"{prefix}:ready") == 1
+    assert await client.xlen(f"{prefix}:ready:default") == 1
 
 
 async def test_what_nobody_can_read_is_dropped_and_stops_nobody(
     connect: Connect, client: Any, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = await connect()
-    await client.xadd(f"{prefix}:ready", {"job": b"\xff{"})
-    await client.xadd(f"{prefix}:ready", {"other": "field"})
-    await client.hset(f"{prefix}:reports", "stranger", b"[]")
+    await client.xadd(f"{prefix}:ready:default", {"job": b"\xff{"})
+    await client.xadd(f"{prefix}:ready:default", {"other": "field"})
+    await client.hset(f"{prefix}:reports:default", "stranger", b"[]")
     await queue.offer([job(1)])
     with caplog.at_level(logging.WARNING, "holdfast"):
         assert jobs(await some(lambda: queue.offered(LEADER), 1)) == [job(1)]
     assert any("cannot read" in record.message for record in caplog.records)
-    assert await client.xlen(f"{prefix}:ready") == 1
+    assert await client.xlen(f"{prefix}:ready:default") == 1
     async with asyncio.timeout(MOST_S):
         assert list(await queue.reported()) == []
         async with listening(queue) as news:

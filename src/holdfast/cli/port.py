@@ -36,6 +36,7 @@ class Port(NamedTuple):
     slots: int
     grace_s: float
     labels: Sequence[str]
+    lane: str
 
 
 class Serving(NamedTuple):
@@ -74,7 +75,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
             where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, settings=known, grace_s=how.grace_s,
-            hands=roster,
+            hands=roster, lane=how.lane,
         ) as engine,
     ):  # fmt: skip
         roster.open(engine.driver.placing)

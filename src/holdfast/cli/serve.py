@@ -16,7 +16,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.opening import is_fleet, located
-from holdfast.cli.option import Labels, Store
+from holdfast.cli.option import DEFAULT, Labels, Lane, Store
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -61,6 +61,7 @@ def serve(
         int, typer.Option("--slots", min=1, help="With --grpc: how many steps may run here at once.")
     ] = 100,
     label: Labels = None,
+    lane: Lane = DEFAULT,
     grace_s: Annotated[
         float,
         typer.Option("--grace-s", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."),
@@ -84,13 +85,25 @@ def serve(
     if grpc is not None:
         collect_rarely()
         how = Port(
-            grpc, token_file, tls_cert, tls_key, client_ca, yaml, worker_lease_s, slots, grace_s, tuple(label or ())
+            grpc,
+            token_file,
+            tls_cert,
+            tls_key,
+            client_ca,
+            yaml,
+            worker_lease_s,
+            slots,
+            grace_s,
+            tuple(label or ()),
+            lane,
         )
     with terminal.aside():
-        asyncio.run(_serve(workflows, host, port, how, store))
+        asyncio.run(_serve(workflows, host, port, how, store, lane))
 
 
-async def _serve(workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None) -> None:
+async def _serve(
+    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str
+) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose import leading
     from holdfast.observe.health import Health
@@ -99,15 +112,15 @@ async def _serve(workflows: Sequence[Workflow], host: str, port: int, how: Port 
     async with AsyncExitStack() as stack:
         leader = serving = None
         if how is None or is_fleet(where):
-            leader = await stack.enter_async_context(leading(where, settings=known))
+            leader = await stack.enter_async_context(leading(where, settings=known, lane=lane))
         if how is not None:
             serving = await stack.enter_async_context(taking(workflows, how, where, known))
         reach = leader.reach if leader is not None else serving.reach if serving is not None else None
         assert reach is not None
         health = Health(broken=lambda: broken(leader, serving), reach=reach, gauges=lambda: gauges(leader, serving))
         listening = await stack.enter_async_context(health.listening(host, port))
-        lane = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
-        terminal.say(f"{lane} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
+        what = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
+        terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
         if how is not None:
             stack.enter_context(job_log.shown(with_run=True))
         stop = stopped("another process leads from now on" if how is None else "nothing new is taken")
