@@ -20,8 +20,9 @@ from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_o
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, ModelRequest, SnapshotRecord
+from holdfast.testing.simulation.hands import GPU
 from holdfast.testing.simulation.loop import SimulatedLoop
-from holdfast.testing.simulation.process import CPU_M, GPU, SLOTS, Process
+from holdfast.testing.simulation.process import CPU_M, SLOTS, Process
 from holdfast.testing.simulation.store import Disk, SimulatedStore
 from holdfast.testing.simulation.toolbox import APPROVED
 from holdfast.testing.simulation.world import SETTLES_S, Sending, World
@@ -443,7 +444,7 @@ class Auditor:
             for name, visit in each.steps.items():
                 demand = each.graph.demanding.get(NodeName(name))
                 if demand is not None and visit.active and visit.session not in dead:
-                    cpu_m[SessionId(visit.session or "")] += demand.cpu_m
+                    cpu_m[SessionId(visit.session or "")] += demand.cpu_m if demand.task is None else 0
                     slots += demand.pools.get("SLOTS") or 0
         if cpu_m[e.session] > CPU_M:
             self.fault(
@@ -451,8 +452,8 @@ class Auditor:
             )
         if slots > SLOTS:
             self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
-        wanted = self.books[run].graph.demanding[node_of(e.step)].labels
-        for process in self.world.processes.values() if wanted else ():
+        wanted = self.books[run].graph.demanding[node_of(e.step)]
+        for process in self.world.processes.values() if wanted.labels and wanted.task is None else ():
             if process.engine is not None and process.engine.driver.session == e.session and GPU not in process.labels:
                 self.fault("a step starts only where its labels are", run, f"{e.step} in {process.name}")
 

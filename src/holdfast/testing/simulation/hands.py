@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TASK: Final = "remote"
 """The one task that they offer."""
+GPU: Final = "gpu"
+"""A label that they have, and the first process, and perhaps others."""
 _NAMES: Final = ("left", "right")
 _LOST: Final = 0.1
 """How often a worker is lost over a job, before or after what it asks for."""
@@ -35,8 +37,8 @@ class SimulatedHands:
     def open(self, placing: Placing) -> None:
         """Have steps placed with them."""
         for name in _NAMES:
-            able, none = frozenset({able_to(TASK)}), frozenset[str]()
-            placing.join(Capacity(worker=name, able=able, labels=none, tags=none, slots=2, cpu_m=2_000))
+            able, labels = frozenset({able_to(TASK)}), frozenset({GPU})
+            placing.join(Capacity(worker=name, able=able, labels=labels, tags=frozenset(), slots=2, cpu_m=2_000))
 
     async def perform(self, place: str, work: Work, calls: Calls) -> Any:
         arguments = json.loads(work.arguments_json)

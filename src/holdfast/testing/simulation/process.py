@@ -27,8 +27,6 @@ from holdfast.testing.simulation.store import LEASE_S, Disk, SimulatedStore
 
 T = TypeVar("T")
 
-GPU: Final = "gpu"
-"""A label that the first worker has, and perhaps others."""
 CPU_M: Final = 1000
 """What each worker has."""
 SLOTS: Final = 2

@@ -23,8 +23,8 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from holdfast.testing.simulation.chance import spread_s
-from holdfast.testing.simulation.hands import TASK
-from holdfast.testing.simulation.process import CPU_M, GPU, MODELS
+from holdfast.testing.simulation.hands import GPU, TASK
+from holdfast.testing.simulation.process import CPU_M, MODELS
 from holdfast.testing.simulation.toolbox import TOOLS
 from holdfast.testing.simulation.world import here
 

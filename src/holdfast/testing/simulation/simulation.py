@@ -20,9 +20,10 @@ from holdfast.compose import Engine
 from holdfast.testing.simulation.auditor import Auditor, Violation
 from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
+from holdfast.testing.simulation.hands import GPU
 from holdfast.testing.simulation.loop import SimulatedLoop, Stuck, TooLong
 from holdfast.testing.simulation.people import People
-from holdfast.testing.simulation.process import GPU, Process
+from holdfast.testing.simulation.process import Process
 from holdfast.testing.simulation.program import DAY_S, draw
 from holdfast.testing.simulation.store import Disk
 from holdfast.testing.simulation.world import SimulatedModel, World
