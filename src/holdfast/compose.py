@@ -331,7 +331,7 @@ async def leading(
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
         lanes=lanes, lane=lane,
     )  # fmt: skip
-    leader = Leader(driver, opened, queue, strategy=known.placement)
+    leader = Leader(driver, opened, queue, strategy=known.placement, weights=known.weights)
     try:
         leader.start()
         yield leader
@@ -411,7 +411,8 @@ class Engine:
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
             executes=execute, slots=slots, labels=labels, hands=hands,
             resources=resources if resources is not None else around.resources,
-            strategy=known.placement if strategy is None else strategy, lanes=lanes, lane=lane,
+            strategy=known.placement if strategy is None else strategy, weights=known.weights,
+            lanes=lanes, lane=lane,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)

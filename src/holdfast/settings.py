@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -96,6 +96,8 @@ class Settings(BaseSettings):
     lease_s: float = Field(default=LEASE_S, ge=1, le=300)
     """How long a process that executes steps may be out of touch with its store, or stand still, before what it does is
     others' to go on with. It is renewed five times as often."""
+    weights: dict[str, Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]] = {}
+    """How many turns a tenant gets, where others get one and slots or pools are short: `[weights]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
@@ -132,12 +134,14 @@ def load(directory: Path | None = None) -> Settings:
             "queue",
             "retention_days",
             "secrets_file",
+            "weights",
             "workflow_grace_s",
         }
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME] and [pools.NAME]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME], [pools.NAME] and"
+                " [weights]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

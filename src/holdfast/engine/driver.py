@@ -56,6 +56,7 @@ _CALL_GRACE_S: Final = 2.0
 
 
 _NO_RESOURCES: Final = Resources()
+_NO_WEIGHTS: Final[Mapping[str, float]] = {}
 _SOON_MS: Final = 1000
 _MOST_REMINDERS: Final = 10_000
 
@@ -130,6 +131,7 @@ class Driver:
         labels: Collection[str] = (),
         resources: Resources = _NO_RESOURCES,
         strategy: Strategy = "least_loaded",
+        weights: Mapping[str, float] = _NO_WEIGHTS,
         lanes: Lanes | None = None,
         lane: str = DEFAULT,
         hands: Hands | None = None,
@@ -166,7 +168,7 @@ class Driver:
         self._calls: dict[asyncio.Task[Any], None] = {}
         """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
         self._judging: dict[RunId, asyncio.Task[None]] = {}
-        self._hungry = Line()
+        self._hungry = Line(weights)
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
@@ -180,6 +182,8 @@ class Driver:
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
         )  # fmt: skip
         scheduler = Scheduler(strategy)
+        for tenant, weight in weights.items():
+            scheduler.set_weight(tenant, weight)
         self.desk = PoolDesk(
             store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
         )  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from holdfast.core.commands import Look
@@ -47,6 +47,7 @@ _PATIENCE_S: Final = 2.0
 """How long a worker has to take up what it was given, before the sweep offers it again."""
 _SILENT_S: Final = 3 * REPORT_EVERY_S
 _AWAY_S: Final = 0.5
+_NO_WEIGHTS: Final[Mapping[str, float]] = {}
 _OUTLIVES_S: Final = 600.0
 """What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
 
@@ -58,7 +59,14 @@ class Fleet(Store, Lanes, Protocol):
 class Leader:
     """The scheduler of one lane, while this process leads it; otherwise it waits to."""
 
-    def __init__(self, driver: Driver, store: Fleet, queue: Queue, strategy: Strategy = "least_loaded") -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        store: Fleet,
+        queue: Queue,
+        strategy: Strategy = "least_loaded",
+        weights: Mapping[str, float] = _NO_WEIGHTS,
+    ) -> None:
         self._driver = driver
         self._store = store
         self._queue = queue
@@ -66,6 +74,8 @@ class Leader:
         self.leads = asyncio.Event()
         self._awake = asyncio.Event()
         self._jobs = Lane(Scheduler(strategy))
+        for tenant, weight in weights.items():
+            self._jobs.scheduler.set_weight(tenant, weight)
         self._desk = PoolDesk(
             store, driver.clock, f"lane/{driver.lane}", lambda: driver.session if self.leads.is_set() else None,
             self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
