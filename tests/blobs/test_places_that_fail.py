@@ -398,6 +398,7 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         for (name,) in db.execute("select name from sqlite_schema where type = 'table'").fetchall():
             if name not in then:
                 db.execute(f"drop table {name}")
+        db.execute("alter table sessions drop column described")
         db.execute("insert into blobs (sha256, content) values (?, ?)", (graph.hash, graph.encoded))
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))
         db.pragma("user_version", 1)
