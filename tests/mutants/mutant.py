@@ -18,7 +18,7 @@ ROOT: Final = Path(__file__).parents[2]
 PATCHES: Final = Path(__file__).parent / "patches"
 
 _LEFT_OUT: Final = shutil.ignore_patterns(
-    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.db*", "build", "dist"
+    ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.db*", "build", "dist", "node_modules"
 )
 _LONGEST_S: Final = 600
 _TESTS_FAILED: Final = 1

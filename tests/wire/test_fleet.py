@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.testing.redis_server import RedisServer
 from holdfast.wire import Client
-from tests.wire.kit import FLOWS, Server, ended, holdfast
+from tests.wire.kit import FLOWS, TASKS, Server, ended, holdfast
 
 KNOWN_S = 2.5
 """By then the serving process has heard that another leads: it asks once a second."""
@@ -39,3 +39,15 @@ async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(dat
                         )  # fmt: skip
                         (there,) = await client.list_(workflow="echo", limit=1)
                         assert (await client.result(there.run)).output["said"] == 2
+
+
+async def test_a_fleet_to_try_out_takes_clients_and_workers(tmp_path: Path) -> None:
+    fleet = holdfast("up", f"{FLOWS}:echo", "--workers", "1", "--grpc", "127.0.0.1:0", folder=tmp_path)
+    with ended(fleet):
+        address = fleet.says(r"\[serve\] gRPC on (.*?:\d+), store")[1]
+        worker = holdfast("worker", TASKS, "--connect", address, "--name", "hand", folder=tmp_path)
+        with ended(worker):
+            worker.says("Connected to")
+            async with Client.connect(address) as client:
+                assert (await client.result(await client.submit("echo", 1))).output["said"] == 1
+        assert fleet.stop() == 0

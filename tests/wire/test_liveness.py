@@ -10,12 +10,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import Stub
 from tests.wire.conftest import Hire
-from tests.wire.kit import Server, until
+from tests.wire.kit import Server, ended, until
 
 
 class Held:
@@ -183,3 +184,25 @@ async def test_a_second_worker_of_the_same_name_is_refused_until_the_first_is_go
         second.says("Connected to")
     finally:
         second.end()
+
+
+async def test_the_job_of_a_killed_server_is_called_off_and_done_again_for_the_next(held: Held, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    first = Server(tmp_path, address=address)
+    with ended(first.process):
+        worker = first.worker("loyal", address=first.address)
+        with ended(worker):
+            async with Client.connect(address) as client:
+                worker.says("Connected to")
+                run = await client.submit("hold", held.arguments)
+                await held.lines(1)
+            first.process.end()
+            second = Server(tmp_path, address=address)
+            with ended(second.process):
+                worker.says("Connected to", times=2)
+                lines = await held.lines(3)
+                assert sorted(line[-1].rpartition("/")[2] for line in lines) == ["1", "1", "2"]
+                assert ["cancelled", str(worker.pid), f"{run}/do#1/1"] in lines
+                held.let_go()
+                async with Client.connect(address) as client:
+                    assert (await client.result(run)).output["job"] == f"{run}/do#1/2"

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -36,6 +36,9 @@ def up(
     yaml: Yaml = False,
     workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers.")] = 2,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps each may run at once.")] = 100,
+    grpc: Annotated[
+        str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Also take clients and workers here, over gRPC.")
+    ] = None,
 ) -> None:
     """Start a fleet on this machine: throwaway PostgreSQL and Redis, a leader and workers. All of it goes with Ctrl-C."""
     from holdfast.cli.target import load
@@ -51,16 +54,17 @@ def up(
     labels = options(label for target in targets for label in asked(load(target, to_run=True)))
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
-        asyncio.run(_run(postgres, redis, targets, workers, ["--slots", str(slots), *labels, *["--yaml"] * yaml]))
+        how = ["--slots", str(slots), *labels, *["--yaml"] * yaml]
+        commands = {"serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]}
+        commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
+        asyncio.run(_run(postgres, redis, commands, [*targets, "FILE.yaml"][0]))
     terminal.say("The fleet is gone, and all that was in it.")
 
 
 async def _run(
-    postgres: PostgresServer, redis: RedisServer, targets: Sequence[str], workers: int, how: Sequence[str]
+    postgres: PostgresServer, redis: RedisServer, commands: Mapping[str, Sequence[str]], example: str
 ) -> None:
     where = {"HOLDFAST_STORE": postgres.url, "HOLDFAST_QUEUE": redis.url}
-    commands = {"serve": ["serve", "--port", "0"]}
-    commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
     stop = stopped("the processes hand over what they cannot finish")
     async with contextlib.AsyncExitStack() as undo:
         processes = []
@@ -72,7 +76,7 @@ async def _run(
             undo.push_async_callback(_end, process)
             processes.append(asyncio.create_task(_relay(name, process)))
         told = "\n".join(f"  export {name}={value}" for name, value in where.items())
-        terminal.say(f"The fleet is up. In another terminal:\n{told}\n  holdfast run {[*targets, 'FILE.yaml'][0]}")
+        terminal.say(f"The fleet is up. In another terminal:\n{told}\n  holdfast run {example}")
         await asyncio.wait([stop, *processes], return_when=asyncio.FIRST_COMPLETED)
         if not stop.done():
             name = next(name for name, process in zip(commands, processes, strict=True) if process.done())
