@@ -49,7 +49,7 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 $(NODE): examples/node_worker/package-lock.json
 	@if command -v npm >/dev/null 2>&1; then \
 		echo "setup: installing what the worker in JavaScript stands on"; \
-		cd examples/node_worker && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 && touch $(notdir $(@D))/$(@F) \
+		cd examples/node_worker && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1 --fetch-timeout=60000 && touch $(notdir $(@D))/$(@F) \
 			|| echo "setup: npm could not; the tests of that worker are skipped"; \
 	else echo "setup: there is no npm; the tests of the worker in JavaScript are skipped"; fi
 

@@ -18,7 +18,7 @@ from holdfast.core.state import State
 from holdfast.core.status import may_start
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import unplaced_of
-from holdfast.errors import CorruptHistory, HoldfastError, StoreError
+from holdfast.errors import CorruptHistory, HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Handed, Job, Queue, Report
 
 log = logging.getLogger("holdfast")
@@ -188,7 +188,7 @@ class Dispatch:
             await self._look(job)
         finally:
             if job.steps:
-                self._driver.placing.settle(job.run)
+                self._driver.placing.settle(job.run, [each.step for each in job.steps])
 
     async def _look(self, job: Job) -> None:
         try:
@@ -196,6 +196,8 @@ class Dispatch:
         except CorruptHistory as problem:
             log.error("holdfast leaves run %s alone: %s", job.run, problem)
         except StoreError as problem:
+            if isinstance(problem, UnknownCommit):
+                self._driver.placing.doubt(job.run, [each.step for each in job.steps])
             log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
         except HoldfastError:
             pass  # somebody else was first, or there is no such run

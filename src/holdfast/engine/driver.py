@@ -36,7 +36,7 @@ from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
 from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied
+from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied, UnknownCommit
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
 from holdfast.scheduling.job import Capacity, Strategy
@@ -201,6 +201,16 @@ class Driver:
         if self.session is None or self._closing or not self.alive() or graph.hash not in self.workflows:
             return None
         return Worker(self.session, max(0, self._free + freed), self.placing.ready(run))
+
+    def place(self, state: State, room: int) -> frozenset[StepId]:
+        if not self.places(state):
+            return frozenset()
+        return self.placing.place_at_once(state, max(0, room - len(self._hungry)))
+
+    def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
+        if not known:
+            self.placing.doubt(run, steps)
+        self.placing.settle(run, steps)
 
     @property
     def _free(self) -> int:
@@ -396,6 +406,7 @@ class Driver:
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
             self.session = None
+            self.placing.lose()
             for running in [each for group in self._attempts.values() for each in group.values()]:
                 running.attempt.call_off()
                 running.task.cancel()
@@ -534,9 +545,13 @@ class Driver:
     def _begin_placed(self, run: RunId) -> None:
         """Steps of a run were placed: look at it, so that they start."""
 
+        steps = self.placing.ready(run)
+
         def looked(told: asyncio.Future[list[Event]]) -> None:
+            if not told.cancelled() and isinstance(told.exception(), UnknownCommit):
+                self.placing.doubt(run, steps)
             _heard(told)
-            self.placing.settle(run)
+            self.placing.settle(run, steps)
 
         self.mailbox(run).post(cmd.Look()).add_done_callback(looked)
 

@@ -206,8 +206,11 @@ class Leader:
             self._awake.clear()
             if not self.leads.is_set():
                 continue
+            placed = self._jobs.placements(self._driver.clock.monotonic_s())
+            if placed:
+                self._desk.placed()
             self._desk.stir()
-            for worker, handed in self._jobs.placements(self._driver.clock.monotonic_s()).items():
+            for worker, handed in placed.items():
                 await self._queue.place(worker, handed)
             await asyncio.sleep(0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple, Protocol
 
@@ -29,9 +29,9 @@ from holdfast.core.commands import (
     Worker,
 )
 from holdfast.core.decide import decide
-from holdfast.core.events import Event, Recorded, StepStarted
+from holdfast.core.events import Event, Recorded, StepReady, StepStarted
 from holdfast.core.graph import Graph
-from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq
+from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq, StepId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.scopes import charges
@@ -116,6 +116,14 @@ class House(Protocol):
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
         """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
         are free slots."""
+        ...
+
+    def place(self, state: State, room: int) -> frozenset[StepId]:
+        """Find places for the steps of a run that demand something, while `room` slots are free here; those that have one."""
+        ...
+
+    def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
+        """These were to start: whichever has not begun gives its place back, as soon as that is `known`."""
         ...
 
     async def graph_of(self, graph_hash: str) -> Graph: ...
@@ -285,6 +293,9 @@ class Mailbox:
         assert self.graph is not None
         worker = self._house.worker(self.run, self.graph, freed=freed)
         answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
+        placed = self._place(state, events, worker, started)
+        if placed is not None:
+            events += decide(self.graph, state, Look(), now_ms, placed, short, taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
@@ -292,7 +303,15 @@ class Mailbox:
             append = Append(self.run, before, self._house.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
             patient = any(isinstance(letter.command, _OF_ATTEMPTS) for letter in letters)
-            await self._commit(append, events, state, slots=max(0, started - freed), patient=patient)
+            known = True
+            try:
+                await self._commit(append, events, state, slots=max(0, started - freed), patient=patient)
+            except UnknownCommit:
+                known = False
+                raise
+            finally:
+                if placed is not None:
+                    self._house.settle(self.run, placed.placed, known=known)
         # A refusal too is told only now: it may be for what the letter before it has caused.
         for letter, answer in answers:
             if letter.told.done():
@@ -304,6 +323,15 @@ class Mailbox:
         if events and self.graph is not None:
             await self._snapshot(state, self.graph)
         return letters
+
+    def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
+        """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
+        if worker is None or not state.unplaced or self.graph is None or state.graph_hash != self.graph.hash:
+            return None
+        if not any(type(event) is StepReady and event.demand is not None for event in events):
+            return None
+        steps = self._house.place(state, worker.slots - started)
+        return Worker(worker.session, 0, steps) if steps else None
 
     def _decide(
         self,

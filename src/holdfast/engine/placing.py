@@ -88,6 +88,7 @@ class Placing:
         self._placed: dict[Key, Placed] = {}
         self._connected: dict[str, Capacity] = {}
         self._begun: set[Key] = set()
+        self._doubted: dict[RunId, frozenset[StepId]] = {}
         self._again: dict[Key, PlacedStep] = {}
         """Steps that wait again while their last attempt here is still leaving."""
         self._kept = 0
@@ -111,6 +112,8 @@ class Placing:
 
     def hear(self, state: State) -> None:
         """A run has gone on: see to it that exactly those of its steps wait that wait for a place."""
+        for step in self.ready(state.run) & self._doubted.pop(state.run, frozenset()):
+            self._drop(state.run, step)  # by now it is known that it has not begun
         known = self._steps.get(state.run)
         if known is None and not state.unplaced:
             return
@@ -235,8 +238,15 @@ class Placing:
         self._stirred = None
         self.place(self._room())
 
-    def place(self, room: int) -> None:
-        """Place what can be placed now, with so many free slots of this process."""
+    def place_at_once(self, state: State, room: int) -> frozenset[StepId]:
+        """Place what can be placed now; the steps of this run that have a place. Whoever asks begins them. `state` is not
+        durable yet: what it has started keeps its place until that is known."""
+        self.find(unplaced_of(state))
+        self.place(room, but=state.run)
+        return self.ready(state.run)
+
+    def place(self, room: int, but: RunId | None = None) -> None:
+        """Place what can be placed now, with so many free slots of this process; begin it, unless it is of the run `but`."""
         if self._closed or not self._steps:
             return
         now_s = self._clock.monotonic_s()
@@ -246,13 +256,17 @@ class Placing:
             self._here, self._changed = msgspec.structs.replace(self._here, busy=busy), False
             self.scheduler.join(self._here, now_s)
         runs: dict[RunId, None] = {}
-        for each in self.scheduler.place(now_s):
+        placed = self.scheduler.place(now_s)
+        if placed:
+            self._desk.placed()
+        for each in placed:
             run, step = RunId(each.job.key[0]), StepId(each.job.key[1])
             self._placed[run, step] = Placed(each.worker, each.pools)
             self._kept += each.worker == HERE
             runs[run] = None
         for run in runs:
-            self._begin(run)
+            if run != but:
+                self._begin(run)
         self._desk.stir()
         self._look_again(now_s)
 
@@ -289,10 +303,22 @@ class Placing:
         if again is not None:
             self.find([again])
 
-    def settle(self, run: RunId) -> None:
-        """The run was looked at: what has not begun by now could not. It stands in line in the store, and is found."""
-        for step in self.ready(run):
+    def settle(self, run: RunId, steps: Collection[StepId]) -> None:
+        """These were to start when the run was looked at: what has not begun by now could not. It stands in line in the
+        store, and is found."""
+        for step in self.ready(run) & frozenset(steps) - self._doubted.get(run, frozenset()):
             self._drop(run, step)
+
+    def doubt(self, run: RunId, steps: Iterable[StepId]) -> None:
+        """Nobody here knows whether these have started: they keep their places until the run is heard of."""
+        self._doubted[run] = self._doubted.get(run, frozenset()) | frozenset(steps)
+
+    def lose(self) -> None:
+        """This process's session is dead: nothing that was to start here does."""
+        self._doubted.clear()
+        for run in list(self._steps):
+            for step in self.ready(run):
+                self._drop(run, step)
 
     # --- Asking -------------------------------------------------------------------------------------------------------
 

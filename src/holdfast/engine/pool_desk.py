@@ -51,6 +51,8 @@ class PoolDesk:
         """Whether what is placed here is placed against shares of its own; not where a leader places."""
         self._wanted_s: dict[str, float] = {}
         """When each pool was wanted last."""
+        self._needs: dict[str, Need] = {}
+        """What was said last."""
         self._telling: asyncio.TimerHandle | None = None
         self._estimates: dict[Kind, int] = {}
         self._pools: dict[str, DeclaredPool] = {}
@@ -77,9 +79,24 @@ class PoolDesk:
     # --- Shares -------------------------------------------------------------------------------------------------------
 
     def stir(self, after_s: float = _TELL_S) -> None:
-        """Something has been placed, has ended or waits: say soon what is needed now."""
-        if self._telling is None and not self._closed:
-            self._telling = asyncio.get_running_loop().call_later(after_s, self._tell)
+        """Something has ended or waits: say soon what is needed now."""
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        if self._telling is not None:
+            if self._telling.when() <= loop.time() + after_s:
+                return
+            self._telling.cancel()
+        self._telling = loop.call_later(after_s, self._tell)
+
+    def placed(self) -> None:
+        """Something has been placed: say at once what is in use, before anything of it could be given back."""
+        if self.borrows:
+            for name, used in self._scheduler.used().items():
+                known = self._needs.get(name, Need())
+                self._needs[name] = msgspec.structs.replace(known, used=used, wanted=max(used, known.wanted))
+            self._shares.need(dict(self._needs))
+        self.stir()
 
     def _tell(self) -> None:
         self._telling = None
@@ -90,7 +107,8 @@ class PoolDesk:
         self._wanted_s |= dict.fromkeys(needs, now_s)
         self._wanted_s = {name: at_s for name, at_s in self._wanted_s.items() if now_s - at_s < KEEP_S}
         kept = {name: Need(wanted=1) for name in self._wanted_s if name not in needs}
-        self._shares.need(kept | needs)
+        self._needs = kept | needs
+        self._shares.need(dict(self._needs))
         if kept:
             self.stir(KEEP_S / 2)
 

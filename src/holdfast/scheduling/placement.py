@@ -406,6 +406,10 @@ class Scheduler:
                 found[name] = PoolNeed(used, waits.get(pool, 0), first.get(pool, (0.0, 1))[1], owes)
         return found
 
+    def used(self) -> dict[str, int]:
+        """What is in use of each pool of slots."""
+        return {name: pool.taken for name, pool in self._pools.items() if pool.kind == "slots" and pool.taken}
+
     def level(self, name: str, now_s: float) -> float:
         """What is in a rate; nothing where there is no such pool."""
         pool = self._pools.get(name)
