@@ -412,8 +412,11 @@ class Graphs(Protocol):
 class Sessions(Protocol):
     """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
 
-    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
-        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed."""
+    async def open_session(
+        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
+    ) -> None:
+        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed.
+        `described` is what it says of itself, for those who ask."""
         ...
 
     async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:

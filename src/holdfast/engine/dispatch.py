@@ -132,7 +132,7 @@ class Dispatch:
         if driver.session is None or not driver.executes:
             return
         free = max(0, driver.room - self._taking)
-        said = driver.report(free, self._taken)
+        said = driver.report(driver.session, free, self._taken)
         now_s = driver.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s

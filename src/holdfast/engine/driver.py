@@ -156,6 +156,8 @@ class Driver:
         """The lane that this process leads or works in."""
         self.executes = executes
         self.session: SessionId | None = None
+        self.described = b""
+        """What the session has said of itself to those who ask."""
         self.workflows: dict[str, Workflow] = {}
         self._ids = ids
         self.slots = slots
@@ -350,9 +352,8 @@ class Driver:
             await self.store.widen_session(self.session, list(self.workflows))
         return True
 
-    def report(self, free: int = 0, taken: int = 0) -> Report:
+    def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
-        session = self.session if self.session is not None else SessionId("")
         return Report(
             session, tuple(self.workflows), self.slots, free, taken, self.labels, self.resources, self.placing.held(),
             self.placing.connected(),
@@ -412,7 +413,8 @@ class Driver:
                 running.task.cancel()
             await self.store.close_session(old)
         new, said = self._ids.session(), list(self.workflows)
-        await self.store.open_session(new, self._label, said)
+        self.described = msgspec.json.encode(self.report(new))
+        await self.store.open_session(new, self._label, said, self.described)
         self.session = new
         if list(self.workflows) != said:  # added while the session was being opened
             await self.store.widen_session(new, list(self.workflows))

@@ -73,7 +73,6 @@ class Sweep:
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
         self._line = StoredLine(driver.store, driver.clock, self._is_here)
-        self._described = b""
         self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
@@ -161,11 +160,12 @@ class Sweep:
         """Have the session say what there is here, and which steps are placed with it, for those who ask why others wait."""
         driver = self._driver
         now_s = driver.clock.monotonic_s()
-        said = msgspec.json.encode(driver.report())
-        if driver.session is None or said == self._described or now_s - self._described_s < _DESCRIBED_EVERY_S:
+        if driver.session is None or now_s - self._described_s < _DESCRIBED_EVERY_S:
             return
-        await driver.store.describe_session(driver.session, said)
-        self._described, self._described_s = said, now_s
+        said = msgspec.json.encode(driver.report(driver.session))
+        if said != driver.described:
+            await driver.store.describe_session(driver.session, said)
+            driver.described, self._described_s = said, now_s
 
     async def _patience_ms(self) -> int:
         if self._lane is None:

@@ -120,12 +120,16 @@ class Sessions(Room):
         self._leases: dict[SessionId, Lease] = {}
         self._renewer = Renewer(self._db.address, ground.lease_s, self._leases)
 
-    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+    async def open_session(
+        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
+    ) -> None:
         asked_boot_ms = boot_ms()
         try:
             async with self._db.taken() as db, transaction(db):
                 await db.execute(self._sql["forget_sessions"], _REMEMBERED_MS)
-                await db.execute(self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms)
+                await db.execute(
+                    self._sql["open_session"], session, label, LATEST, list(hashes), self._lease_ms, described
+                )
         except pg.UniqueViolationError as problem:
             raise StoreError(
                 f"Session {session} was opened before; every session needs a name of its own."

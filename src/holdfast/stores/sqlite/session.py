@@ -97,14 +97,16 @@ class Sessions(Room):
         self._renewer = Renewer(ground.lease_s / RENEWALS, self._renew)
         self._renewal: Future[Renewal] | None = None
 
-    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+    async def open_session(
+        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
+    ) -> None:
         file = await self._writer.ask(lambda db: self._take(db, session))
         opened_ms = self._clock.now_ms()
         what_runs = msgspec.json.encode(hashes).decode()
 
         def write(db: apsw.Connection) -> int:
             renewed_ms = boot_ms()
-            row = (session, label, os.getpid(), what_runs, opened_ms, self._lease_ms, renewed_ms)
+            row = (session, label, os.getpid(), what_runs, opened_ms, self._lease_ms, renewed_ms, described)
             rows(db, "forget_sessions", (opened_ms - _REMEMBERED_MS,))
             rows(db, "open_session", row)
             return renewed_ms

@@ -654,11 +654,15 @@ class SimulatedStore:
 
     # --- Sessions -----------------------------------------------------------------------------------------------------
 
-    async def open_session(self, session: SessionId, label: str, hashes: Sequence[str]) -> None:
+    async def open_session(
+        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
+    ) -> None:
         await self._write("session")
         if session in self.disk.leases:
             raise StoreError(f"Session {session} has been opened before.")
-        self.leases[session] = self.disk.leases[session] = Lease(session, self.disk.clock_s(), tuple(hashes), [])
+        self.leases[session] = self.disk.leases[session] = Lease(
+            session, self.disk.clock_s(), tuple(hashes), [], described=described
+        )
         self.disk.touched(self)
 
     async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:

@@ -377,8 +377,8 @@ where sha256 = $3 and exists (
 
 -- name: open_session
 -- A process begins to hold a lease.
-insert into holdfast.sessions (session, label, version, hashes, opened_at_ms, lease_ms, expires_at_ms)
-values ($1, $2, $3, $4, holdfast.now_ms(), $5, holdfast.now_ms() + $5)
+insert into holdfast.sessions (session, label, version, hashes, opened_at_ms, lease_ms, expires_at_ms, described)
+values ($1, $2, $3, $4, holdfast.now_ms(), $5, holdfast.now_ms() + $5, $6)
 
 -- name: renew_sessions
 -- Leases are extended, except of sessions that somebody has found dead: says whose.

@@ -247,7 +247,8 @@ where sha256 = :sha256 and exists (
 
 -- name: open_session
 -- A process begins to hold a lease.
-insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renewed_boot_ms) values (?, ?, ?, ?, ?, ?, ?)
+insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renewed_boot_ms, described)
+values (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: renew_session
 -- A lease is extended, unless somebody has found its session dead: says who is still alive.
