@@ -1,0 +1,105 @@
+"""What the machine needs from outside, as short promises; each is kept by adapters that do not know one another.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports.hands import Calls, Hands, Work
+from holdfast.ports.journal import Journal, Pace, Recall
+from holdfast.ports.model import (
+    AnswerSpec,
+    Model,
+    ModelReply,
+    ModelRequest,
+    ModelTurn,
+    ToolReply,
+    ToolRequest,
+    ToolSpec,
+    ToolTurn,
+    Turn,
+    Usage,
+    UserTurn,
+)
+from holdfast.ports.pool import PoolAuthority, Pools, Shares
+from holdfast.ports.queue import Handed, Job, PlacedStep, Queue, Report
+from holdfast.ports.store import (
+    Append,
+    BlobPlace,
+    Blobs,
+    Costs,
+    DueRun,
+    Graphs,
+    History,
+    Lanes,
+    Lending,
+    Log,
+    Scopes,
+    Sessions,
+    SnapshotRecord,
+    Store,
+    Tail,
+    Told,
+    Unplaced,
+    Views,
+    Watch,
+)
+from holdfast.ports.surroundings import Clock, Ids, Threads
+
+__all__ = [
+    "Administration",
+    "AnswerSpec",
+    "Append",
+    "BlobPlace",
+    "Blobs",
+    "Calls",
+    "Clock",
+    "Costs",
+    "DueRun",
+    "Freed",
+    "Graphs",
+    "Handed",
+    "Hands",
+    "History",
+    "Holder",
+    "Ids",
+    "Job",
+    "Journal",
+    "Lanes",
+    "Lending",
+    "Log",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "ModelTurn",
+    "MonthStanding",
+    "Pace",
+    "PlacedStep",
+    "PoolAuthority",
+    "Pools",
+    "Queue",
+    "Recall",
+    "Report",
+    "Scopes",
+    "SessionStanding",
+    "Sessions",
+    "Shares",
+    "SnapshotRecord",
+    "Store",
+    "StoreStanding",
+    "Tail",
+    "Threads",
+    "Told",
+    "ToolReply",
+    "ToolRequest",
+    "ToolSpec",
+    "ToolTurn",
+    "Turn",
+    "Unplaced",
+    "Usage",
+    "UserTurn",
+    "Views",
+    "Watch",
+    "Work",
+]

@@ -1,0 +1,97 @@
+"""What a person does to a store as a whole.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.ids import RunId, SessionId
+from holdfast.core.projection import RunRow
+
+
+class MonthStanding(msgspec.Struct, frozen=True):
+    """The runs that were started in a month of UTC (`2026-09`), and where their histories are.
+
+    `state`: open (in the tables), archived, pruned (removed for good), or partly archived, where an archiving was
+    interrupted or something was written after it. `stored_bytes` is what they take on the disk, None where nobody knows.
+    """
+
+    month: str
+    state: str
+    runs: int
+    unended: int
+    events: int
+    stored_bytes: int | None
+
+
+class SessionStanding(msgspec.Struct, frozen=True):
+    """A process that holds a lease. `version` is that of the tables that its code knows, None where all know the same."""
+
+    session: SessionId
+    label: str
+    opened_at_ms: int
+    version: int | None
+
+
+class StoreStanding(msgspec.Struct, frozen=True):
+    """How a store is. `version` is that of its tables, 0 where there are none yet; `pending` are the migrations that it has
+    not had. What needs tables is left at its default while there are none that this version can read."""
+
+    store: str
+    version: int
+    known: int
+    pending: tuple[str, ...]
+    now_ms: int
+    months: tuple[MonthStanding, ...] = ()
+    sessions: tuple[SessionStanding, ...] = ()
+    blobs: int = 0
+    blob_bytes: int = 0
+    oldest_unended: RunRow | None = None
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A run that keeps its month from being archived. `why`: unended, money (held or in doubt), call (in flight), effect
+    (of unknown outcome)."""
+
+    run: RunId
+    tenant: str
+    workflow: str
+    status: str
+    started_at_ms: int
+    why: str
+
+
+class Freed(msgspec.Struct, frozen=True):
+    """What was archived or removed. `stored_bytes` is the size of the archives or blobs."""
+
+    runs: int
+    events: int
+    stored_bytes: int
+
+
+class Administration(Protocol):
+    """What a person does to a store as a whole. Every deed may be interrupted anywhere and be done again."""
+
+    async def standing(self) -> StoreStanding: ...
+
+    async def migrate(self, part: str | None) -> Sequence[str]:
+        """Apply the migrations that the store has not had: those of `before` the deployment, of `after` it, or both; their
+        names. Raises Conflict, with nothing of it done, where `after` would break processes that still run."""
+        ...
+
+    async def archive(self, month: str) -> Freed:
+        """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
+        where runs of it may still go on, UsageError where the month is not over or the store has no months."""
+        ...
+
+    async def prune(self, before: str) -> Freed:
+        """Remove for good the archives of all months before that one, with their blobs. Raises MonthHeld where one of them
+        has not been archived."""
+        ...
+
+    async def aclose(self) -> None: ...

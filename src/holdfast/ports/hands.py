@@ -1,0 +1,60 @@
+"""The workers that are connected to a process, and what they may ask it for.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.core.ids import RunId, StepId
+
+
+class Work(msgspec.Struct, frozen=True):
+    """A step's work for a connected worker. `job` names the attempt: no two are the same."""
+
+    job: str
+    task: str
+    arguments_json: bytes
+    timeout_s: float | None = None
+    pools: Mapping[str, int] = {}
+    """What was reserved for it of pools, by their names."""
+
+
+class Calls(Protocol):
+    """What a worker may ask for while it works: what has to be journaled is done here. `number` is the call's place in the
+    step, counted by the worker: the same one in a later attempt gets the recorded outcome.
+
+    A call raises StepError where it failed, which is the worker's to hear. Anything else that it raises ends the work.
+    """
+
+    run: RunId
+    step: StepId
+
+    async def model(
+        self, number: int, model: str, user: Any, *, system: str, max_tokens: int | None, temperature: float | None
+    ) -> Any:
+        """One model call: its text."""
+        ...
+
+    async def tool(self, number: int, name: str, arguments: Any, *, key: str | None) -> Any:
+        """One call of a tool that the node lists."""
+        ...
+
+    def redact(self, text: str) -> str:
+        """`text` without the values of secrets."""
+        ...
+
+
+class Hands(Protocol):
+    """The workers that are connected to this process."""
+
+    async def perform(self, place: str, work: Work, calls: Calls) -> Any:
+        """Have `work` done by the worker `place`; what came of it, as JSON data. To be cancelled, it is called off there too.
+
+        Raises RemoteFailed or the StepError of one of `calls` where the work failed, PlaceLost where its worker is gone.
+        """
+        ...

@@ -1,0 +1,140 @@
+"""One step's journal, as those see it who make its calls.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import msgspec
+
+from holdfast.core.commands import Offer
+from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import OpenCall
+from holdfast.ports.model import Usage
+
+T = TypeVar("T")
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """What a journal holds at a place: an outcome, an error, or a call whose outcome the tool itself must be asked for."""
+
+    value: Any = None
+    error: ErrorRecord | None = None
+    unverified: OpenCall | None = None
+    call: CallId | None = None
+
+
+class Pace(Protocol):
+    """Keeps a step's model calls within what was reserved for it."""
+
+    def call(self, names: Collection[str]) -> AbstractAsyncContextManager[None]:
+        """Inside, one call may be on its way to a model that has these names. Waits until it may leave."""
+        ...
+
+    def used(self, names: Collection[str], usage: Usage) -> None:
+        """What an answered call has taken of tokens."""
+        ...
+
+
+class Journal(Protocol):
+    """One step's journal, for those who make its calls: an intent before each call, its outcome after.
+
+    Whatever waits (for money, for a person, for another's call) leaves the step by an exception of the engine's own,
+    which is to be let through.
+    """
+
+    run: RunId
+    tenant: str
+
+    @property
+    def pace(self) -> Pace | None:
+        """None where nothing was reserved for the step."""
+        ...
+
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
+        """What stands at `path`; None if the operation is to be made. Raises NonDeterministicStep for another one."""
+        ...
+
+    def error(
+        self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> ErrorRecord:  # fmt: skip
+        """An error of this step, at this moment, with secrets taken out of its message."""
+        ...
+
+    def may_send(self) -> bool:
+        """Whether this process still holds its lease: to be asked right before a call leaves."""
+        ...
+
+    async def outside(self, call: Coroutine[Any, Any, T]) -> T:
+        """Make an outside call and record its outcome, so that what has left brings it home even when nobody waits."""
+        ...
+
+    async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[Offer]) -> tuple[CallId, int]:
+        """The call that may now be made, and which of the offers it is: the first that fits the money that is left."""
+        ...
+
+    async def settle(self, call: CallId, cost_nanousd: int, input_tokens: int, output_tokens: int, output: Any) -> Any:
+        """Returns `output` as the journal keeps it: what a replay would return."""
+        ...
+
+    async def refuse(self, call: CallId, error: ErrorRecord) -> None: ...
+
+    async def unsent(self, call: CallId, error: ErrorRecord) -> NoReturn:
+        """The call never left, for a reason of this process's own: gives the money back and leaves the step, whose next
+        attempt makes the call."""
+        ...
+
+    async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
+        """The call was certainly not made, and will be later: gives its money back, durably, and leaves its place in the
+        journal open for the next."""
+        ...
+
+    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
+        """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
+        ...
+
+    async def intend(
+        self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
+        settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
+    ) -> CallId | Recall:  # fmt: skip
+        """The call that may now be made; a Recall where a named effect already has its outcome. `unique` says how far
+        the name reaches."""
+        ...
+
+    def key_of(self, call: CallId) -> EffectKey: ...
+
+    def sent_at_ms(self, call: CallId) -> int: ...
+
+    async def complete(self, call: CallId, response: Any) -> Any:
+        """Returns `response` as the journal keeps it."""
+        ...
+
+    async def fail(self, call: CallId, error: ErrorRecord) -> None: ...
+
+    async def release(self, call: CallId) -> NoReturn:
+        """The call never left. Leaves the step: whoever holds the lease goes on with it."""
+        ...
+
+    async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:
+        """`reopens`: nobody has heard of an outcome, so the next attempt calls again where a repeat is harmless."""
+        ...
+
+    async def reopen(self, call: CallId) -> None: ...
+
+    def abandon(self, error: ErrorRecord) -> NoReturn:
+        """Fail the attempt, whatever its code makes of errors: this one is in no journal, so no replay would see it."""
+        ...
+
+    async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
+
+    async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask a person about a call: `{"decision", "data", "by", "reason"}`."""
+        ...
+
+    async def wait_until(self, path: Path, due_at_ms: int) -> None: ...

@@ -1,0 +1,118 @@
+"""What a model is asked and answers, and who asks it.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model sees it. `parameters` is the JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class AnswerSpec(msgspec.Struct, frozen=True):
+    """The shape an answer must have: the JSON Schema of an object. The reply's `answer` is such an object, unvalidated."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+class ToolRequest(msgspec.Struct, frozen=True):
+    """A model's wish to call a tool. `arguments` is the parsed object, or the raw string where it is not JSON."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+class ToolReply(msgspec.Struct, frozen=True):
+    """What a tool answered, as the model reads it."""
+
+    id: str
+    name: str
+    content: str
+    is_error: bool = False
+
+
+class UserTurn(msgspec.Struct, frozen=True, tag="user"):
+    text: str
+
+
+class ModelTurn(msgspec.Struct, frozen=True, tag="model"):
+    """An earlier reply, in the form its adapter gave it (`ModelReply.turn`), to be replayed exactly."""
+
+    replay: Any
+
+
+class ToolTurn(msgspec.Struct, frozen=True, tag="tools"):
+    """The answers to all tool requests of the turn before."""
+
+    replies: tuple[ToolReply, ...]
+
+
+Turn = UserTurn | ModelTurn | ToolTurn
+
+
+class ModelRequest(msgspec.Struct, frozen=True):
+    """One request to a model, complete: equal requests are equal bytes on the wire.
+
+    `max_tokens` bounds the output and is always set. With `answer` the model must end with an object of that shape.
+    """
+
+    model: str
+    system: str
+    turns: tuple[Turn, ...]
+    max_tokens: int
+    tools: tuple[ToolSpec, ...] = ()
+    answer: AnswerSpec | None = None
+    temperature: float | None = None
+    timeout_s: float = 600.0
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens as the provider counted them. `input_tokens` includes those read from and written to its cache."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class ModelReply(msgspec.Struct, frozen=True):
+    """A complete reply. `usage` is None where the provider's figures are missing or unreadable.
+
+    `answer` is the structured answer (its tool request, so that a repair can address it), None for plain text.
+    `turn` is the reply for later requests; it round-trips through JSON.
+    """
+
+    text: str
+    tool_requests: tuple[ToolRequest, ...]
+    answer: ToolRequest | None
+    usage: Usage | None
+    finish_reason: str | None
+    response_id: str | None
+    turn: Any
+
+
+class Model(Protocol):
+    """Something that answers requests: a provider reached over its SDK, or a double of one."""
+
+    async def prepare(self, model: str) -> None:
+        """Load what calls of `model` need, before money is held for one. Raises ModelRefused for an unknown model."""
+        ...
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        """Send `request` exactly once, never retrying.
+
+        Raises ModelRefused (ModelRateLimited) when certainly nothing was spent, ModelUncertain when nobody can know.
+        """
+        ...

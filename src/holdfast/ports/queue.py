@@ -1,0 +1,120 @@
+"""The hints between the processes of a fleet, and what workers say of themselves.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.demand import Demand, Resources
+from holdfast.core.ids import RunId, Seq, SessionId, StepId
+from holdfast.core.lanes import DEFAULT
+
+
+class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that is to be placed, or was; then all amounts of pools in its demand are known."""
+
+    run: RunId
+    step: StepId
+    tenant: str
+    workflow: str
+    graph_hash: str
+    demand: Demand
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for.
+
+    Offered, `steps` are to be placed; handed to a worker, they were placed with it. `looks`: the run has something to do
+    besides them.
+    """
+
+    run: RunId
+    graph_hash: str
+    dead: frozenset[SessionId] = frozenset()
+    tenant: str = ""
+    steps: tuple[PlacedStep, ...] = ()
+    looks: bool = True
+
+
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
+    that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
+    them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with, `connected`
+    the workers that do steps for it, with the tasks that they offer as their `hashes`."""
+
+    worker: SessionId
+    hashes: tuple[str, ...]
+    slots: int
+    free: int
+    taken: int = 0
+    labels: tuple[str, ...] = ()
+    resources: Resources = Resources()
+    held: tuple[PlacedStep, ...] = ()
+    connected: tuple[Report, ...] = ()
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """A job in somebody's hands, to be acknowledged by its `receipt`; none where the leader found it by itself."""
+
+    job: Job
+    receipt: str
+
+
+class Queue(Protocol):
+    """Hints between the processes of a fleet. Any of them may be lost, late or told twice: the store has the truth, and
+    the sweep finds in it what nobody was told of. So nothing here raises for a queue that cannot be reached.
+
+    Whoever leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept until it is
+    acknowledged, and comes to others when its holder is dead. News of runs go to everybody.
+    """
+
+    async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:
+        """Tell the leader of a lane of runs that want a worker."""
+        ...
+
+    async def report(self, report: Report) -> None:
+        """Tell the leader what a worker has free."""
+        ...
+
+    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+        """Tell everybody how far these runs are, because somebody else may wait for it."""
+        ...
+
+    async def news(self) -> Mapping[RunId, Seq]:
+        """Wait for what others tell; empty when some of it may have been missed."""
+        ...
+
+    async def offered(self, leader: SessionId) -> Sequence[Handed]:
+        """Wait for jobs, as the lane's leader; first those that the leader before it has left."""
+        ...
+
+    async def reported(self) -> Sequence[Report]:
+        """Wait for what workers say of themselves; first the latest of each."""
+        ...
+
+    async def place(self, worker: SessionId, placed: Sequence[Handed]) -> None:
+        """Hand jobs on to a worker: from now on they are its own to acknowledge."""
+        ...
+
+    async def drop(self, useless: Sequence[Handed]) -> None:
+        """These that were offered need no worker: their run waits already, or there is no room for them."""
+        ...
+
+    async def placed(self, worker: SessionId) -> Sequence[Handed]:
+        """Wait for jobs, as a worker."""
+        ...
+
+    async def acknowledge(self, worker: SessionId, done: Sequence[Handed]) -> None:
+        """These were taken up, durably, or there was nothing to take up."""
+        ...
+
+    async def reclaim(self, worker: SessionId) -> Sequence[Job]:
+        """What a dead or departed worker has not acknowledged; nobody else is given it."""
+        ...
+
+    async def aclose(self) -> None: ...

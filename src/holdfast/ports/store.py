@@ -1,0 +1,412 @@
+"""What the machine needs of a store: the log of runs, and the rows beside it.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.estimates import Estimate, Use
+from holdfast.core.events import Recorded
+from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
+from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.scopes import ScopeRow, Waiting
+from holdfast.errors import HoldfastError
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events to be the run's next after `expected`, with the rows that `project` derived from them.
+
+    `append_id` is stored with the events: an append that is sent again under the same id, because the reply of its
+    commit was lost, is recognised and acknowledged, never written twice.
+    """
+
+    run: RunId
+    expected: Seq
+    append_id: AppendId
+    events: tuple[Recorded, ...]
+    changes: Changes
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True):
+    """A folded state at `seq`, encoded; worthless to a Holdfast with another fold version."""
+
+    seq: Seq
+    fold_version: int
+    state: bytes
+
+
+class History(msgspec.Struct, frozen=True):
+    """What is needed to fold a run: its latest snapshot, if there is one, and the events after it."""
+
+    snapshot: SnapshotRecord | None
+    events: tuple[Recorded, ...]
+
+
+class Log(Protocol):
+    """Where runs live. Everything else may be lost and found again from here."""
+
+    async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
+        """Commit many runs' appends together, at most one of each run, durably; each learns its own fate.
+
+        The fates are in order: None for committed (with every row of its changes), SeqConflict where the run is not at
+        `expected`, KeyReused where the start key belongs to another run (`run` names it), EffectKeyTaken where a
+        tenant-wide effect key does (with what is known of its effect), OverLimit where a scope has no room (see Scopes;
+        asked last, for it leaves a waiter), Unstorable where this append cannot be stored, StoreBusy where somebody else
+        has held its run for too long. An append whose fate is an error has written nothing. Raises StoreError when
+        nothing at all was written, UnknownCommit when nobody can know: append
+        again under the same ids.
+        """
+        ...
+
+    async def load(self, run: RunId, fold_version: int) -> History:
+        """The run's latest snapshot of this fold version and the events after it. Raises NotFound."""
+        ...
+
+    async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        """The run's events after `after`, in order; empty for an unknown run."""
+        ...
+
+    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+        """Where each of these runs is now; unknown ones are missing."""
+        ...
+
+    def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
+        """Inside, until this process appends to `run`, nobody else does: what was loaded of it is true when it is
+        appended to."""
+        ...
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        """Keep a snapshot, instead of older ones of the run. Losing it loses nothing."""
+        ...
+
+    async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
+        """The run that was started under this key, and the digest of its input."""
+        ...
+
+
+class Scopes(Protocol):
+    """The books of scopes above runs (core.scopes): what appends move in them, up to which limit, and who waits.
+
+    Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
+    their keys, and charges are taken in the order of the appends, so that a flush writes each row once. An append that
+    has a bounded charge above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
+    whole with OverLimit; every other charge is taken. For a charge `in_turn` it counts as used what those want who wait
+    in the scope before its run, or all who wait there if its run does not. Books are kept whether there is a limit or
+    not.
+
+    An append that is refused leaves a waiter in the same transaction, so that what makes room cannot miss it, unless
+    its run is not there yet. One that is taken leaves exactly the waiters of its changes: those of the run that are
+    among them keep their turn, others of the run go.
+    """
+
+    async def set_limit(self, family: str, amount: int | None) -> None:
+        """Set, or with None remove, the limit of every scope of this family, those of days gone by included. What is
+        used already may be more: then nothing more is admitted."""
+        ...
+
+    async def limits(self, family: str) -> Mapping[str, int]:
+        """The limits that are set, of families that begin with `family`."""
+        ...
+
+    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
+        ...
+
+    async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
+        """Who waits in these scopes, longest first."""
+        ...
+
+    async def room(self, limit: int) -> Sequence[Waiting]:
+        """Who waits, longest first, in a scope that has room for it alone.
+
+        The scope `effect/<key>` has no books: there is room as soon as no other run has this tenant-wide effect key with
+        its outcome outstanding. Keys are kept for good, whatever becomes of the runs that took them.
+        """
+        ...
+
+
+class Lending(Protocol):
+    """Pools above steps (core.lending): declared here for every process, and lent in shares to those who place steps.
+
+    The pools that a visit names are locked in the order of their names, in a transaction of its own, never one of an
+    append. A share is its session's: it is free when that is dead, and what the visitor has placed cannot be running.
+    """
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        """Declare a pool, or give it other figures. What is lent above a smaller limit comes back as it is given back."""
+        ...
+
+    async def remove_pool(self, name: str) -> bool:
+        """False if there was none. What is lent of it is remembered, should it be declared again meanwhile."""
+        ...
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All of them, by name."""
+        ...
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        """What the visitor has of each of these pools from now on, in one transaction; nothing of those that are not there.
+
+        Raises Conflict where its session is dead: then it has nothing. After any other error nobody knows what it was
+        lent, and its next visit sets that right.
+        """
+        ...
+
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        """Who has how much of a pool, by holder, for whoever asks. The dead are among them until somebody visits."""
+        ...
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        """What steps have taken of pools (core.estimates), by workflow, node and pool."""
+        ...
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        """Take into account what steps have taken, in one transaction."""
+        ...
+
+
+class Costs(Protocol):
+    """The roll-up of what model calls cost (core.costs), and up to which event each run is in it."""
+
+    async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
+        """Runs with events that are not in the roll-up yet, in the order of their names, after the run `after`."""
+        ...
+
+    async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
+        """Add `costs`, of the run's events after `counted` up to `seq`, and remember that, in one transaction. False, with
+        nothing added, if the run is not counted up to `counted`: somebody else was first."""
+        ...
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order."""
+        ...
+
+
+class Blobs(Protocol):
+    """Large payloads, each kept for a tenant and a month, by the sha256 of its content."""
+
+    async def put(self, tenant: str, month: str, content: bytes) -> str:
+        """Store `content` durably, before any event names it; what is there already is not stored again. Returns its hash.
+
+        Raises StoreError: then nothing may name it.
+        """
+        ...
+
+    async def get(self, tenant: str, month: str, sha256: str) -> bytes:
+        """What was put there; no tenant is given what only another has put. Whoever asks checks it against its hash.
+
+        Raises NotFound where there is none, StoreError where nobody can know for now.
+        """
+        ...
+
+
+class BlobPlace(Blobs, Protocol):
+    """A place for large payloads beside the store's own tables. It belongs to one store."""
+
+    async def prune(self, before: str, kept: Collection[str]) -> int:
+        """Remove what is kept for the months before `before` (`2026-09`), but for the hashes `kept`; how many bytes that
+        were. It may be interrupted anywhere and be done again; what is no payload is left alone. Raises StoreError."""
+        ...
+
+
+class Graphs(Protocol):
+    """The graphs of workflows by their hash, beside the runs that follow them: whoever decides about a run needs its
+    graph, and may not have the workflow's code."""
+
+    async def put_graph(self, graph_hash: str, encoded: bytes) -> None: ...
+
+    async def graph(self, graph_hash: str) -> bytes:
+        """Raises NotFound."""
+        ...
+
+
+class Sessions(Protocol):
+    """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
+
+    async def open_session(
+        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
+    ) -> None:
+        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed.
+        `described` is what it says of itself, for those who ask."""
+        ...
+
+    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+        """Say that this process's session can from now on run the workflows of these hashes, and no others."""
+        ...
+
+    async def describe_session(self, session: SessionId, described: bytes) -> None:
+        """Keep what it says of itself, for those who ask; instead of what it said before."""
+        ...
+
+    async def described(self) -> Sequence[bytes]:
+        """What the sessions say of themselves that are not known to be dead."""
+        ...
+
+    async def close_session(self, session: SessionId) -> None:
+        """End it; whatever it still had in flight counts as lost."""
+        ...
+
+    async def renew_session(self, session: SessionId) -> bool:
+        """Extend this process's own lease now; False if it was found dead, and so is dead for ever."""
+        ...
+
+    def alive(self, session: SessionId) -> bool:
+        """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
+        ...
+
+    async def bury(self) -> frozenset[SessionId]:
+        """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
+        ...
+
+
+class DueRun(msgspec.Struct, frozen=True):
+    """A run that somebody must look at, and the dead sessions that it still waits for."""
+
+    run: RunId
+    graph_hash: str
+    due_at_ms: int | None
+    tenant: str
+    dead: frozenset[SessionId] = frozenset()
+
+
+class Unplaced(msgspec.Struct, frozen=True):
+    """A run with steps that are to be placed, as its row says it: `waiting_for` has their demands. `place` is its place
+    in line."""
+
+    place: int
+    run: RunId
+    tenant: str
+    workflow: str
+    graph_hash: str
+    waiting_for: bytes
+
+
+class Views(Protocol):
+    """The rows beside the history, as lists and the sweep read them."""
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        """Runs of these workflows that are due, or have work in flight in dead sessions; longest due first."""
+        ...
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        """Runs that have been due, or have had work in flight in a dead session, since `before_ms` or longer, and whose
+        workflow no session that lived after that moment could run. Left out are those about which a gate of reason
+        `workflow_missing` is open. (Whoever asks has buried the dead first.)"""
+        ...
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        """Runs with steps that are to be placed, longest waiting first, after the place `after`."""
+        ...
+
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        """The workflows of all runs that are due by then, have work in flight in dead sessions, or have steps that are to
+        be placed."""
+        ...
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        """The earliest due time among runs of these workflows."""
+        ...
+
+    async def run(self, run: RunId) -> RunRow | None: ...
+
+    async def runs(
+        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
+        before: RunId | None = None, limit: int = 100,
+    ) -> Sequence[RunRow]:  # fmt: skip
+        """Runs, newest first, `before` one of them."""
+        ...
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        """How many runs of these workflows have not ended."""
+        ...
+
+    async def gates(
+        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        """Gates, oldest first, each with the latest that became of it."""
+        ...
+
+    async def effects(
+        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        """The ledger, oldest first, each line with the latest that became of it."""
+        ...
+
+
+class Watch(Protocol):
+    """Tells that somebody else may have written."""
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Wait until another process may have committed, at most `timeout_s`; True if one may have."""
+        ...
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An event as a tail tells it. A tail that begins at `cursor` goes on right after it."""
+
+    run: RunId
+    recorded: Recorded
+    cursor: str
+
+
+class Tail(Protocol):
+    """Every committed event of all runs, once, in order within a run; for exports and live views.
+
+    A cursor is a text that outlives processes: whoever keeps it goes on from there, wherever.
+    """
+
+    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+        """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
+        Fewer say that everything was told that was committed when this was asked.
+
+        Raises UsageError for a text that is no cursor, CursorLost where events after it may be unknown by now.
+        """
+        ...
+
+    async def tail_end(self) -> str:
+        """The cursor after everything that is committed now."""
+        ...
+
+
+class Store(Log, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Tail, Protocol):
+    """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
+
+    def now_ms(self) -> int:
+        """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
+        ...
+
+    async def tend(self) -> None:
+        """Do what the store needs done now and then, whoever does it: rooms for the months to come, what is no longer
+        needed. To be asked for about once an hour."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Lanes(Protocol):
+    """Who leads: at any moment at most one living session leads a lane of the fleet."""
+
+    async def lead(self, lane: str, session: SessionId) -> bool:
+        """Whether `session`, one of this process's own, leads `lane` now: it takes over from nobody, or from the dead."""
+        ...
+
+    async def is_led(self, lane: str) -> bool:
+        """Whether a living session leads `lane`."""
+        ...
+
+    async def able(self, graph_hash: str) -> int:
+        """How many living sessions can run this workflow."""
+        ...
+
+    async def unended_hashes(self) -> Sequence[str]:
+        """The workflows that have runs which have not ended, or have work in flight."""
+        ...
