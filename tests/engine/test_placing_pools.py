@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from itertools import combinations
+from pathlib import Path
 
 from holdfast import Demand, Workflow, llm_node, task
 from holdfast.engine.pool_desk import PoolDesk
@@ -167,3 +168,26 @@ async def test_when_its_last_step_has_ended_a_process_says_that_it_uses_nothing_
         await run.result()
         while any(share.used for share in await engine.pool_shares("P")):
             await asyncio.sleep(0.05)
+
+
+@bounded
+async def test_what_is_placed_is_said_before_anything_of_it_could_be_given_back(tmp_path: Path) -> None:
+    said: list[int] = []
+    stage = Stage()
+    wf = played(stage, "said", Demand(pools={"P": 2}))
+    async with opened(f"sqlite:///{tmp_path / 'said.db'}", workflows=[wf]) as engine:
+        place = engine.driver.placing.place
+
+        def placed(*given, **named) -> None:
+            place(*given, **named)
+            if engine.driver.placing.held():
+                said.append(engine.driver.desk._shares._needs["P"].used)
+
+        engine.driver.placing.place = placed
+        await engine.set_pool("P", slots=2)
+        run = await engine.start(wf)
+        await stage.seen("said")
+        stage.go.set()
+        await run.result()
+    assert said
+    assert set(said) == {2}
