@@ -33,12 +33,13 @@ class Address(NamedTuple):
     def of(cls, url: str) -> Address:
         """`postgresql://USER@HOST:PORT,HOST:PORT/DATABASE?schema=NAME&pooler=transaction`, both words optional. Of several
         servers the one is used that takes writes. Raises UsageError."""
+        # One server at a time: newer Pythons take a list with an address like [::1] in it for a spoilt URL.
+        front, user, place, back = _parts(url)
         try:
-            parts = urlsplit(url)
-            words = parse_qsl(parts.query, keep_blank_values=True)
-            user, at, place = parts.netloc.rpartition("@")
-            servers = [parts._replace(netloc=f"{user}{at}{server}") for server in place.split(",")]
+            servers = [urlsplit(f"{front}{user}{server}{back}") for server in place.split(",")]
             ports = [server.port for server in servers]
+            parts = servers[0]
+            words = parse_qsl(parts.query, keep_blank_values=True)
         except ValueError as problem:
             raise UsageError(f"The store's URL cannot be read: {problem}. Nothing was opened.") from None
         ours = {name: value for name, value in words if name in _OURS}
@@ -65,3 +66,11 @@ class Address(NamedTuple):
     def localized(self, sql: str) -> str:
         """`sql`, written for the usual schema, for this store's."""
         return sql if self.schema == DEFAULT_SCHEMA else sql.replace(f"{DEFAULT_SCHEMA}.", f"{self.schema}.")
+
+
+def _parts(url: str) -> tuple[str, str, str, str]:
+    """A URL as `postgresql://`, `user:password@`, its servers, and the rest."""
+    scheme, mark, rest = url.partition("://")
+    end = min((at for at in (rest.find(sign) for sign in "/?#") if at >= 0), default=len(rest))
+    user, at, place = rest[:end].rpartition("@")
+    return scheme + mark, user + at, place, rest[end:]
