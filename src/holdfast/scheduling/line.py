@@ -233,6 +233,9 @@ class Line:
         for level in self._levels.values():
             yield from level.seniority.members
 
+    def count(self) -> int:
+        return sum(len(level.seniority.members) for level in self._levels.values())
+
     def add(self, queue: Queue) -> None:
         level = self._levels.get(queue.priority)
         if level is None:

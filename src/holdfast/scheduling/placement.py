@@ -27,6 +27,7 @@ from holdfast.scheduling.worker import Group, Need, Worker, need
 
 MOST_JOBS: Final = 100_000
 """So many may wait: a few hundred megabytes. Whoever offers more is told, and keeps the job where it is safe."""
+_MOST_WOKEN: Final = 64
 MOST_IDLE_GROUPS: Final = 100
 """Groups without jobs that are remembered, with the workers that suit them, because more of the kind often come."""
 
@@ -194,6 +195,7 @@ class Scheduler:
             worker = self._decide(queue)
             if worker:
                 placed.append(self._give(queue, worker))
+                self._thin_out()
         return placed
 
     @property
@@ -219,10 +221,25 @@ class Scheduler:
             queue.ready = False
         return queue
 
+    def _thin_out(self) -> None:
+        """A worker has one place less: of the few who were woken for it, those for whom there is none left wait on. To put
+        them into an order first would cost more than all else."""
+        if self._ready.count() > _MOST_WOKEN:
+            return
+        for queue in [each for each in self._ready if self._has_no_place(each)]:
+            self._ready.discard(queue)
+            queue.ready = False
+
+    @staticmethod
+    def _has_no_place(queue: Queue) -> bool:
+        """Whether it waits for a worker already, and none has room."""
+        group = queue.group
+        return group in queue.lines and bool(group.workers) and group.full()
+
     def _decide(self, queue: Queue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
         now_s, strand, group = self._now_s, queue.strand, queue.group
-        if group in queue.lines and group.workers and group.full():
+        if self._has_no_place(queue):
             return None
         hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
         if hopeless:
