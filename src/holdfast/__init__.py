@@ -1,7 +1,7 @@
 """Holdfast runs agent workflows that never forget where they were, never do a completed thing twice, and never spend
 above their limit.
 
-The public face: what a user imports, nothing else. `Engine` and `Run` are loaded when first asked for, so that a file
+The public face: what a user imports, nothing else. What few need is loaded when it is first asked for, so that a file
 which only defines a workflow stays quick to import.
 """
 
@@ -25,10 +25,10 @@ from holdfast.errors import (
     ToolFailed,
     TransitionDenied,
 )
-from holdfast.tools.http import http_lookup, http_tool, secret
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine, Run
+    from holdfast.tools.http import http_lookup, http_tool, secret
 
 __version__ = "0.1.0"
 
@@ -45,4 +45,8 @@ def __getattr__(name: str) -> Any:
         from holdfast import compose  # noqa: PLC0415 - the whole point
 
         return getattr(compose, name)
+    if name in ("http_lookup", "http_tool", "secret"):
+        from holdfast.tools import http  # noqa: PLC0415 - few workflows have such tools, and none of the commands does
+
+        return getattr(http, name)
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
