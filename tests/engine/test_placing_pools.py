@@ -199,3 +199,25 @@ async def test_what_is_placed_is_said_before_anything_of_it_could_be_given_back(
         await run.result()
     assert said
     assert set(said) == {2}
+
+
+@bounded
+async def test_however_many_steps_say_no_amount_the_store_is_asked_once(tmp_path: Path) -> None:
+    wf = Workflow("many")
+    for number in range(20):
+        wf.node(f"n{number}", demand=Demand(pools={"P": None}))(task(lambda state: None))
+    wf.node("end")(task(lambda state: None))
+    for number in range(20):
+        wf.edge(f"n{number}", "end")
+    async with opened(f"sqlite:///{tmp_path / 'many.db'}", workflows=[wf]) as engine:
+        await engine.set_pool("P", slots=50)
+        asked: list[str | None] = []
+        estimates = engine.driver.store.estimates
+
+        async def counted(**about):
+            asked.append(about.get("workflow"))
+            return await estimates(**about)
+
+        engine.driver.store.estimates = counted  # type: ignore[method-assign]
+        await (await engine.start(wf)).result()
+    assert asked == ["many"]

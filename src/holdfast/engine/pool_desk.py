@@ -58,6 +58,8 @@ class PoolDesk:
         self._pools: dict[str, DeclaredPool] = {}
         self._known_s: dict[str, float] = {}
         """When the estimates of a workflow, and with them all pools, were read."""
+        self._asking: dict[str, dict[tuple[str, str], tuple[PlacedStep, Callable[[PlacedStep], None]]]] = {}
+        """The steps of each workflow that wait while the store is asked: however many they are, it is asked once."""
         self._unlearned: list[Use] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -138,7 +140,11 @@ class PoolDesk:
         if None not in pools.values():
             return step
         if self._clock.monotonic_s() - self._known_s.get(step.workflow, -_KNOWN_S) >= _KNOWN_S:
-            self._begin(self._read(step, again))
+            asking = self._asking.get(step.workflow)
+            if asking is None:
+                asking = self._asking[step.workflow] = {}
+                self._begin(self._read(step.workflow))
+            asking[step.run, step.step] = (step, again)
             return None
         node = node_of(step.step)
         amounts = {
@@ -154,13 +160,16 @@ class PoolDesk:
             return max(1, guess)
         return max(1, min(guess, pool.burst if pool.kind == "rate" else pool.limit))
 
-    async def _read(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> None:
+    async def _read(self, workflow: str) -> None:
         try:
-            await self.read(step.workflow)
+            await self.read(workflow)
         except StoreError as problem:
-            log.info("holdfast cannot ask what steps of %s take of pools, and asks again: %s", step.workflow, problem)
-            return  # it stands in line in the store, and is found again
-        again(step)
+            log.info("holdfast cannot ask what steps of %s take of pools, and asks again: %s", workflow, problem)
+            return  # they stand in line in the store, and are found again
+        finally:
+            asking = self._asking.pop(workflow)
+        for step, again in asking.values():
+            again(step)
 
     async def read(self, workflow: str) -> Mapping[str, DeclaredPool]:
         """All pools, as of a few seconds ago at most. Raises StoreError."""
@@ -175,7 +184,8 @@ class PoolDesk:
         """Steps have taken so much; it is written soon."""
         if not self._unlearned and not self._closed:
             self._begin(self._learn_soon())
-        self._unlearned = [*self._unlearned, *uses][-_MOST_TO_LEARN:]
+        self._unlearned.extend(uses)
+        del self._unlearned[:-_MOST_TO_LEARN]
 
     async def _learn_soon(self) -> None:
         await self._clock.sleep(_LEARN_EVERY_S)
