@@ -429,7 +429,7 @@ class Engine:
                 await driver.add(workflow)
             await driver.hold_session()
             if execute:
-                driver.desk.start()
+                driver.desk.start(driver.give_up)
             sweep.start()
             if is_fleet:
                 dispatch.start()

@@ -26,7 +26,7 @@ async def main(where: str, pool: str, wanted: str, outlives_s: str = "0") -> Non
         print(session, "holds", grant.usable if grant is not None else None, flush=True)
 
     shares = PoolShares(store, MachineClock(), "lane", lambda: session, changed, outlives_s=float(outlives_s))
-    shares.start()
+    shares.start(lambda problem: None)
     shares.need({pool: Need(wanted=int(wanted))})
     await asyncio.Event().wait()
 

@@ -216,3 +216,20 @@ async def test_placed_steps_and_others_take_turns_where_slots_are_short(tmp_path
     assert Counter(order) == {"plain": 20, "placed": 20}
     assert "placed" in order[:10]
     assert "plain" in order[:10]
+
+
+@bounded
+@pytest.mark.parametrize("what", ["place", "lend"])
+async def test_a_process_that_can_place_nothing_more_says_so_and_ends_its_work(tmp_path: Path, what: str) -> None:
+    wf = played(Stage(), "never", Demand(pools={"P": 1}))
+    async with opened(f"sqlite:///{tmp_path / 'broken.db'}", workflows=[wf]) as engine:
+        await engine.set_pool("P", slots=1)
+
+        def broken(*_: object) -> Any:
+            raise ZeroDivisionError("a fault of ours")
+
+        of = engine.driver.placing.scheduler if what == "place" else engine.driver.store
+        setattr(of, what, broken)
+        with pytest.raises(ZeroDivisionError):
+            await (await engine.start(wf)).result()
+        assert isinstance(engine.driver.broken, ZeroDivisionError)

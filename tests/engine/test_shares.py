@@ -52,7 +52,7 @@ async def placing(store: Store, name: str = "p") -> AsyncIterator[Placer]:
     session = RandomIds().session()
     await store.open_session(session, name, [])
     placer = Placer(store, session, name)
-    placer.shares.start()
+    placer.shares.start(lambda problem: None)
     try:
         yield placer
     finally:

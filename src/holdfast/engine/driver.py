@@ -189,7 +189,7 @@ class Driver:
         self.desk = PoolDesk(
             store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
         )  # fmt: skip
-        self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk)
+        self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk, self.give_up)
         self.placing.serves = hands is not None
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""

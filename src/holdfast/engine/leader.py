@@ -119,7 +119,7 @@ class Leader:
         await self._store.is_led(self.lane)
 
     def start(self) -> None:
-        self._desk.start()
+        self._desk.start(self._driver.give_up)
         loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)

@@ -9,6 +9,7 @@ Never here: who goes where (scheduling), a rule of runs (core), what a connected
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -23,6 +24,8 @@ from holdfast.ports import Clock, PlacedStep, Report, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import job_of
+
+log = logging.getLogger("holdfast")
 
 HERE: Final = "here"
 """What this process is called as a worker of its own scheduler. No connected worker can have the name."""
@@ -66,10 +69,11 @@ class Placing:
 
     def __init__(
         self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
-        begin: Callable[[RunId], None], desk: PoolDesk,
+        begin: Callable[[RunId], None], desk: PoolDesk, broken: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
-        steps were placed, and calls `settle` when it has. `desk` has what is lent of pools."""
+        steps were placed, and calls `settle` when it has. `desk` has what is lent of pools, and
+        `broken` is told of a fault of ours: a process that silently places nothing would be worse than none."""
         self.scheduler = scheduler
         self._clock = clock
         self._here = here
@@ -78,6 +82,7 @@ class Placing:
         self._room = room
         self._begin = begin
         self._desk = desk
+        self._broken = broken
         self.places = True
         """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
         self.serves = False
@@ -236,7 +241,12 @@ class Placing:
 
     def _place_all(self) -> None:
         self._stirred = None
-        self.place(self._room())
+        try:
+            self.place(self._room())
+        except Exception as problem:
+            log.exception("holdfast can no longer place steps")
+            self._broken(problem)
+            raise
 
     def place_at_once(self, state: State, room: int) -> frozenset[StepId]:
         """Place what can be placed now; the steps of this run that have a place. Whoever asks begins them. `state` is not

@@ -64,8 +64,9 @@ class PoolDesk:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def start(self) -> None:
-        self._shares.start()
+    def start(self, broken: Callable[[BaseException], None]) -> None:
+        """`broken` is told of a fault of ours, after which no step that asks for a pool could be placed any more."""
+        self._shares.start(broken)
 
     async def aclose(self) -> None:
         """Learn what is still to be learned, and keep no more shares."""

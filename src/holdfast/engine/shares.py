@@ -84,8 +84,9 @@ class PoolShares:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._attend(), name="holdfast-pool-shares")
+    def start(self, broken: Callable[[BaseException], None]) -> None:
+        """`broken` is told of a fault of ours, after which nothing is held any more."""
+        self._task = asyncio.create_task(self._attend(broken), name="holdfast-pool-shares")
 
     async def aclose(self) -> None:
         """Visit no more. What is held is free with the session."""
@@ -203,15 +204,16 @@ class PoolShares:
 
     # --- Visits -------------------------------------------------------------------------------------------------------
 
-    async def _attend(self) -> None:
+    async def _attend(self, broken: Callable[[BaseException], None]) -> None:
         try:
             while True:
                 await self._rest()
                 self._news.clear()
                 await self._visit()
                 await self._clock.sleep(SHORTEST_S)
-        except Exception:
+        except Exception as problem:
             log.exception("holdfast can no longer keep its shares of pools, and holds none")
+            broken(problem)
             self._lose()
             raise
 
