@@ -27,7 +27,8 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine, Run
+    from holdfast.compose import Engine
+    from holdfast.control.handle import Run
     from holdfast.tools.http import http_lookup, http_tool, secret
 
 __version__ = "0.1.0"
@@ -41,10 +42,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Engine", "Run"):
-        from holdfast import compose  # noqa: PLC0415 - the whole point
+    if name == "Engine":
+        from holdfast.compose import Engine  # noqa: PLC0415 - the whole point
 
-        return getattr(compose, name)
+        return Engine
+    if name == "Run":
+        from holdfast.control.handle import Run  # noqa: PLC0415 - the whole point
+
+        return Run
     if name in ("http_lookup", "http_tool", "secret"):
         from holdfast.tools import http  # noqa: PLC0415 - few workflows have such tools, and none of the commands does
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli import terminal
 from holdfast.cli.telling import failure, named, tell
-from holdfast.compose import needs_somebody
+from holdfast.control.handle import needs_somebody
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from holdfast.compose import Run
+    from holdfast.control.handle import Run
     from holdfast.core.events import Recorded
     from holdfast.core.graph import Graph
     from holdfast.core.state import State, Step

@@ -12,7 +12,8 @@ from typing import Any, Final, get_args
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.compose import DEFAULT_TENANT, NOT_GIVEN, Engine
+from holdfast.compose import Engine
+from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.core import events
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.state import State

@@ -1,0 +1,50 @@
+"""What is allowed above single runs: what tenants and teams may spend, how many runs may be active at once.
+
+Never here: the limits of one run (command), keeping them (the stores, with each hold and each start).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from holdfast.control.part import Part, word
+from holdfast.core.money import nanousd
+from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_family, owner_scopes, tenant_runs
+from holdfast.errors import InvalidInput
+
+
+class Allowances(Part):
+    """They hold at once and for every process."""
+
+    async def set_budget(
+        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None, *, team: str | None = None
+    ) -> None:
+        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC); None: no
+        limit. It holds at once and for every process; what is spent already is not taken back."""
+        try:
+            amount = None if limit_usd is None else nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+        family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
+        await self.driver.store.set_limit(family, amount)
+
+    async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
+        """The books of a tenant, or of one of its teams: of this day and of this month."""
+        store = self.driver.store
+        scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.now_ms())
+        return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
+        """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
+        its admission to its end, also while it waits for people. What is active already stays so."""
+        if runs is not None and runs < 0:
+            raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
+        scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
+        await self.driver.store.set_limit(scope, runs)
+
+    async def admission(self, tenant: str | None = None) -> ScopeRow:
+        """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
+        scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
+        (row,) = await self.driver.store.scopes([scope])
+        return row

@@ -1,0 +1,164 @@
+"""What runs are told: to start, to pause, to go on, to end; a person's decisions, a program's signals, the truth about a call.
+
+Never here: what follows from it (core).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.handle import Run
+from holdfast.control.part import Part, word
+from holdfast.core import commands as cmd
+from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.money import nanousd
+from holdfast.core.payload import digest
+from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.engine.payloads import encode
+from holdfast.errors import Conflict, InvalidInput, KeyReused
+
+NOT_GIVEN: Final = object()
+"""No data, as opposed to the data null."""
+DEFAULT_TENANT: Final = "default"
+
+
+class Commands(Part):
+    """Each is durable when its call returns."""
+
+    async def start(
+        self,
+        workflow: Workflow,
+        input: Any = None,  # noqa: A002 - the word of the public surface
+        *,
+        tenant: str = DEFAULT_TENANT,
+        cost_limit_usd: float | str | Decimal | None = None,
+        team: str | None = None,
+        key: str | None = None,
+        by: str | None = None,
+        queue: bool = False,
+    ) -> Run:
+        """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
+
+        What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
+        The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
+        TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
+        and begins when there is a place, in the order of arrival (see `set_admission`).
+        """
+        driver = self.driver
+        valid = workflow.validated_input(input)
+        try:
+            encoded = encode(valid)  # refuse what cannot be stored before anything is
+        except InvalidInput as problem:
+            raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
+        tenant, key = word("tenant", tenant), None if key is None else word("key", key)
+        team = None if team is None else word("team", team)
+        try:
+            limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
+        await driver.add(workflow)
+        input_digest = digest([workflow.name, encoded.decode()])
+        if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
+            return self._same(key, known, input_digest)
+        mailbox = driver.new_run(workflow)
+        payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
+        start = cmd.StartRun(
+            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
+            team, queue,
+        )  # fmt: skip
+        try:
+            await mailbox.send(start)
+        except KeyReused as taken:
+            known = await driver.store.run_of_key(tenant, key or "")
+            if known is None:
+                raise taken from None
+            return self._same(key or "", known, input_digest)
+        return Run(self.driver, mailbox.run)
+
+    def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
+        run, digest_then = known
+        if digest_then != input_digest:
+            raise KeyReused(
+                f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.",
+                run=run,
+            )
+        return Run(self.driver, run)
+
+    def run(self, run_id: str) -> Run:
+        return Run(self.driver, RunId(run_id))
+
+    async def decide(
+        self,
+        gate_id: str,
+        decision: str = "approve",
+        data: Any = NOT_GIVEN,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        shown_hash: str | None = None,
+    ) -> None:
+        """Answer a gate: `approve`, `edit`, `reject`, `answer` or `retry`. `shown_hash` binds it to what was seen.
+
+        Raises AlreadyDecided (who was first), InvalidDecision, NotFound, Conflict when something else is shown.
+        """
+        gate = GateId(gate_id)
+        given = data is not NOT_GIVEN
+        plain = self.driver.payloads.plain(data) if given else None
+        command = cmd.DecideGate(gate, decision, plain, self._clean(by), self._clean(reason), shown_hash, given)
+        await self.driver.send(run_of(gate), command)
+
+    async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | None = None) -> None:
+        """Send a run a signal; it is kept until a step asks for it."""
+        driver = self.driver
+        run = await self.find(run_id)
+        payload = await driver.payloads.keep(data, run.tenant, max(driver.store.now_ms(), run.started_at_ms))
+        await driver.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._clean(by)))
+
+    async def pause(self, run_id: str, *, by: str | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.PauseRun(self._clean(by)))
+
+    async def resume(self, run_id: str, *, by: str | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.ResumeRun(self._clean(by)))
+
+    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | None = None) -> None:
+        command = cmd.CancelRun(self.driver.payloads.redact(reason), self._clean(by))
+        await self.driver.send(RunId(run_id), command)
+
+    async def extend(self, run_id: str, limit: str, value: int, *, by: str | None = None) -> None:
+        """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
+        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._clean(by)))
+
+    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | None = None) -> None:
+        try:
+            value = nanousd(limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit cannot be used: {problem}.") from None
+        await self.extend(run_id, "cost", value, by=by)
+
+    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
+        """Say what a model call in doubt really cost, as the provider's bill shows it."""
+        id_ = CallId(call)
+        try:
+            value = nanousd(cost_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
+        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, value, self._clean(by)))
+
+    async def resolve_effect(
+        self, call: str, decision: str, response: Any = NOT_GIVEN, *, by: str | None = None, reason: str | None = None
+    ) -> None:
+        """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
+        id_ = CallId(call)
+        state = await self.driver.state(run_of(id_))
+        for gate_id, gate in state.gates.items():
+            if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
+                await self.decide(gate_id, decision, response, by=by, reason=reason)
+                return
+        raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
+
+    async def migrate(self, run_id: str, workflow: Workflow, *, by: str | None = None) -> None:
+        """Have a run go on with another definition of its workflow."""
+        await self.driver.add(workflow)
+        await self.driver.send(RunId(run_id), cmd.MigrateRun(self._clean(by)), workflow.graph)

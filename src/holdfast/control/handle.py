@@ -1,0 +1,104 @@
+"""A handle on a run: asked and waited for by its id, from any process.
+
+Never here: telling a run anything (command).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.core.events import Recorded
+from holdfast.core.ids import RunId
+from holdfast.core.state import State
+from holdfast.core.status import status
+from holdfast.errors import RunFailed
+
+if TYPE_CHECKING:
+    from holdfast.engine.driver import Driver
+    from holdfast.engine.payloads import Payloads
+
+_LOOK_AGAIN_S: Final = 30.0
+
+
+class Run:
+    """A handle on a run: it can be asked and waited for, from any process."""
+
+    def __init__(self, driver: Driver, run: RunId) -> None:
+        self._driver = driver
+        self.id: str = run
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    async def state(self) -> State:
+        """The folded state, with everything committed by now."""
+        return await self._driver.state(self._run)
+
+    async def status(self) -> str:
+        return status(await self.state())
+
+    async def result(self) -> Any:
+        """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
+        state = await self._until(lambda state: bool(state.ended), look=False)
+        if state.ended == "completed":
+            return await output(self._driver.payloads, state)
+        error = state.error
+        why = error.message if error is not None else state.reason
+        raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
+
+    async def until(self, met: Callable[[State], bool]) -> State:
+        """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
+        return await self._until(met, look=True)
+
+    async def _until(self, met: Callable[[State], bool], *, look: bool) -> State:
+        """`look`: what was heard here of the run may be out of date by what another process has just committed, and
+        `met` may hold of it no longer."""
+        driver = self._driver
+        async with driver.watch(self._run, met) as changed:
+            changed.elsewhere = look
+            while True:
+                changed.clear()
+                look, changed.elsewhere = changed.elsewhere, False
+                state = await driver.state(self._run, look=look)
+                changed.seq = state.seq
+                if met(state):
+                    return state
+                if driver.broken is not None:
+                    raise driver.broken
+                try:
+                    async with asyncio.timeout(_LOOK_AGAIN_S):  # wait_for may swallow that somebody cancels the wait
+                        await changed.wait()
+                except TimeoutError:
+                    changed.elsewhere = True  # a commit elsewhere may not have been told
+
+    async def settled(self) -> State:
+        """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""
+        return await self.until(needs_somebody)
+
+    async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
+        """The history after the event `after`, at most `limit` of it."""
+        return await self._driver.store.events(self._run, after, limit)
+
+
+async def output(payloads: Payloads, state: State) -> Any:
+    """What a completed run returned."""
+    if state.parts:
+        return {name: await payloads.value(part, state.tenant) for name, part in state.parts.items()}
+    return await payloads.value(state.output, state.tenant)
+
+
+def needs_somebody(state: State) -> bool:
+    """Whether the run goes no further by itself: it has ended, is paused, or waits for more than time."""
+    now = status(state)
+    if now in ("running", "waiting"):
+        timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(
+            (op.status == "open" and op.kind == "sleep") or op.status == "deferred"
+            for name in state.unfinished
+            for _, op in state.steps[name].unsettled()
+        )
+        timed = timed or state.awaits is not None
+        return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
+    return True

@@ -1,0 +1,74 @@
+"""What is asked about runs: their rows, gates and effects, what they wait for, what they have cost.
+
+Never here: answering in words (cli), changing anything but what the answers are counted from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.handle import output
+from holdfast.control.part import Part
+from holdfast.core.costs import Cost
+from holdfast.core.ids import RunId, StepId
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+from holdfast.core.scopes import Waiting
+from holdfast.core.state import State
+from holdfast.engine import explaining
+from holdfast.engine.explaining import Waits
+from holdfast.engine.rollup import count_some
+from holdfast.ports import Lanes, PlacedStep
+
+MOST_LISTED: Final = 100
+
+
+class Inquiries(Part):
+    """Answered from what the store says, whatever this process does."""
+
+    async def workers_of(self, workflow: Workflow) -> int:
+        """How many living processes can run this very version of `workflow`; 0 where no fleet shares the store."""
+        store = self.driver.store
+        return await store.able(workflow.hash) if isinstance(store, Lanes) else 0
+
+    async def runs(self, **filters: Any) -> Sequence[RunRow]:
+        return await self.driver.store.runs(**filters)
+
+    async def gates(
+        self, run_id: str | None = None, *, open_only: bool = True
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        return await self.driver.store.gates(run=RunId(run_id) if run_id else None, open_only=open_only)
+
+    async def effects(
+        self, run_id: str | None = None, *, state: str | None = None
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        return await self.driver.store.effects(run=RunId(run_id) if run_id else None, state=state)
+
+    async def output(self, state: State) -> Any:
+        """What a completed run returned."""
+        return await output(self.driver.payloads, state)
+
+    async def line(self) -> Sequence[PlacedStep]:
+        """The steps that wait for a worker or a pool, longest first."""
+        return await explaining.line(self.driver.store)
+
+    async def why(self, run_id: str, step: str | None = None) -> Sequence[Waits]:
+        """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
+        row = await self.find(run_id)
+        return await explaining.waits_of(self.driver.store, row.run, None if step is None else StepId(step))
+
+    async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
+        """The runs that wait for room in these scopes, longest first."""
+        return await self.driver.store.waiting(scopes, MOST_LISTED)
+
+    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
+        return await self.driver.store.costs(first_day, last_day, tenant=tenant)
+
+    async def roll_up_costs(self) -> None:
+        """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
+        store = self.driver.store
+        after = await count_some(store, store.now_ms() + 1, None)
+        while after is not None:
+            after = await count_some(store, store.now_ms() + 1, after)

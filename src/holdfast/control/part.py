@@ -1,0 +1,42 @@
+"""What all parts of an engine's control stand on, and what a name that somebody gives must be.
+
+Never here: a command, a question.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ids import RunId
+from holdfast.core.projection import RunRow
+from holdfast.engine.driver import Driver
+from holdfast.errors import InvalidInput, NotFound
+
+
+class Part:
+    """A part of an engine's control."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+
+    async def find(self, run_id: str) -> RunRow:
+        """The run's row. Raises NotFound."""
+        row = await self.driver.store.run(RunId(run_id))
+        if row is None:
+            raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
+        return row
+
+    def _clean(self, text: str | None) -> str | None:
+        """What a person typed, without the values of secrets."""
+        return None if text is None else self.driver.payloads.redact(text)
+
+
+def word(what: str, text: str) -> str:
+    """`text`, which must be one that can be stored: what others would look for must be what was meant."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The {what} {text!r} is not valid Unicode text. Nothing was done.") from None
+    if "\0" in text:
+        raise InvalidInput(
+            f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done."
+        )
+    return text

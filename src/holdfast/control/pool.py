@@ -1,0 +1,72 @@
+"""The pools that steps ask amounts of: declared, removed and looked at.
+
+Never here: who gets how much of one (scheduling), the pools of providers (pools).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.control.part import Part, word
+from holdfast.core.estimates import Estimate
+from holdfast.core.lending import Counted, DeclaredPool, Share
+from holdfast.errors import InvalidInput, NotFound
+
+_BURST_PART: Final = 10
+"""Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out; of a second's, a tenth."""
+
+
+class DeclaredPools(Part):
+    """Those of the store, which all processes share."""
+
+    async def set_pool(
+        self, name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None,
+        burst: int | None = None, counts: Counted | None = None, of: str | None = None,
+    ) -> DeclaredPool:  # fmt: skip
+        """Declare a pool that steps ask amounts of, or replace what was said of it: `slots` at a time, or a `rate` of so
+        many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
+        model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.
+
+        It holds at once and for every process. Raises InvalidInput.
+        """
+        if (slots is None) == (rate is None):
+            raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
+        name, of = word("name of the pool", name), None if of is None else word("name", of)
+        if rate is None:
+            pool = DeclaredPool(name, "slots", slots or 0, per_s or 0, burst or 0, counts, of)
+        else:
+            at_once = max(1, rate // _BURST_PART) if burst is None else burst
+            pool = DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
+        if problems := list(pool.problems()):
+            raise InvalidInput(f"Pool {name!r:.130} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
+        await self.driver.store.set_pool(pool)
+        return pool
+
+    async def remove_pool(self, name: str) -> None:
+        """Remove a pool; steps that ask for it wait until it is declared again. Raises NotFound."""
+        if not await self.driver.store.remove_pool(word("name of the pool", name)):
+            raise _no_pool(name)
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All pools that steps can ask amounts of, by name."""
+        return await self.driver.store.pools()
+
+    async def pool(self, name: str) -> DeclaredPool:
+        """One of them. Raises NotFound."""
+        found = next((pool for pool in await self.pools() if pool.name == name), None)
+        if found is None:
+            raise _no_pool(name)
+        return found
+
+    async def pool_shares(self, name: str) -> Sequence[Share]:
+        """Who has how much of a pool now."""
+        return await self.driver.store.pool_shares(word("name of the pool", name))
+
+    async def pool_estimates(self, name: str) -> Sequence[Estimate]:
+        """What steps of each node are thought to take of a pool."""
+        return await self.driver.store.estimates(pool=word("name of the pool", name))
+
+
+def _no_pool(name: str) -> NotFound:
+    return NotFound(f"There is no pool {name!r:.130} in this store; `holdfast pools list` shows those that are.")
