@@ -24,8 +24,7 @@ from holdfast.control.command import Commands
 from holdfast.control.inquiry import Inquiries
 from holdfast.control.pool import DeclaredPools
 from holdfast.core.demand import Resources
-from holdfast.core.lanes import DEFAULT, Rule
-from holdfast.core.lanes import Lanes as RunLanes
+from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
@@ -47,7 +46,7 @@ from holdfast.ports import (
     Clock,
     Hands,
     Ids,
-    Lanes,
+    Leadership,
     Model,
     PoolAuthority,
     Queue,
@@ -141,7 +140,7 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
 class _Led:
     """The lane of a worker, as its sweep asks about it."""
 
-    def __init__(self, lanes: Lanes, lane: str) -> None:
+    def __init__(self, lanes: Leadership, lane: str) -> None:
         self._lanes = lanes
         self._lane = lane
 
@@ -301,7 +300,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
-        led = _Led(opened, lane) if is_fleet and isinstance(opened, Lanes) else None
+        led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None
         adoption = Adoption(driver, _restore()) if yaml and execute else None
         sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=led, adoption=adoption)
         dispatch = Dispatch(driver, hints)
@@ -357,9 +356,9 @@ def _quotas(
     return Quotas(limits, pools, around.clock, served_by)
 
 
-def _lanes(settings: Settings, lane: str) -> RunLanes:
+def _lanes(settings: Settings, lane: str) -> Lanes:
     """The lanes of the fleet. Raises UsageError where `lane` is none of them."""
-    lanes = RunLanes({
+    lanes = Lanes({
         name: Rule(frozenset(each.workflows), frozenset(each.tenants)) for name, each in settings.lanes.items()
     })  # fmt: skip
     if lane not in lanes.names:

@@ -19,7 +19,7 @@ from holdfast.core.state import State
 from holdfast.engine import explaining
 from holdfast.engine.explaining import Waits
 from holdfast.engine.rollup import count_some
-from holdfast.ports import Lanes, PlacedStep
+from holdfast.ports import Leadership, PlacedStep
 
 MOST_LISTED: Final = 100
 
@@ -30,7 +30,7 @@ class Inquiries(Part):
     async def workers_of(self, workflow: Workflow) -> int:
         """How many living processes can run this very version of `workflow`; 0 where no fleet shares the store."""
         store = self.driver.store
-        return await store.able(workflow.hash) if isinstance(store, Lanes) else 0
+        return await store.able(workflow.hash) if isinstance(store, Leadership) else 0
 
     async def runs(self, **filters: Any) -> Sequence[RunRow]:
         return await self.driver.store.runs(**filters)

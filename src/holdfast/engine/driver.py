@@ -30,8 +30,8 @@ from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.state import Question, State
 from holdfast.core.status import may_start
 from holdfast.engine.attempt import Attempt
+from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
-from holdfast.engine.line import Line
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
 from holdfast.engine.placing import HERE, Placing
@@ -170,7 +170,7 @@ class Driver:
         self._calls: dict[asyncio.Task[Any], None] = {}
         """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
         self._judging: dict[RunId, asyncio.Task[None]] = {}
-        self._hungry = Line(weights)
+        self._hungry = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""

@@ -25,7 +25,7 @@ from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
-from holdfast.ports import DueRun, Handed, Job, Lanes, PlacedStep, Queue, Store
+from holdfast.ports import DueRun, Handed, Job, Leadership, PlacedStep, Queue, Store
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
@@ -52,7 +52,7 @@ _OUTLIVES_S: Final = 600.0
 """What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
 
 
-class Fleet(Store, Lanes, Protocol):
+class Fleet(Store, Leadership, Protocol):
     """A store of which many processes work."""
 
 

@@ -392,7 +392,7 @@ class Store(Log, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, 
 
 
 @runtime_checkable
-class Lanes(Protocol):
+class Leadership(Protocol):
     """Who leads: at any moment at most one living session leads a lane of the fleet."""
 
     async def lead(self, lane: str, session: SessionId) -> bool:

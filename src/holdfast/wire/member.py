@@ -16,7 +16,7 @@ from holdfast.ports import Work
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.roster import able_to
 from holdfast.wire import wire_pb2 as wire
-from holdfast.wire.line import Line
+from holdfast.wire.outbox import Outbox
 
 MOST_SLOTS: Final = 10_000
 MOST_TASKS: Final = 1_000
@@ -41,13 +41,13 @@ class Job:
 
 
 class Member:
-    """A worker that has registered. Without a `line` it is away, and may come back within its lease."""
+    """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
-    def __init__(self, said: wire.Register, line: Line[wire.ToWorker], now_s: float) -> None:
+    def __init__(self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float) -> None:
         self.name = said.name
         self.instance = said.instance
         self.offer = said
-        self.line: Line[wire.ToWorker] | None = line
+        self.outbox: Outbox[wire.ToWorker] | None = outbox
         self.heard_s = now_s
         self.draining = False
         self.jobs: dict[str, Job] = {}
@@ -56,7 +56,7 @@ class Member:
     @property
     def takes(self) -> bool:
         """Whether it may be given more."""
-        return self.line is not None and not self.draining
+        return self.outbox is not None and not self.draining
 
     @property
     def capacity(self) -> Capacity:
@@ -70,7 +70,7 @@ class Member:
 
     def say(self, *, urgent: bool = True, **message: object) -> bool:
         """False where it cannot be told: it does not read. One that is away is told when it is back."""
-        return self.line is None or self.line.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
+        return self.outbox is None or self.outbox.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
 
 
 def problems(said: wire.Register) -> Iterator[str]:

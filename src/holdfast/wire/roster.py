@@ -22,8 +22,8 @@ from holdfast.jobs.log import NAME as JOB_LOG
 from holdfast.ports import Calls, Work
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.line import Line
 from holdfast.wire.member import MOST_INBOX, Job, Member, Said, problems
+from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
     from holdfast.engine.placing import Placing
@@ -83,7 +83,7 @@ class Roster:
 
     # --- Coming and going ---------------------------------------------------------------------------------------------
 
-    def register(self, said: wire.Register, line: Line[wire.ToWorker]) -> Member | wire.Refused:
+    def register(self, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> Member | wire.Refused:
         """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease goes
         on with its jobs."""
         if wrong := "; ".join(problems(said)):
@@ -92,14 +92,14 @@ class Roster:
             return wire.Refused(reason="This server is stopping.", again=True)
         known = self._members.get(said.name)
         if known is not None and known.instance == said.instance:
-            return self._come_back(known, said, line)
-        if known is not None and known.line is not None:
+            return self._come_back(known, said, outbox)
+        if known is not None and known.outbox is not None:
             return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
         if known is not None:
             self._lose(known, "it was started anew")
         if len(self._members) >= self.bounds.workers:
             return wire.Refused(reason=f"{self.bounds.workers} workers are connected, and no more may be.", again=True)
-        member = self._members[said.name] = Member(said, line, self._now_s())
+        member = self._members[said.name] = Member(said, outbox, self._now_s())
         self._welcome(member)
         for job in said.jobs:
             member.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
@@ -108,10 +108,10 @@ class Roster:
         self._offer(member)
         return member
 
-    def _come_back(self, member: Member, said: wire.Register, line: Line[wire.ToWorker]) -> Member:
-        if member.line is not None:
-            member.line.close()
-        member.line, member.offer, member.draining = line, said, False
+    def _come_back(self, member: Member, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> Member:
+        if member.outbox is not None:
+            member.outbox.close()
+        member.outbox, member.offer, member.draining = outbox, said, False
         member.heard_s = self._now_s()
         self._welcome(member)
         for job in said.jobs:
@@ -134,11 +134,11 @@ class Roster:
             )
         )
 
-    def leave(self, member: Member, line: Line[wire.ToWorker]) -> None:
+    def leave(self, member: Member, outbox: Outbox[wire.ToWorker]) -> None:
         """A stream has ended. Its worker may come back, unless it has said that it goes and has nothing left to do."""
-        if member.line is not line:
+        if member.outbox is not outbox:
             return  # it has another by now
-        member.line = None
+        member.outbox = None
         self._offer(member)
         if member.draining and not member.jobs:
             self._lose(member, "it has finished its work")
@@ -157,9 +157,9 @@ class Roster:
         self._tell(f"Worker {member.name} is gone: {why}. It was at {len(member.jobs)} jobs.")
         for job in member.jobs.values():
             _put(job, PlaceLost(f"The worker {member.name} is gone: {why}."))
-        if member.line is not None:
-            member.line.close()
-            member.line = None
+        if member.outbox is not None:
+            member.outbox.close()
+            member.outbox = None
 
     # --- Liveness -----------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class Roster:
         def look() -> None:
             if self._now_s() - due_s > ack_s / 2:
                 self._expect(member, job)
-            elif member.line is not None:
+            elif member.outbox is not None:
                 self._lose(member, f"it did not acknowledge the job {job.work.job} within {ack_s:g} s")
 
         job.timer = asyncio.get_running_loop().call_at(due_s, look)
@@ -205,9 +205,9 @@ class Roster:
 
     # --- What workers say ---------------------------------------------------------------------------------------------
 
-    def hear(self, member: Member, line: Line[wire.ToWorker], said: wire.FromWorker) -> None:
+    def hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
         """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
-        if member.line is not line:
+        if member.outbox is not outbox:
             return
         member.heard_s = self._now_s()
         kind = said.WhichOneof("said")
@@ -272,7 +272,7 @@ class Roster:
         )  # fmt: skip
         if not member.say(assign=assign):
             self._lose(member, "it does not read what it is told")
-        elif member.line is not None:
+        elif member.outbox is not None:
             self._expect(member, job)
 
 

@@ -19,8 +19,8 @@ from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
 from holdfast.wire.credential import Identity
 from holdfast.wire.desk import Desk
-from holdfast.wire.line import Line
 from holdfast.wire.member import Member
+from holdfast.wire.outbox import Outbox
 from holdfast.wire.roster import Roster
 
 log = logging.getLogger("holdfast")
@@ -107,21 +107,21 @@ class Server:
     async def _work(self, said: AsyncIterator[wire.FromWorker], context: Any) -> AsyncIterator[wire.ToWorker]:
         """One worker's stream, from its registration to its end."""
         await self._admitted(context)
-        line = Line[wire.ToWorker](self._roster.bounds.messages)
-        member = await self._registered(said, line)
+        outbox = Outbox[wire.ToWorker](self._roster.bounds.messages)
+        member = await self._registered(said, outbox)
         if isinstance(member, wire.Refused):
             yield wire.ToWorker(refused=member)
             return
-        hearing = asyncio.create_task(self._hear(member, line, said), name=f"holdfast-worker-{member.name}")
+        hearing = asyncio.create_task(self._hear(member, outbox, said), name=f"holdfast-worker-{member.name}")
         try:
-            async for message in line.messages():
+            async for message in outbox.messages():
                 yield message
         finally:
             hearing.cancel()
-            self._roster.leave(member, line)
+            self._roster.leave(member, outbox)
 
     async def _registered(
-        self, said: AsyncIterator[wire.FromWorker], line: Line[wire.ToWorker]
+        self, said: AsyncIterator[wire.FromWorker], outbox: Outbox[wire.ToWorker]
     ) -> Member | wire.Refused:
         try:
             async with asyncio.timeout(_REGISTER_S):
@@ -130,14 +130,14 @@ class Server:
             first = None
         if first is None or first.WhichOneof("said") != "register":
             return wire.Refused(reason="A worker says first who it is, and it did not.", again=False)
-        return self._roster.register(first.register, line)
+        return self._roster.register(first.register, outbox)
 
-    async def _hear(self, member: Member, line: Line[wire.ToWorker], said: AsyncIterator[wire.FromWorker]) -> None:
+    async def _hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: AsyncIterator[wire.FromWorker]) -> None:
         try:
             async for message in said:
                 for each in (message, *message.more):
-                    self._roster.hear(member, line, each)
+                    self._roster.hear(member, outbox, each)
         except grpc.RpcError as problem:
             log.debug("the stream of worker %s broke: %s", member.name, problem)
         finally:
-            line.close()
+            outbox.close()

@@ -23,8 +23,8 @@ from holdfast.wire import credential
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
 from holdfast.wire.credential import Trust
-from holdfast.wire.line import Line
 from holdfast.wire.offer import Offer
+from holdfast.wire.outbox import Outbox
 from holdfast.wire.task import CallFailed, Job, Tasks
 
 log = logging.getLogger("holdfast")
@@ -63,7 +63,7 @@ class Worker:
         self._tell = tell
         self._instance = RandomIds().session()
         self._threads = Threads(min(offer.slots, 64))
-        self._line: Line[wire.FromWorker] | None = None
+        self._outbox: Outbox[wire.FromWorker] | None = None
         """What is to be said on the stream that stands."""
         self._jobs: dict[str, tuple[Job, asyncio.Task[None]]] = {}
         self._results: dict[str, wire.Result] = {}
@@ -126,9 +126,9 @@ class Worker:
     async def _stream(self, address: str) -> None:
         """One stream, from registration to its end."""
         async with credential.channel(address, self._trust, OPTIONS) as channel:
-            line = Line[wire.FromWorker](_MOST_WAITING)
-            call = Stub(channel, "Workers").Work(line.messages(), metadata=credential.metadata(self._trust))
-            line.say(wire.FromWorker(register=self._registration()))
+            outbox = Outbox[wire.FromWorker](_MOST_WAITING)
+            call = Stub(channel, "Workers").Work(outbox.messages(), metadata=credential.metadata(self._trust))
+            outbox.say(wire.FromWorker(register=self._registration()))
             try:
                 async with asyncio.timeout(_REGISTERED_S):
                     first = await call.read()
@@ -137,9 +137,9 @@ class Worker:
                 if first.WhichOneof("said") != "registered":
                     raise _Refusal(first.refused.reason or "It did not say why.", again=first.refused.again)
                 self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
-                await self._talk(call, line, first)
+                await self._talk(call, outbox, first)
             finally:
-                self._line = None
+                self._outbox = None
                 call.cancel()
 
     def _registration(self) -> wire.Register:
@@ -152,14 +152,14 @@ class Worker:
 
     def _say(self, **said: Any) -> None:
         """On the stream that stands; without one it is said again on the next, where it must be."""
-        if self._line is not None and not self._line.say(wire.FromWorker(**said)):
+        if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
             self._tell("The server does not read what it is told; connecting again.")
-            self._line.close()
-            self._line = None
+            self._outbox.close()
+            self._outbox = None
 
-    async def _talk(self, call: Any, line: Line[wire.FromWorker], first: wire.ToWorker) -> None:
+    async def _talk(self, call: Any, outbox: Outbox[wire.FromWorker], first: wire.ToWorker) -> None:
         """Say again what may not have arrived, then hear and do, until the stream ends or there is nothing more to do."""
-        self._line = line
+        self._outbox = outbox
         for result in self._results.values():
             self._say(result=result)
         for asked, _ in self._calls.values():
@@ -320,7 +320,7 @@ class Worker:
 
     def progress(self, job: str, text: str) -> None:
         """Keeps task.Asks."""
-        if self._line is not None and len(self._line) < _MOST_WAITING // 2:
+        if self._outbox is not None and len(self._outbox) < _MOST_WAITING // 2:
             self._say(progress=wire.Progress(job=job, text=text))
 
 

@@ -11,8 +11,8 @@ from holdfast.core.ids import SessionId
 from holdfast.stores.postgres.room import Room
 
 
-class Lanes(Room):
-    """Keeps ports.Lanes."""
+class Leadership(Room):
+    """Keeps ports.Leadership."""
 
     async def lead(self, lane: str, session: SessionId) -> bool:
         async with self._db.writing() as db:

@@ -18,7 +18,7 @@ from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
-from holdfast.stores.postgres.lane import Lanes
+from holdfast.stores.postgres.lane import Leadership
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
@@ -38,8 +38,8 @@ _ALONE: Final = "local"
 _ISOLATION: Final = "read committed"
 
 
-class PostgresStore(Tail, Snapshots, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Lanes, Upkeep):
-    """Keeps ports.Store and ports.Lanes in a schema of a PostgreSQL database."""
+class PostgresStore(Tail, Snapshots, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Leadership, Upkeep):
+    """Keeps ports.Store and ports.Leadership in a schema of a PostgreSQL database."""
 
     @classmethod
     async def connect(

@@ -22,7 +22,7 @@ _LATEST_S: Final = 0.05
 """What is not urgent waits so long for something to go with."""
 
 
-class Line(Generic[Message]):
+class Outbox(Generic[Message]):
     """From a stream's beginning to its end."""
 
     def __init__(self, most: int) -> None:
@@ -36,7 +36,7 @@ class Line(Generic[Message]):
         return len(self._waiting)
 
     def say(self, message: Message, *, urgent: bool = True) -> bool:
-        """Send it after all others; False where the line is closed or full."""
+        """Send it after all others; False where the outbox is closed or full."""
         if self._closed or len(self._waiting) >= self._most:
             return False
         self._waiting.append(message)
@@ -52,7 +52,7 @@ class Line(Generic[Message]):
         self._stirred.set()
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Everything that is said, until the line is closed."""
+        """Everything that is said, until the outbox is closed."""
         while True:
             await self._stirred.wait()
             await asyncio.sleep(0)  # what this turn of the loop still has to say goes along

@@ -1,7 +1,7 @@
 """Runs that wait for a slot of this process: tenants take turns by their weight, and of each whoever came first goes first.
 
 So a tenant with 800 of 1,000 waiting runs gets its share of the slots and no more while the others want theirs. The turns
-are those of start-time fair queueing (Goyal, Vin, Cheng 1996): who comes anew begins where the line is, and nobody saves
+are those of start-time fair queueing (Goyal, Vin, Cheng 1996): who comes anew begins where the queue is, and nobody saves
 up turns.
 
 Never here: steps that demand something (scheduling), what a slot is.
@@ -19,7 +19,7 @@ from holdfast.core.ids import RunId
 _NO_WEIGHTS: Mapping[str, float] = {}
 
 
-class Line:
+class FairQueue:
     """Each run is in it at most once."""
 
     def __init__(self, weights: Mapping[str, float] = _NO_WEIGHTS) -> None:
