@@ -257,6 +257,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         lane: str = DEFAULT,
         yaml: bool = False,
         hands: Hands | None = None,
+        shell: bool = True,
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
@@ -267,7 +268,8 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         `strategy` chooses (the settings' `placement`, unless given). Of the runs that others started it takes those of its
         `lane`. With `yaml` it takes up every run of a workflow in YAML
         as well: the store knows all of those. With `execute=False` it only starts, asks and decides; other processes work.
-        `hands` are the workers that are connected to this process and do remote tasks.
+        `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
+        files if they have a shell. Without `shell` this process runs none of these itself.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -293,7 +295,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots, labels=labels, hands=hands,
+            executes=execute, slots=slots, labels=labels, hands=hands, shell=shell,
             resources=resources if resources is not None else around.resources,
             strategy=known.placement if strategy is None else strategy, weights=known.weights,
             lanes=lanes, lane=lane,

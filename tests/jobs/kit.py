@@ -50,7 +50,9 @@ async def ran(text: str, store: str, given: Any = None) -> Done:
 async def done(engine: Any, state: State) -> Done:
     jobs = {}
     for name, step in state.steps.items():
-        if step.status == "completed" and name != "run.end":
+        if step.status == "skipped":
+            jobs[str(name)] = {"result": "skipped"}
+        elif step.status == "completed" and "." not in name:
             jobs[str(name)] = await engine.driver.payloads.value(step.output, state.tenant)
     output = await engine.output(state) if state.ended == "completed" else None
     return Done(status(state), state, jobs, output)

@@ -16,6 +16,9 @@ ALWAYS: Final = 99
 """As often a script may fail that never succeeds."""
 
 
+LABEL: Final = "gpu"
+
+
 class Step(NamedTuple):
     """`fails`: so often its script fails before it succeeds."""
 
@@ -26,7 +29,8 @@ class Step(NamedTuple):
 
 
 class Job(NamedTuple):
-    """`legs` is 0 where there is no matrix. Those of a job that fails fast run one after the other."""
+    """`legs` is 0 where there is no matrix. Those of a job that fails fast run one after the other. One that is `picky` asks for
+    a label that the test's process has, which changes nothing."""
 
     id: str
     needs: tuple[str, ...] = ()
@@ -36,6 +40,7 @@ class Job(NamedTuple):
     legs: int = 0
     fails_fast: bool = True
     steps: tuple[Step, ...] = (Step(),)
+    picky: bool = False
 
 
 class Expected(NamedTuple):
@@ -65,7 +70,7 @@ def file_of(jobs: list[Job]) -> dict[str, Any]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    found: dict[str, Any] = {"runs-on": "any", "continue-on-error": job.spared}
+    found: dict[str, Any] = {"runs-on": LABEL if job.picky else "any", "continue-on-error": job.spared}
     found["retry"] = {"max": job.tries - 1, "delay-seconds": 0}
     found["steps"] = [
         {"id": f"s{n}", "run": f"fail {step.fails}", "continue-on-error": step.spared,

@@ -17,7 +17,7 @@ from holdfast.core.state import State
 from holdfast.jobs.workflow import workflow_of
 from tests.engine.kit import opened
 from tests.jobs.kit import Done, done
-from tests.jobs.model import ALWAYS, JOB_CONDITIONS, STEP_CONDITIONS, Job, Shell, Step, expected, file_of
+from tests.jobs.model import ALWAYS, JOB_CONDITIONS, LABEL, STEP_CONDITIONS, Job, Shell, Step, expected, file_of
 
 IDS = ("a", "b", "c", "d", "e")
 
@@ -39,7 +39,7 @@ def workflows(draw: st.DrawFn, fails: st.SearchStrategy[int], most_tries: int) -
             Job(
                 id_, tuple(needs), draw(st.sampled_from(JOB_CONDITIONS)) if needs else "", draw(st.booleans()),
                 draw(st.integers(1, most_tries)), draw(st.sampled_from([0, 0, 1, 2, 4])), draw(st.booleans()),
-                draw(steps(fails)),
+                draw(steps(fails)), draw(st.booleans()),
             )
         )  # fmt: skip
     return jobs
@@ -58,7 +58,7 @@ async def ended(store: str, jobs: list[Job], shell: Shell) -> Done:
     """Start it and see it end, or, where the shell hangs, stop the process and have another go on."""
     made = workflow_of(load(json.dumps(file_of(jobs)), "file"), shell)
     shell.knows(jobs)
-    async with opened(store, workflows=[made]) as engine:
+    async with opened(store, workflows=[made], labels=[LABEL]) as engine:
         run = await engine.start(made)
         over = asyncio.create_task(run.settled())
         hangs = asyncio.create_task(shell.hanging.wait())
@@ -68,7 +68,7 @@ async def ended(store: str, jobs: list[Job], shell: Shell) -> Done:
             return await done(engine, over.result())
         over.cancel()
     shell.go_on()
-    async with opened(store, workflows=[made]) as engine:
+    async with opened(store, workflows=[made], labels=[LABEL]) as engine:
         state: State = await engine.run(run.id).settled()
         return await done(engine, state)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.authoring.yaml.load import load
-from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.demand import NOTHING, SHELL, Demand
 from holdfast.core.ids import NodeName
 from holdfast.jobs import refusal
-from tests.jobs.kit import workflow
+from tests.engine.kit import opened
+from tests.jobs.kit import done, ran, workflow
 
 JOB = "jobs: {{work: {{{}, steps: [{{run: echo}}]}}}}"
 MATRIX = "strategy: {{matrix: {{n: [1, 2, 3]}}{}}}"
@@ -26,12 +27,12 @@ def test_what_a_job_says_is_what_its_node_asks_for() -> None:
     )
     assert asked == Demand(
         labels=("gpu", "zone=eu"), tags=("fast",), cpu_m=2000, memory_mb=8000, gpus=1,
-        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000}, priority=-7,
+        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000}, priority=-7, task=SHELL,
     )  # fmt: skip
 
 
-def test_a_job_that_runs_on_any_asks_for_nothing_and_the_end_of_a_run_never_does() -> None:
-    assert demand("runs-on: any") == NOTHING
+def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_nothing() -> None:
+    assert demand("runs-on: any") == Demand(task=SHELL)
     assert workflow(JOB.format("runs-on: gpu")).graph.nodes[NodeName("run.end")].demand == NOTHING
     assert workflow(JOB.format("runs-on: gpu")).runs_on == ()
 
@@ -51,7 +52,13 @@ def test_a_job_that_runs_on_any_asks_for_nothing_and_the_end_of_a_run_never_does
 def test_a_job_takes_what_it_says_for_each_combination_that_runs_at_once(strategy: str, times: int) -> None:
     said = f"{strategy}, runs-on: gpu, resources: {{cpu: 10, memory: 20, gpus: 1, tags: [t]}}, pools: {{P: 3}}"
     assert demand(said) == Demand(
-        labels=("gpu",), tags=("t",), cpu_m=10 * times, memory_mb=20 * times, gpus=times, pools={"P": 3 * times}
+        labels=("gpu",),
+        tags=("t",),
+        cpu_m=10 * times,
+        memory_mb=20 * times,
+        gpus=times,
+        pools={"P": 3 * times},
+        task=SHELL,
     )
 
 
@@ -73,7 +80,7 @@ def test_what_only_an_expression_would_say_cannot_be_asked_for(said: str, told: 
 def test_combinations_that_take_nothing_may_be_as_many_as_an_expression_says() -> None:
     said = f"runs-on: gpu, priority: 3, resources: {{tags: [t]}}, {FROM_OUTSIDE.format('')}"
     assert refusal.unplaced(load(JOB.format(said), "file")) == []
-    assert demand(said) == Demand(labels=("gpu",), tags=("t",), priority=3)
+    assert demand(said) == Demand(labels=("gpu",), tags=("t",), priority=3, task=SHELL)
 
 
 def test_the_largest_that_a_file_may_say_is_a_demand() -> None:
@@ -81,3 +88,48 @@ def test_the_largest_that_a_file_may_say_is_a_demand() -> None:
         "runs-on: any, resources: {cpu: 10_000_000, memory: 1000000000, gpus: 10000}, pools: {P: 10000000000}, priority: 1000"
     ).replace("_", "")
     assert demand(f"{said}, strategy: {{matrix: {{n: {list(range(40))}}}}}").pools == {"P": 320_000_000_000}
+
+
+@pytest.mark.parametrize("condition", ["", "if: 'false',", "if: inputs.wanted,"])
+async def test_a_job_that_is_to_be_skipped_waits_for_no_place(store: str, condition: str) -> None:
+    """Nobody here has the label."""
+    fails = "exit 1" if not condition else "exit 0"
+    done = await ran(
+        f"""
+        jobs:
+          first: {{runs-on: any, steps: [{{run: {fails}}}]}}
+          choosy: {{runs-on: gpu, needs: first, {condition} steps: [{{run: exit 0}}]}}
+          after: {{runs-on: any, needs: choosy, if: "always() && needs.choosy.result == 'skipped'", steps: [{{run: exit 0}}]}}
+          last: {{runs-on: gpu, needs: after, if: failure() && false, steps: [{{run: exit 0}}]}}
+        """,
+        store,
+    )
+    assert (done.results["choosy"], done.results["after"], done.results["last"]) == ("skipped", "success", "skipped")
+    assert done.status == ("failed" if not condition else "completed")
+
+
+async def test_a_condition_that_cannot_be_worked_out_is_the_failure_of_its_own_job(store: str) -> None:
+    made = workflow(
+        """
+        jobs:
+          first: {runs-on: any, steps: [{run: exit 0}]}
+          choosy: {runs-on: gpu, needs: first, if: "fromJSON('{')", steps: [{run: exit 0}]}
+        """
+    )
+    async with opened(store, workflows=[made], labels=["gpu"]) as engine:
+        found = await done(engine, await (await engine.start(made)).settled())
+    assert (found.status, found.results["choosy"]) == ("failed", "failure")
+    assert "job 'choosy'" in found.error
+
+
+def test_only_where_a_place_may_have_to_be_waited_for_a_node_of_its_own_decides() -> None:
+    text = """
+        jobs:
+          sure: {runs-on: gpu, steps: [{run: exit 0}]}
+          easy: {runs-on: any, needs: sure, steps: [{run: exit 0}]}
+          choosy: {runs-on: any, pools: {P: 1}, needs: sure, steps: [{run: exit 0}]}
+          asked: {runs-on: gpu, if: inputs.go, steps: [{run: exit 0}]}
+        """
+    nodes = workflow(text).graph.nodes
+    assert {name for name in nodes if "." in name} == {"choosy.if", "asked.if", "run.end"}
+    assert nodes[NodeName("choosy.if")].demand == NOTHING

@@ -145,7 +145,7 @@ async def test_what_is_no_file_or_would_be_another_workflow_is_left_to_others(
                 await eventually(lambda: "another version has stored it" in caplog.text)
             await asyncio.sleep(1.2)
             assert engine.driver.workflows == {}
-        assert [await run.status() for run in runs] == ["running", "running"]
+        assert [await run.status() for run in runs] == ["waiting", "running"]
     assert caplog.text.count("another version has stored it") == 1
     assert world(outside) == []
 

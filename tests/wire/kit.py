@@ -105,10 +105,10 @@ class Server:
         return self.process.says(r"^gRPC on (.*?:\d+), store")[1]
 
     def worker(
-        self, name: str, *words: str, address: str | None = None, slots: int = 4, target: str = TASKS
+        self, name: str, *words: str, address: str | None = None, slots: int = 4, target: str | None = TASKS
     ) -> Process:
         return holdfast(
-            "worker", target, "--connect", address or self.address, "--name", name, "--slots", str(slots), *words,
+            "worker", *([target] if target is not None else []), "--connect", address or self.address, "--name", name, "--slots", str(slots), *words,
             folder=self.folder,
         )  # fmt: skip
 

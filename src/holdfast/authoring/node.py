@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.tool import Tool, find
-from holdfast.core.demand import LABEL
+from holdfast.core.demand import LABEL, RESERVED
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
 from holdfast.core.ids import Unique
 from holdfast.core.payload import digest
@@ -240,6 +240,10 @@ def remote_task(
     """
     if not LABEL.fullmatch(task):
         raise UsageError(f"task={task!r:.130}: a task's name is 1 to 100 characters without blanks and commas.")
+    if task.startswith(RESERVED):
+        raise UsageError(
+            f"task={task!r}: names that begin with {RESERVED!r} are Holdfast's own; call the task otherwise."
+        )
     return _decorator("remote_task", None, _common(locals()), task=task, tools=tuple(tools))
 
 

@@ -84,10 +84,11 @@ def _wanted(demand: Demand | None) -> str:
     if demand is None:
         return "a free slot"
     amounts = {"cpu_m": demand.cpu_m, "memory_mb": demand.memory_mb, "gpus": demand.gpus}
-    words = [] if demand.task is None else [f"the task {demand.task}"]
+    words = [f"the task {demand.task}"] if demand.is_remote else []
     words += [*demand.labels, *demand.tags, *(f"{name}={amount}" for name, amount in amounts.items() if amount)]
     words += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words or ["a free slot"])
+    words = words or ["a shell" if demand.runs_scripts else "a free slot"]
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _for_money(wait: Wait, store: str | None) -> list[str]:

@@ -29,13 +29,17 @@ class Connection(NamedTuple):
     offer: Any
 
 
-def work(targets: Sequence[str], how: Connection) -> None:
-    """Work until told to stop; then finish what runs."""
+def work(targets: Sequence[str], how: Connection, *, shell: bool) -> None:
+    """Work until told to stop; then finish what runs. `shell`: run scripts too."""
     from holdfast.cli.target import load_tasks
 
-    tasks = [load_tasks(target) for target in targets]
+    tasks = _together([load_tasks(target) for target in targets])
+    if not tasks.bodies and not shell:
+        raise UsageError(
+            "This worker would do nothing: name a file with tasks, or say --shell for jobs of workflow files."
+        )
     with terminal.aside():
-        asyncio.run(_work(_together(tasks), how))
+        asyncio.run(_work(tasks, how, shell))
 
 
 def _together(several: Sequence[Tasks]) -> Tasks:
@@ -48,7 +52,7 @@ def _together(several: Sequence[Tasks]) -> Tasks:
     return all_
 
 
-async def _work(tasks: Tasks, how: Connection) -> None:
+async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
     try:
         from holdfast.wire import credential
         from holdfast.wire.worker import Worker
@@ -56,7 +60,7 @@ async def _work(tasks: Tasks, how: Connection) -> None:
         raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
 
     trust = credential.Trust(credential.read_token(how.token_file), how.ca, how.certificate, how.key)
-    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
+    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say, shell=shell)
     stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")
     working = asyncio.ensure_future(worker.run())
     await asyncio.wait([stop, working], return_when=asyncio.FIRST_COMPLETED)

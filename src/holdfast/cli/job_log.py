@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.cli import terminal
-from holdfast.jobs.log import NAME
+from holdfast.ports import JOB_LOG
 
 
 @contextmanager
 def shown(*, with_run: bool = False) -> Iterator[None]:
     """Inside, each line is shown behind the name of its job, and `with_run` its run's id."""
-    logger = logging.getLogger(NAME)
+    logger = logging.getLogger(JOB_LOG)
     before, handler = logger.level, _Screen(with_run)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -32,6 +32,8 @@ class Port(NamedTuple):
     client_ca: Path | None
     yaml: bool
     """Whether workflow files are taken."""
+    shell: bool
+    """Whether their jobs run here too."""
     lease_s: float
     slots: int
     grace_s: float
@@ -75,7 +77,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
             where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, settings=known, grace_s=how.grace_s,
-            hands=roster, lane=how.lane,
+            hands=roster, shell=how.shell, lane=how.lane,
         ) as engine,
     ):  # fmt: skip
         roster.open(engine.driver.placing)

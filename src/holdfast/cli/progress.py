@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli import terminal
 from holdfast.cli.telling import failure, named, tell
-from holdfast.control.handle import needs_somebody
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
@@ -67,11 +66,11 @@ async def follow(run: Run, shown: Display) -> State:
     seen = 0
 
     def news(state: State) -> bool:
-        return state.seq > seen or needs_somebody(state)
+        return state.seq > seen or run.needs_somebody(state)
 
     while True:
         state = await run.until(news)
-        done = needs_somebody(state)
+        done = run.needs_somebody(state)
         events = await run.events(seen)
         seen = events[-1].seq if events else seen
         shown.show(state, events)

@@ -90,7 +90,8 @@ def demanded(demand: Demand) -> str:
     sizes = (("cpu_m", demand.cpu_m), ("memory_mb", demand.memory_mb), ("gpus", demand.gpus))
     parts += [f"{amount} {what}" for what, amount in sizes if amount]
     parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
-    parts += [f"task {demand.task}"] if demand.task is not None else []
+    parts += [f"task {demand.task}"] if demand.is_remote else []
+    parts += ["a shell"] if demand.runs_scripts and not parts else []
     return ", ".join(parts)
 
 
@@ -135,9 +136,16 @@ def _of_pool(wanted: int, reason: Reason) -> str:
 
 def _lacking(what: str, step: PlacedStep) -> str:
     """What workers lack, with the names of things in the place of how the scheduler calls them."""
+    from holdfast.scheduling.roster import able_to, scripts_of
+
     task = f"to be offered as the task {step.demand.task}"
     able = f"able {step.graph_hash}"
-    return what.replace(f"able task:{step.demand.task}", task).replace(able, f"the workflow {step.workflow}")
+    scripts = f"able {scripts_of(step.graph_hash)}"
+    return (
+        what.replace(f"able {able_to(step.demand.task or '')}", task)
+        .replace(scripts, f"a shell for the workflow {step.workflow}")
+        .replace(able, f"the workflow {step.workflow}")
+    )
 
 
 def _place(place: int) -> str:

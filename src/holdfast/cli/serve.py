@@ -54,6 +54,13 @@ def serve(
     yaml: Annotated[
         bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
     ] = False,
+    shell: Annotated[
+        bool,
+        typer.Option(
+            "--shell/--no-shell",
+            help="With --grpc: whether jobs of workflow files run here too, or with connected workers that have --shell only.",
+        ),
+    ] = True,
     worker_lease_s: Annotated[
         float, typer.Option("--worker-lease-s", min=0.3, max=3600, help="How long a connected worker may be silent.")
     ] = 6.0,
@@ -91,6 +98,7 @@ def serve(
             tls_key,
             client_ca,
             yaml,
+            shell,
             worker_lease_s,
             slots,
             grace_s,

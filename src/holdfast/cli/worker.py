@@ -66,6 +66,9 @@ def worker(
             "--connect", metavar="HOST:PORT[,HOST:PORT]", help="Do the tasks that this server gives; no store."
         ),
     ] = None,
+    shell: Annotated[
+        bool, typer.Option("--shell", help="With --connect: also run jobs of workflow files, which the server gives.")
+    ] = False,
     name: Annotated[str | None, typer.Option("--name", help="What it is called there; by default host:pid.")] = None,
     token_file: Annotated[Path | None, typer.Option("--token-file", help="The token that the server asks for.")] = None,
     ca: Annotated[
@@ -94,8 +97,11 @@ def worker(
         known_as = name or f"{socket.gethostname()}:{os.getpid()}"
         own = resources_of(tag or (), cpu_m, memory_mb, gpus)
         offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
-        connected.work(targets or (), connected.Connection(connect.split(","), token_file, ca, cert, key, offer))
+        how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
+        connected.work(targets or (), how, shell=shell)
         return
+    if shell:
+        raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
     workflows = [load(target, to_run=True) for target in targets or ()]
     if not workflows and not yaml:
         raise UsageError(

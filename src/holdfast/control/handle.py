@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId
 from holdfast.core.state import State
-from holdfast.core.status import status
+from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.engine.payloads import Payloads
 
 _LOOK_AGAIN_S: Final = 30.0
+_HOPE_S: Final = 1.0
+"""The same of a run that waits for a place: that there may be one is said by no commit of its own."""
 
 
 class Run:
@@ -68,15 +70,21 @@ class Run:
                     return state
                 if driver.broken is not None:
                     raise driver.broken
+                again_s = _HOPE_S if may_be_placed(state) else _LOOK_AGAIN_S
                 try:
-                    async with asyncio.timeout(_LOOK_AGAIN_S):  # wait_for may swallow that somebody cancels the wait
+                    async with asyncio.timeout(again_s):  # wait_for may swallow that somebody cancels the wait
                         await changed.wait()
                 except TimeoutError:
                     changed.elsewhere = True  # a commit elsewhere may not have been told
 
     async def settled(self) -> State:
-        """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause."""
-        return await self.until(needs_somebody)
+        """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause; or for a place that
+        nothing which ends here would make free."""
+        return await self.until(self.needs_somebody)
+
+    def needs_somebody(self, state: State) -> bool:
+        """Whether the run goes no further by itself, as far as this process knows."""
+        return needs_somebody(state) and not self._driver.may_place(state)
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         """The history after the event `after`, at most `limit` of it."""
@@ -91,7 +99,8 @@ async def output(payloads: Payloads, state: State) -> Any:
 
 
 def needs_somebody(state: State) -> bool:
-    """Whether the run goes no further by itself: it has ended, is paused, or waits for more than time."""
+    """Whether the run goes no further by itself: it has ended, is paused, or waits for more than time. One that waits for a
+    place may be given it; who places knows."""
     now = status(state)
     if now in ("running", "waiting"):
         timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(

@@ -16,6 +16,11 @@ MOST_PRIORITY: Final = 1_000
 MOST_NAMES: Final = 100
 LABEL: Final = re.compile(r"[^\s,]{1,100}")
 """A label, a tag, or the name of a pool."""
+SHELL: Final = "holdfast.shell"
+"""The task of running scripts, one after the other, as a step tells it to. Processes that have the step's workflow can do
+it too."""
+RESERVED: Final = "holdfast."
+"""So begin the names of tasks that users cannot give."""
 
 
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -24,7 +29,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
     `labels` and `tags` are what a worker must have, all of them; `cpu_m` (thousandths of a core), `memory_mb` (MiB) and
     `gpus` are taken of its capacity until the step ends. `pools` are amounts of pools by their names; None stands for what
     earlier steps of the same node have used. A higher `priority` (0 unless said) goes first. `task` is the name under
-    which a connected worker offers to do the step; it is set for remote tasks alone.
+    which a connected worker offers to do the step; it is set for remote tasks, and is SHELL where scripts are run.
     """
 
     labels: tuple[str, ...] = ()
@@ -35,6 +40,15 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
     pools: dict[str, int | None] = {}
     priority: int = 0
     task: str | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether connected workers alone can do it."""
+        return self.task not in (None, SHELL)
+
+    @property
+    def runs_scripts(self) -> bool:
+        return self.task == SHELL
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""

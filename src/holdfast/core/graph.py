@@ -108,8 +108,8 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "all_optional", "definition", "demanding", "encoded", "entries", "errors_from", "guarded", "hash",
-        "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
+        "_losers", "all_optional", "definition", "demanding", "encoded", "entries", "errors_from", "guarded",
+        "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
     )  # fmt: skip
 
     def __init__(self, definition: Definition) -> None:
@@ -125,6 +125,7 @@ class Graph:
         self.nodes = {node.name: node for node in definition.nodes}
         self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
         """The nodes that are to be placed, and what they ask for."""
+        self.has_scripts = any(demand.runs_scripts for demand in self.demanding.values())
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}

@@ -28,7 +28,7 @@ from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.state import Question, State
-from holdfast.core.status import may_start
+from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
@@ -41,6 +41,7 @@ from holdfast.models.gateway import Gateway
 from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import scripts_of
 from holdfast.settings import Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -135,6 +136,7 @@ class Driver:
         lanes: Lanes | None = None,
         lane: str = DEFAULT,
         hands: Hands | None = None,
+        shell: bool = True,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -143,6 +145,7 @@ class Driver:
         self.executor = executor
         self.hands = hands
         """Workers that are connected to this process, if it takes connections."""
+        self._shell = shell
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets)
@@ -337,7 +340,7 @@ class Driver:
             if self.lacking(workflow):
                 return
             self.workflows[graph.hash] = workflow
-            self.placing.able(self.workflows)
+            self._tell_able()
             if self.session is not None:
                 await self.store.widen_session(self.session, list(self.workflows))
 
@@ -347,21 +350,40 @@ class Driver:
             return False
         self.workflows.pop(graph_hash, None)
         self._graphs.pop(graph_hash, None)
-        self.placing.able(self.workflows)
+        self._tell_able()
         if self.session is not None:
             await self.store.widen_session(self.session, list(self.workflows))
         return True
 
+    @property
+    def _able(self) -> tuple[str, ...]:
+        """What this process can be given: its workflows, and their scripts if it runs any."""
+        return (*self.workflows, *(self._scripts if self._shell else ()))
+
+    @property
+    def _scripts(self) -> list[str]:
+        """The workflows that have scripts, as those are called that run them."""
+        graphs = {hash_: workflow.graph for hash_, workflow in self.workflows.items()}
+        return [scripts_of(hash_) for hash_, graph in graphs.items() if graph.has_scripts]
+
+    def _tell_able(self) -> None:
+        self.placing.able(self._able, self._scripts)
+
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
         return Report(
-            session, tuple(self.workflows), self.slots, free, taken, self.labels, self.resources, self.placing.held(),
+            session, self._able, self.slots, free, taken, self.labels, self.resources, self.placing.held(),
             self.placing.connected(),
         )  # fmt: skip
 
     def places(self, state: State) -> bool:
         """Whether this process places the run's steps, and no leader has to."""
         return self.executes and self.placing.places and state.graph_hash in self.workflows
+
+    def may_place(self, state: State) -> bool:
+        """Whether a step of the run that waits for a place may get one by itself: others see to it, or it is known here that
+        something which ends would make room for it."""
+        return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state.run))
 
     @property
     def loaded(self) -> tuple[cmd.Loaded, ...]:

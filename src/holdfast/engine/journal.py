@@ -40,6 +40,7 @@ from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
 from holdfast.engine.payloads import encode
+from holdfast.engine.remote import RemoteWorker, worker_of
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn
 
@@ -135,6 +136,11 @@ class StepContext:
     def pace(self) -> Pace | None:
         """Within what its model calls have to stay; None where nothing was reserved for the step."""
         return self._attempt.pace
+
+    @property
+    def worker(self) -> RemoteWorker | None:
+        """The connected worker that does this step's work; None where this process does it."""
+        return worker_of(self._attempt)
 
     @property
     def clock(self) -> Clock:

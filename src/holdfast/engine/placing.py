@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.demand import Resources
+from holdfast.core.demand import SHELL, Resources
 from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
@@ -23,7 +23,7 @@ from holdfast.engine.pool_desk import PoolDesk
 from holdfast.ports import Clock, PlacedStep, Report, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import job_of
+from holdfast.scheduling.roster import able_to, job_of
 
 log = logging.getLogger("holdfast")
 
@@ -79,6 +79,8 @@ class Placing:
         self._here = here
         self._changed = True
         """Whether the scheduler has not heard yet what there is here."""
+        self._able: frozenset[str] = frozenset()
+        self._scripts: frozenset[str] = frozenset()
         self._room = room
         self._begin = begin
         self._desk = desk
@@ -91,7 +93,10 @@ class Placing:
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}
         self._placed: dict[Key, Placed] = {}
+        self._offers: dict[str, Capacity] = {}
+        """What connected workers have said that they can."""
         self._connected: dict[str, Capacity] = {}
+        """The same, with what follows from it."""
         self._begun: set[Key] = set()
         self._doubted: dict[RunId, frozenset[StepId]] = {}
         self._again: dict[Key, PlacedStep] = {}
@@ -144,7 +149,7 @@ class Placing:
                 self.stir()
 
     def _is_placed_here(self, step: PlacedStep) -> bool:
-        return self.places or (self.serves and step.demand.task is not None)
+        return self.places or (self.serves and step.demand.task is not None)  # with connected workers, in the last case
 
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
         """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
@@ -154,18 +159,20 @@ class Placing:
 
     def hand_over(self) -> None:
         """A leader places from now on: what waits here waits there."""
-        self.places, self._desk.borrows = False, self.serves
+        self.places, self._desk.borrows, self._changed = False, self.serves, True
         for each in [each for each in self.waiting() if not self._is_placed_here(each)]:
             self._drop(each.run, each.step)
 
     def take_over(self) -> None:
         """No leader places any more."""
-        self.places = self._desk.borrows = True
+        self.places = self._desk.borrows = self._changed = True
 
     def accept(self, steps: Iterable[PlacedStep]) -> None:
         """These were placed here by a leader."""
         now_s = self._clock.monotonic_s()
         for each in steps:
+            if each.step in self._steps.get(each.run, ()) and (each.run, each.step) not in self._placed:
+                self._drop(each.run, each.step)  # it waited for a connected worker
             if each.step not in self._steps.get(each.run, ()):
                 self.scheduler.charge((each.run, each.step), job_of(each), HERE)
                 self._steps.setdefault(each.run, {})[each.step] = each
@@ -208,19 +215,27 @@ class Placing:
 
     # --- Who there is to do it ----------------------------------------------------------------------------------------
 
-    def able(self, hashes: Iterable[str]) -> None:
-        """The workflows that this process can run, from now on."""
-        self._here, self._changed = msgspec.structs.replace(self._here, able=frozenset(hashes)), True
+    def able(self, here: Collection[str], scripts: Collection[str]) -> None:
+        """What this process is able to run from now on, and of which workflows whoever has a shell can run the scripts."""
+        self._able, self._changed = frozenset(here), True
+        if frozenset(scripts) != self._scripts:
+            self._scripts = frozenset(scripts)
+            for offer in [*self._offers.values()]:
+                self.join(offer)
         self.stir()
 
     def join(self, capacity: Capacity) -> None:
         """A connected worker can be given steps, or has something else to give than before."""
+        self._offers[capacity.worker] = capacity
+        if able_to(SHELL) in capacity.able:
+            capacity = msgspec.structs.replace(capacity, able=capacity.able | self._scripts)
         self._connected[capacity.worker] = capacity
         self.scheduler.join(capacity, self._clock.monotonic_s())
         self.stir()
 
     def leave(self, worker: str) -> None:
         """A connected worker is gone. Whoever performs its steps tells their attempts."""
+        self._offers.pop(worker, None)
         self._connected.pop(worker, None)
         for job in self.scheduler.leave(worker):
             run, step = RunId(job.key[0]), StepId(job.key[1])
@@ -263,7 +278,8 @@ class Placing:
         used = sum(placed.worker == HERE for placed in self._placed.values())
         busy = max(0, self._here.slots - used - room)
         if busy != self._here.busy or self._changed:
-            self._here, self._changed = msgspec.structs.replace(self._here, busy=busy), False
+            able = self._able if self.places else frozenset()  # where a leader places, it places here too
+            self._here, self._changed = msgspec.structs.replace(self._here, able=able, busy=busy), False
             self.scheduler.join(self._here, now_s)
         runs: dict[RunId, None] = {}
         placed = self.scheduler.place(now_s)
@@ -334,9 +350,18 @@ class Placing:
 
     def hopeful(self) -> bool:
         """Whether anything waits here that a worker could do, if it had nothing else to do."""
-        now_s = self._clock.monotonic_s()
-        reasons = (self.scheduler.why((each.run, each.step), now_s) for each in self.waiting())
-        return any(reason is not None and reason.possible for reason in reasons)
+        return any(self._is_possible(each.run, each.step) for each in self.waiting())
+
+    def may_place(self, run: RunId) -> bool:
+        """The same of one run, of which counts what is about to begin, and what is still being found out about."""
+        steps = self._steps.get(run, ())
+        return self._desk.is_asking(run) or any(
+            self._is_possible(run, step) for step in steps if (run, step) not in self._begun
+        )
+
+    def _is_possible(self, run: RunId, step: StepId) -> bool:
+        reason = self.scheduler.why((run, step), self._clock.monotonic_s())
+        return reason is not None and reason.possible
 
     def waiting(self) -> Sequence[PlacedStep]:
         """What waits here for a place."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.estimates import Kind, Use, first_guess
-from holdfast.core.ids import SessionId, node_of
+from holdfast.core.ids import RunId, SessionId, node_of
 from holdfast.core.lending import DeclaredPool, Grant
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
@@ -153,6 +153,10 @@ class PoolDesk:
             for name, amount in pools.items()
         }
         return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=amounts))
+
+    def is_asking(self, run: RunId) -> bool:
+        """Whether the store is being asked about a step of the run."""
+        return any(key[0] == run for asking in self._asking.values() for key in asking)
 
     def _guess(self, kind: Kind) -> int:
         pool = self._pools.get(kind[2])

@@ -5,11 +5,14 @@
     placement   what a job asks of the place where it runs
     restoration a workflow from the graph that it has left in the store
     refusal     what a file asks for that cannot be done here, yet
-    job         one job: whether it runs, its combinations, what becomes of them
+    decision    whether a job runs
+    job         one job: its combinations, and what becomes of them
     leg         one combination of a job: its steps one after the other
     progress    how far a combination has come
     attempt     what a job uses of the attempt in which it runs
-    workspace   the directory in which a combination works
+    room        where a combination works: a directory on this machine
+    elsewhere   or one at a connected worker
+    workspace   the directory itself, and its end
     step        one step: whether it runs, what it is given, what its ending means
     once        a step that is never run twice, under the ledger
     context     what expressions see

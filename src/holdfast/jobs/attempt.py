@@ -1,4 +1,5 @@
-"""What a job uses of the attempt in which it runs. The engine's StepContext is one.
+"""What a job uses of the attempt in which it runs, and of the worker with which it was placed. The engine's StepContext
+is such an attempt.
 
 Never here: an engine.
 """
@@ -9,17 +10,35 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
-from holdfast.core.ids import RunId
-from holdfast.ports import Clock
+from holdfast.core.ids import RunId, StepId
+from holdfast.ports import Calls, Clock
 
 T = TypeVar("T")
+
+
+class Worker(Protocol):
+    """The connected worker that does a step's work, in parts that have names."""
+
+    async def perform(self, part: str, task: str, arguments: Any, calls: Calls) -> Any:
+        """As ports.Hands."""
+        ...
+
+    def break_off(self, part: str, number: int) -> None:
+        """As ports.Hands."""
+        ...
 
 
 class Attempt(Protocol):
     """One try of a job."""
 
     run: RunId
+    step: StepId
     tenant: str
+
+    @property
+    def worker(self) -> Worker | None:
+        """Who does its work; None where this process does it itself."""
+        ...
 
     @property
     def failures(self) -> int:

@@ -1,4 +1,4 @@
-"""One job: whether it runs, its combinations, and what becomes of them together.
+"""One job: its combinations, and what becomes of them together.
 
 It always ends with a result that the jobs after it read; only a try that is to be followed by another fails its step.
 Never here: a step.
@@ -19,6 +19,7 @@ from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.decision import SKIPPED, Decision
 from holdfast.jobs.leg import Given, Leg
 from holdfast.jobs.log import Log
 from holdfast.jobs.placement import MOST_AT_ONCE
@@ -49,24 +50,20 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class JobNode:
-    """The handler of a job's node. `needs` and `before` are ids: what it names, and all that comes before it."""
+    """The handler of a job's node."""
 
-    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], given: Given) -> None:
+    def __init__(self, job: Job, decision: Decision, given: Given) -> None:
         self._job = job
-        self._needs = needs
-        self._before = before
+        self._decision = decision
         self._given = given
 
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
         attempt: Attempt = ctx
-        before = {id_: state.events[id_].output for id_ in self._before}
-        contexts = context.deciding(state.input, self._needs, before)
+        contexts = self._decision.contexts(state)
         try:
-            if not self._job.condition.evaluate(
-                contexts, context.of_results([each["result"] for each in before.values()])
-            ):
-                return _output("skipped", "skipped")
+            if not self._decision.runs(contexts):
+                return SKIPPED
             plan = _plan(self._job.strategy, contexts)
         except (ExpressionError, matrix.MatrixError) as problem:
             return _output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")

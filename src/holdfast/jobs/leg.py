@@ -1,4 +1,4 @@
-"""One combination of a job: a workspace of its own, and the steps in it, one after the other.
+"""One combination of a job: a room of its own, and the steps in it, one after the other.
 
 Never here: whether the job runs, what its combinations are, what its result means for the run.
 """
@@ -6,17 +6,19 @@ Never here: whether the job runs, what its combinations are, what its result mea
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from holdfast.authoring.yaml.document import Job, Variable
 from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.elsewhere import room_elsewhere
 from holdfast.jobs.log import Log
 from holdfast.jobs.progress import Combination, Ended, Progress
-from holdfast.jobs.step import Shell, StepRun, Surroundings
-from holdfast.jobs.workspace import workspace
+from holdfast.jobs.room import Room, Shell, room_here
+from holdfast.jobs.step import StepRun, Surroundings
 
 
 class Given(NamedTuple):
@@ -55,8 +57,8 @@ class Leg:
                 **context.environment(self._job.env, self._contexts),
             }
             limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
-            with workspace() as folder:
-                await self._run_steps(folder, self._attempt.clock.monotonic_s() + limit_s)
+            async with self._room() as room:
+                await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
             seen = progress.seen(progress.environment)
             outputs = {each.name: each.value.render(seen) for each in self._job.outputs}
         except ExpressionError as problem:
@@ -73,7 +75,18 @@ class Leg:
             may_be_tried_again=progress.may_be_tried_again,
         )
 
-    async def _run_steps(self, folder: Path, deadline_s: float) -> None:
+    @asynccontextmanager
+    async def _room(self) -> AsyncIterator[Room]:
+        """Where its steps run: with whom its job was placed."""
+        attempt, worker = self._attempt, self._attempt.worker
+        if worker is None:
+            with room_here(self._given.shell, attempt.clock, attempt.redact) as here:
+                yield here
+        else:
+            async with room_elsewhere(attempt, worker, str(self._which.number)) as there:
+                yield there
+
+    async def _run_steps(self, room: Room, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):
             if self._stop.is_set():
                 self._progress.status = "cancelled"
@@ -81,7 +94,5 @@ class Leg:
             if left_s <= 0:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
-            around = Surroundings(
-                self._attempt, self._given.shell, self._job.id, self._which, folder, self._stop, left_s
-            )
+            around = Surroundings(self._attempt, self._job.id, self._which, room, self._stop, left_s)
             await StepRun(step, number, around, self._progress).run()

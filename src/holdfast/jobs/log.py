@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-NAME: Final = "holdfast.job_log"
-"""The logger. Its records have `run` and `job` besides their message."""
+from holdfast.ports import JOB_LOG
+
 TAIL_CHARACTERS: Final = 8 * 1024
 """What is kept of each combination's log in the output of its job."""
 
-_log = logging.getLogger(NAME)
+_log = logging.getLogger(JOB_LOG)
 
 
 class Log:

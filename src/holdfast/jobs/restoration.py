@@ -28,6 +28,7 @@ from holdfast.authoring.yaml.matrix import MatrixError
 from holdfast.authoring.yaml.mistake import Position
 from holdfast.core.graph import Definition
 from holdfast.errors import InvalidWorkflow
+from holdfast.jobs.decision import is_decider
 from holdfast.jobs.identity import ENTRIES
 from holdfast.jobs.workflow import END, workflow_of
 
@@ -45,6 +46,7 @@ def restored(definition: Definition) -> Workflow | None:
     Whoever uses it compares the hashes: what another version says may mean something else here.
     """
     *jobs, end = definition.nodes
+    jobs = [node for node in jobs if not is_decider(node.name)]  # they follow from the others
     if end.name != END or not all("job" in node.options for node in jobs):
         return None
     try:

@@ -1,25 +1,23 @@
 """One step of a job: whether it runs, what its script is given, and what its ending means.
 
-Never here: starting a process (the shell does that), what an effect's lost outcome means (the ledger knows).
+Never here: starting a process (a room does that), what an effect's lost outcome means (the ledger knows).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple
 
-from holdfast.authoring.yaml import directory
 from holdfast.authoring.yaml.document import Step
 from holdfast.authoring.yaml.expressions import ExpressionError, to_text
 from holdfast.core.ids import named_effect_key
-from holdfast.errors import InvalidInput, OperationFailed, OutcomeUnknown, SchemaMismatch, ToolFailed
+from holdfast.errors import InvalidInput, OperationFailed, OutcomeUnknown, PlaceLost, SchemaMismatch, ToolFailed
 from holdfast.jobs import context, once
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.once import Outcome
 from holdfast.jobs.progress import Combination, Progress
-from holdfast.ports import Clock
+from holdfast.jobs.room import Room
 from holdfast.tools import shell
 from holdfast.tools.shell.runner import MOST_DURATION_S
 
@@ -29,23 +27,13 @@ _OWN_FAILURES: Final = (ExpressionError, InvalidInput, ToolFailed, OutcomeUnknow
 """What is the failure of a step, and of nothing else."""
 
 
-class Shell(Protocol):
-    """Whoever runs scripts: `tools.shell.run`."""
-
-    async def __call__(
-        self, script: shell.Script, limits: shell.Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]],
-        redact: Callable[[str], str],
-    ) -> shell.Ending: ...  # fmt: skip
-
-
 class Surroundings(NamedTuple):
-    """Where a step runs: in which try of which job, by whom, in which directory, and for how long at most."""
+    """Where a step runs: in which try of which job, in which room, and for how long at most."""
 
     attempt: Attempt
-    shell: Shell
     job: str
     combination: Combination
-    folder: Path
+    room: Room
     stop: asyncio.Event
     left_s: float
 
@@ -129,7 +117,10 @@ class StepRun:
 
         async def perform() -> shell.Ending:
             nonlocal ending
-            ending = await self._execute(script, limits)
+            try:
+                ending = await self._execute(script, limits)
+            except PlaceLost as gone:
+                raise OutcomeUnknown(f"Nobody knows how it ended. {gone.message}") from None
             return ending
 
         tool = once.tool_of(self._tool, perform, limits)
@@ -142,8 +133,7 @@ class StepRun:
         return outcome
 
     def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
-        attempt, say = self._around.attempt, self._progress.log.line
-        return self._around.shell(script, limits, clock=attempt.clock, on_line=say, redact=attempt.redact)
+        return self._around.room.run(script, limits, self._progress.log.line)
 
     @property
     def _tool(self) -> str:
@@ -164,24 +154,10 @@ class StepRun:
             job=self._around.job,
             step=self._key,
             idempotency_key=named_effect_key(attempt.tenant, attempt.run, self._effect, self._tool),
-            folder=str(self._place(seen)),
+            folder="" if step.working_directory is None else step.working_directory.render(seen),
             shell=step.shell,
             env={**self._environment, **bound},
         )
-
-    def _place(self, seen: context.Contexts) -> Path:
-        """Where it starts. Raises InvalidInput for a place that is not below the workspace."""
-        folder = self._around.folder
-        if self._step.working_directory is None:
-            return folder
-        relative = self._step.working_directory.render(seen)
-        problem = directory.problem(relative)
-        place = folder if problem is not None else (folder / relative).resolve()
-        if not place.is_relative_to(folder):
-            problem = "a link in it leads out of the job's own directory"
-        if problem is not None:
-            raise InvalidInput(f"working-directory is {relative!r:.200}; {problem}. Nothing was run.")
-        return place
 
     def _limits(self) -> shell.Limits:
         given, limit_s = self._step.timeout_minutes, float(MOST_DURATION_S)

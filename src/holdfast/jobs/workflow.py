@@ -1,4 +1,5 @@
-"""From a document to a Workflow: a node for each job, an edge for each need, and a last node that says how it ended.
+"""From a document to a Workflow: a node for each job, an edge for each need, and a last node that says how it ended. Before
+a job that may have to wait for its place, a node that decides whether it runs at all.
 
 Never here: what a job does.
 """
@@ -13,13 +14,16 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.authoring.yaml import dependency
 from holdfast.authoring.yaml.document import Document, Job, Retry
 from holdfast.authoring.yaml.keys import MOST_JOBS
+from holdfast.core.demand import NOTHING, SHELL
+from holdfast.core.graph import Kind
 from holdfast.core.policies import RetryPolicy
 from holdfast.errors import StepError
+from holdfast.jobs.decision import RUN, SKIP, Decision, decider, output_of
 from holdfast.jobs.identity import plain
 from holdfast.jobs.job import JobNode
 from holdfast.jobs.leg import Given
 from holdfast.jobs.placement import demand_of
-from holdfast.jobs.step import Shell
+from holdfast.jobs.room import Shell
 from holdfast.tools.shell import run
 
 END: Final = "run.end"
@@ -32,21 +36,36 @@ def workflow_of(document: Document, shell: Shell = run) -> Workflow:
     `shell` stands in for the machine's, where scripts are not to be run.
     """
     given = Given(document.env, shell)
-    made = Workflow(document.name, max_steps=MOST_JOBS + 1)
+    made = Workflow(document.name, max_steps=2 * MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)
+    after: dict[str, list[str]] = {job.id: [] for job in document.jobs}
+    for job in document.jobs:
+        for need in needs[job.id.lower()]:
+            after[spelled[need]].append(_first(job))
     for job in document.jobs:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
-        ancestors = sorted(spelled[id_] for id_ in before[job.id.lower()])
-        handler = JobNode(job, named, ancestors, given).run
-        made.node(job.id, demand=demand_of(job))(_node(handler, _policy(job.retry), job=plain(job)))
-        for need in named:
-            made.edge(need, job.id)
+        decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]))
+        if _first(job) != job.id:
+            made.node(_first(job))(_node(decision.way, _policy(Retry()), "branch", model=None))
+        work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
+        made.node(job.id, demand=demand_of(job))(work)
     made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), env=plain(document.env)))
     for job in document.jobs:
-        made.edge(job.id, END)
+        for follower in (*after[job.id], END):
+            made.edge(job.id, follower)
+            if _first(job) != job.id:
+                made.edge(_first(job), follower, when=SKIP)
+        if _first(job) != job.id:
+            made.edge(_first(job), job.id, when=RUN)
     return made
+
+
+def _first(job: Job) -> str:
+    """The node with which it begins."""
+    is_sure = not job.needs and job.condition.asked is None
+    return job.id if is_sure or demand_of(job) == NOTHING else decider(job.id)
 
 
 class _End:
@@ -57,7 +76,7 @@ class _End:
 
     async def run(self, state: StateView) -> dict[str, Any]:
         """What has become of each job. Raises StepError, which fails the run, if one of them has failed."""
-        found = {job.id: state.events[job.id].output for job in self._jobs}
+        found = {job.id: output_of(state, job.id) for job in self._jobs}
         failed = [f"{id_} ({each.get('error', each['result'])})" for id_, each in found.items() if _has_failed(each)]
         if failed:
             raise StepError(f"{len(failed)} of {len(found)} jobs failed: {', '.join(failed)}")
@@ -74,7 +93,7 @@ def _policy(retry: Retry) -> RetryPolicy:
     )
 
 
-def _node(handler: Any, retry: RetryPolicy, **settings: Any) -> NodeDefinition:
+def _node(handler: Any, retry: RetryPolicy, kind: Kind = "task", **settings: Any) -> NodeDefinition:
     return NodeDefinition(
-        handler, "task", retry=retry, timeout_s=None, join=None, guard=None, continue_on_error=False, settings=settings
+        handler, kind, retry=retry, timeout_s=None, join=None, guard=None, continue_on_error=False, settings=settings
     )

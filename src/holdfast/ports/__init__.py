@@ -6,7 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
-from holdfast.ports.hands import Calls, Hands, Work
+from holdfast.ports.hands import JOB_LOG, Calls, Hands, Work
 from holdfast.ports.journal import Journal, Pace, Recall
 from holdfast.ports.model import (
     AnswerSpec,
@@ -48,6 +48,7 @@ from holdfast.ports.store import (
 from holdfast.ports.surroundings import Clock, Ids, Threads
 
 __all__ = [
+    "JOB_LOG",
     "Administration",
     "AnswerSpec",
     "Append",

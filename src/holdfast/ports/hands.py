@@ -6,15 +6,18 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from holdfast.core.ids import RunId, StepId
 
+JOB_LOG: Final = "holdfast.job_log"
+"""The logger of what work has to show. Its records have `run` and `job` besides their message."""
+
 
 class Work(msgspec.Struct, frozen=True):
-    """A step's work for a connected worker. `job` names the attempt: no two are the same."""
+    """Work for a connected worker: a step's, or a part of it. No two have the same `job`."""
 
     job: str
     task: str
@@ -44,8 +47,13 @@ class Calls(Protocol):
         """One call of a tool that the node lists."""
         ...
 
-    def redact(self, text: str) -> str:
-        """`text` without the values of secrets."""
+    async def next(self, number: int, said: Any) -> Any:
+        """What to do next, where a worker is told piece by piece; null when that was all. `said` is what became of the
+        piece before. Asked again, the answer is the same."""
+        ...
+
+    async def line(self, text: str) -> None:
+        """What the worker has to show to whoever looks at its work."""
         ...
 
 
@@ -57,4 +65,8 @@ class Hands(Protocol):
 
         Raises RemoteFailed or the StepError of one of `calls` where the work failed, PlaceLost where its worker is gone.
         """
+        ...
+
+    def break_off(self, place: str, job: str, number: int) -> None:
+        """Have the worker end what it was told to do next in the answer to that question, and then ask the next."""
         ...

@@ -24,7 +24,8 @@ Strategy = Literal["least_loaded", "best_fit"]
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Something to be placed. `able` is what its worker must be able to run: a graph's hash, or `task:NAME`."""
+    """Something to be placed. `able` is what its worker must be able to run: a graph's hash,
+    its scripts, or a task (roster)."""
 
     key: Key
     able: str

@@ -21,12 +21,20 @@ ON_ITS_WAY_S: Final = 2.0
 
 def able_of(step: PlacedStep) -> str:
     """What a worker must be able to run, to be given a step."""
+    if step.demand.runs_scripts:
+        return scripts_of(step.graph_hash)
     return step.graph_hash if step.demand.task is None else able_to(step.demand.task)
 
 
 def able_to(task: str) -> str:
     """The same of a task, which connected workers offer."""
     return f"task:{task}"
+
+
+def scripts_of(graph_hash: str) -> str:
+    """The same of a workflow's scripts: a process that has the workflow may not want to run them, and a connected worker
+    does without having it."""
+    return f"scripts:{graph_hash}"
 
 
 def job_of(step: PlacedStep) -> Job:

@@ -34,6 +34,8 @@ class Job:
         self.acknowledged = False
         self.over = False
         """Its worker has said what came of it, or is gone."""
+        self.broken_off = 0
+        """The question whose answer told it to do something that is no longer wanted; 0: none."""
         self.inbox: asyncio.Queue[Said] = asyncio.Queue()
         self.failures: dict[int, StepError] = {}
         """Calls that failed, by number: the job's own failure may be one of them."""

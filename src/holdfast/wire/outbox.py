@@ -30,6 +30,7 @@ class Outbox(Generic[Message]):
         self._waiting: deque[Message] = deque()
         self._most = most
         self._stirred = asyncio.Event()
+        self._sent = asyncio.Event()
         self._closed = False
 
     def __len__(self) -> int:
@@ -46,10 +47,18 @@ class Outbox(Generic[Message]):
             asyncio.get_running_loop().call_later(_LATEST_S, self._stirred.set)
         return True
 
+    async def has_room(self, most: int) -> bool:
+        """Wait until fewer than `most` messages are on their way; False where the outbox is closed."""
+        while len(self._waiting) >= most and not self._closed:
+            self._sent.clear()
+            await self._sent.wait()
+        return not self._closed
+
     def close(self) -> None:
         """Say what is on its way, and no more."""
         self._closed = True
         self._stirred.set()
+        self._sent.set()
 
     async def messages(self) -> AsyncIterator[Message]:
         """Everything that is said, until the outbox is closed."""
@@ -59,6 +68,7 @@ class Outbox(Generic[Message]):
             self._stirred.clear()
             while self._waiting:
                 yield self._breath()
+                self._sent.set()
             if self._closed:
                 return
 

@@ -18,7 +18,6 @@ import msgspec
 
 from holdfast.core.policies import ERROR, MODEL, NEVER_RETRIED, TOOL, TRANSIENT, VALIDATION
 from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
-from holdfast.jobs.log import NAME as JOB_LOG
 from holdfast.ports import Calls, Work
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
     from holdfast.engine.placing import Placing
 
 log = logging.getLogger("holdfast")
-job_log = logging.getLogger(JOB_LOG)
 
 _CLASSES: Final = TRANSIENT | NEVER_RETRIED | {ERROR, MODEL, TOOL}
 """The classes of errors that a worker may name."""
-_MOST_PROGRESS: Final = 4096
+_MOST_PROGRESS: Final = 64 * 1024
 _MOST_WORDS: Final = 4000
 
 
@@ -120,6 +118,8 @@ class Roster:
         for id_, job in member.jobs.items():
             if id_ in said.jobs:
                 self._acknowledge(job)
+                if job.broken_off:
+                    self._break_off(member, job)
             else:
                 self._send(member, job)  # it never arrived
         self._tell(f"Worker {member.name} is back, at {len(member.jobs)} jobs.")
@@ -264,6 +264,16 @@ class Roster:
             if not job.over:
                 member.say(cancel=wire.Cancel(job=work.job, reason="Its result counts no more."))
 
+    def break_off(self, place: str, job: str, number: int) -> None:
+        member = self._members.get(place)
+        if member is not None and (found := member.jobs.get(job)) is not None:
+            found.broken_off = number
+            self._break_off(member, found)
+
+    def _break_off(self, member: Member, job: Job) -> None:
+        """One that has broken it off by now, or has ended it, asks on."""
+        member.say(cancel=wire.Cancel(job=job.work.job, reason="Its ending counts no more.", number=job.broken_off))
+
     def _send(self, member: Member, job: Job) -> None:
         work = job.work
         assign = wire.Assign(
@@ -295,7 +305,7 @@ class _Performance:
                     case wire.Result() as result:
                         return self._outcome(result)
                     case wire.Progress() as progress:
-                        self._show(progress.text)
+                        await self._calls.line(progress.text[:_MOST_PROGRESS])
                     case problem:
                         raise problem
         except asyncio.CancelledError:
@@ -306,11 +316,6 @@ class _Performance:
             if self._asked:
                 # What has left brings its outcome home: the next attempt finds it in the journal.
                 await asyncio.wait(self._asked.values())
-
-    def _show(self, text: str) -> None:
-        about = {"run": self._calls.run, "job": self._calls.step}
-        for line in text[:_MOST_PROGRESS].splitlines():
-            job_log.info("%s", self._calls.redact(line), extra=about)
 
     def _begin(self, call: wire.Call) -> None:
         if call.number in self._asked:
@@ -352,6 +357,8 @@ class _Performance:
         if call.WhichOneof("asked") == "tool":
             arguments = _decoded(call.tool.arguments_json, "the arguments")
             return await self._calls.tool(call.number, call.tool.name, arguments, key=call.tool.key or None)
+        if call.WhichOneof("asked") == "next":
+            return await self._calls.next(call.number, _decoded(call.next.done_json, "what became of its work"))
         raise StepError("The worker asks for something that this server does not know.", error_class=VALIDATION)
 
     def _tell(self, call: wire.Call, **came: Any) -> None:

@@ -5,11 +5,12 @@ Never here: a connection; grpc, so that a file which only defines tasks stays qu
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from holdfast.core.demand import LABEL
+from holdfast.core.demand import LABEL, RESERVED
 from holdfast.errors import StepError, UsageError
 
 Body = Callable[..., Any]
@@ -30,6 +31,8 @@ class Asks(Protocol):
 
     def progress(self, job: str, text: str) -> None: ...
 
+    async def line(self, job: str, text: str) -> None: ...
+
 
 class Job:
     """One piece of work: which it is, and what its body may ask the server for.
@@ -46,6 +49,10 @@ class Job:
         self.timeout_s = timeout_s
         self.cancelled = False
         """Its result counts no more. An async body is cancelled as well; a plain function looks here."""
+        self.piece: asyncio.Future[Any] | None = None
+        """What is being done of work that comes piece by piece."""
+        self.is_broken_off = False
+        """Whether that piece was cancelled, and the job goes on."""
         self._asks = asks
         self._number = 0
 
@@ -73,6 +80,22 @@ class Job:
         """A line for whoever looks at the server's log."""
         self._asks.progress(self.id, text)
 
+    async def next(self, done: Any) -> Any:
+        """What to do next, of work that comes piece by piece; None when there is no more. `done` is what became of the piece
+        before, None before the first. What is to be ended before it is done has its
+        `piece` cancelled."""
+        return await self._asks.call(self.id, self._next(), done=done)
+
+    async def line(self, text: str) -> None:
+        """The same as `progress`, and nothing is left out: where the server does not keep up, it waits."""
+        await self._asks.line(self.id, text)
+
+    def break_off(self, number: int) -> None:
+        """End the piece that the answer to that call told it to do, if it is still at it."""
+        if number == self._number and self.piece is not None and not self.piece.done():
+            self.is_broken_off = True
+            self.piece.cancel()
+
     def _next(self) -> int:
         self._number += 1
         return self._number
@@ -95,6 +118,8 @@ class Tasks:
         JSON data. A plain function runs in a thread."""
         if not LABEL.fullmatch(name):
             raise UsageError(f"{name!r:.130} names no task; use 1 to 100 characters without blanks and commas.")
+        if name.startswith(RESERVED):
+            raise UsageError(f"{name!r} is Holdfast's own: no other task's name begins with {RESERVED!r}.")
 
         def offer(body: Body) -> Body:
             if name in self.bodies:

@@ -262,16 +262,24 @@ class Ack(_message.Message):
     def __init__(self, job: _Optional[str] = ..., declined: _Optional[str] = ...) -> None: ...
 
 class Call(_message.Message):
-    __slots__ = ("job", "number", "model", "tool")
+    __slots__ = ("job", "number", "model", "tool", "next")
     JOB_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     job: str
     number: int
     model: ModelCall
     tool: ToolCall
-    def __init__(self, job: _Optional[str] = ..., number: _Optional[int] = ..., model: _Optional[_Union[ModelCall, _Mapping]] = ..., tool: _Optional[_Union[ToolCall, _Mapping]] = ...) -> None: ...
+    next: Next
+    def __init__(self, job: _Optional[str] = ..., number: _Optional[int] = ..., model: _Optional[_Union[ModelCall, _Mapping]] = ..., tool: _Optional[_Union[ToolCall, _Mapping]] = ..., next: _Optional[_Union[Next, _Mapping]] = ...) -> None: ...
+
+class Next(_message.Message):
+    __slots__ = ("done_json",)
+    DONE_JSON_FIELD_NUMBER: _ClassVar[int]
+    done_json: str
+    def __init__(self, done_json: _Optional[str] = ...) -> None: ...
 
 class ModelCall(_message.Message):
     __slots__ = ("model", "system", "user_json", "max_tokens", "temperature")
@@ -346,12 +354,14 @@ class Taken(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class Cancel(_message.Message):
-    __slots__ = ("job", "reason")
+    __slots__ = ("job", "reason", "number")
     JOB_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     job: str
     reason: str
-    def __init__(self, job: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    number: int
+    def __init__(self, job: _Optional[str] = ..., reason: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ()

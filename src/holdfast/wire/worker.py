@@ -15,6 +15,7 @@ from typing import Any, Final
 import grpc
 import msgspec
 
+from holdfast.core.demand import SHELL
 from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.machine import RandomIds
@@ -25,6 +26,7 @@ from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
 from holdfast.wire.credential import Trust
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
+from holdfast.wire.shell import run_scripts
 from holdfast.wire.task import CallFailed, Job, Tasks
 
 log = logging.getLogger("holdfast")
@@ -34,6 +36,8 @@ _BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _REGISTERED_S: Final = 5.0
 """What a server gets to answer a registration."""
 _MOST_WORDS: Final = 4000
+_MOST_LINES: Final = 500
+"""Of messages that wait: with so many a script that prints waits too. The server has room for twice as many of a job."""
 _MOST_WAITING: Final = 10_000
 """Messages that wait to be sent. With half as many, progress is no longer told: somebody does not read."""
 
@@ -49,14 +53,15 @@ class Worker:
 
     def __init__(
         self, tasks: Tasks, addresses: Sequence[str], offer: Offer, trust: Trust | None = None,
-        tell: Callable[[str], None] = log.info,
+        tell: Callable[[str], None] = log.info, *, shell: bool = False,
     ) -> None:  # fmt: skip
-        """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
+        """`tell` is told how it goes, in words. With `shell` it runs the scripts of workflow files too, with the rights of
+        this account. Raises UsageError for an address that is none."""
         for address in addresses:
             credential.split(address)
-        if not tasks.bodies:
-            raise UsageError("There is no task to offer; define one with @tasks.task('name').")
-        self._bodies = tasks.bodies
+        self._bodies = tasks.bodies | ({SHELL: run_scripts} if shell else {})
+        if not self._bodies:
+            raise UsageError("There is no task to offer; define one with @tasks.task('name'), or offer the shell.")
         self._addresses = list(addresses)
         self._offer = offer
         self._trust = trust if trust is not None else Trust()
@@ -65,6 +70,8 @@ class Worker:
         self._threads = Threads(min(offer.slots, 64))
         self._outbox: Outbox[wire.FromWorker] | None = None
         """What is to be said on the stream that stands."""
+        self._connected = asyncio.Event()
+        """Whether one does."""
         self._jobs: dict[str, tuple[Job, asyncio.Task[None]]] = {}
         self._results: dict[str, wire.Result] = {}
         """What was done and is not known to be the server's yet."""
@@ -139,8 +146,13 @@ class Worker:
                 self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
                 await self._talk(call, outbox, first)
             finally:
-                self._outbox = None
+                self._hang_up(outbox)
                 call.cancel()
+
+    def _hang_up(self, outbox: Outbox[wire.FromWorker]) -> None:
+        outbox.close()
+        self._outbox = None
+        self._connected.clear()
 
     def _registration(self) -> wire.Register:
         offer = self._offer
@@ -154,12 +166,12 @@ class Worker:
         """On the stream that stands; without one it is said again on the next, where it must be."""
         if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
             self._tell("The server does not read what it is told; connecting again.")
-            self._outbox.close()
-            self._outbox = None
+            self._hang_up(self._outbox)
 
     async def _talk(self, call: Any, outbox: Outbox[wire.FromWorker], first: wire.ToWorker) -> None:
         """Say again what may not have arrived, then hear and do, until the stream ends or there is nothing more to do."""
         self._outbox = outbox
+        self._connected.set()
         for result in self._results.values():
             self._say(result=result)
         for asked, _ in self._calls.values():
@@ -266,9 +278,12 @@ class Worker:
         return wire.Result(job=job.id, output_json=encoded.decode())
 
     def _cancel(self, cancel: wire.Cancel) -> None:
-        self._results.pop(cancel.job, None)
+        if not cancel.number:
+            self._results.pop(cancel.job, None)
         job, task = self._jobs.get(cancel.job, (None, None))
-        if job is not None and task is not None:
+        if job is not None and cancel.number:
+            job.break_off(cancel.number)
+        elif job is not None and task is not None:
             job.cancelled = True
             task.cancel()
         self._rest()
@@ -283,7 +298,10 @@ class Worker:
     async def call(self, job: str, number: int, **asked: Any) -> Any:
         """Keeps task.Asks."""
         call = wire.Call(job=job, number=number)
-        if "tool" in asked:
+        if "done" in asked:
+            done = asked["done"]
+            call.next.CopyFrom(wire.Next(done_json="" if done is None else msgspec.json.encode(done).decode()))
+        elif "tool" in asked:
             arguments = msgspec.json.encode(asked["arguments"]).decode()
             call.tool.CopyFrom(wire.ToolCall(name=asked["tool"], arguments_json=arguments, key=asked["key"] or ""))
         else:
@@ -322,6 +340,13 @@ class Worker:
         """Keeps task.Asks."""
         if self._outbox is not None and len(self._outbox) < _MOST_WAITING // 2:
             self._say(progress=wire.Progress(job=job, text=text))
+
+    async def line(self, job: str, text: str) -> None:
+        """Keeps task.Asks."""
+        await self._connected.wait()
+        while self._outbox is None or not await self._outbox.has_room(_MOST_LINES):
+            await self._connected.wait()
+        self._say(progress=wire.Progress(job=job, text=text))
 
 
 def _failure(problem: Exception) -> wire.Failure:

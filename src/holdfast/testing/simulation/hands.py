@@ -48,6 +48,9 @@ class SimulatedHands:
         await self._work(place)
         return {"step": calls.step}
 
+    def break_off(self, place: str, job: str, number: int) -> None:
+        """What they do comes in one piece."""
+
     async def _work(self, place: str) -> None:
         await asyncio.sleep(spread_s(self._stream, 0.0001, 5.0))
         if self._stream.random() < _LOST / 2:

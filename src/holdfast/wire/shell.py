@@ -1,0 +1,60 @@
+"""The task of a connected worker that runs scripts: one after the other, as the server tells it to, in one directory.
+
+What a script is given, and what its ending means, is decided over there. Never here: a connection, an expression.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
+from holdfast.jobs.elsewhere import Done, Order
+from holdfast.jobs.room import Here, room_here
+from holdfast.machine import MachineClock
+from holdfast.tools import shell
+from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.task import Job
+
+_SLACK_BYTES = 4096
+
+
+async def run_scripts(job: Job, _: Any) -> None:
+    """The body of the task `holdfast.shell`."""
+    with room_here(shell.run, MachineClock(), str) as room:
+        done: Done | None = None
+        while (order := await job.next(_told(done))) is not None:
+            done = await _run(job, room, msgspec.convert(order, Order))
+
+
+async def _run(job: Job, room: Here, order: Order) -> Done:
+    lines = 0
+
+    async def told(line: str) -> None:
+        nonlocal lines
+        lines += 1
+        await job.line(line)
+
+    job.is_broken_off = False
+    job.piece = asyncio.ensure_future(room.run(order.script, order.limits, told))
+    try:
+        return Done(ending=msgspec.structs.replace(await job.piece, log_tail=""), lines=lines)
+    except asyncio.CancelledError:
+        if not job.is_broken_off or job.cancelled:
+            raise
+        return Done(lines=lines)
+    except (InvalidInput, ToolFailed, OutcomeUnknown) as problem:
+        return Done.failed(problem, lines)
+
+
+def _told(done: Done | None) -> Any:
+    """What is said of a script, as JSON data that fits into a message."""
+    said = msgspec.to_builtins(done)
+    size = len(msgspec.json.encode(said))
+    if done is None or done.ending is None or size <= MESSAGE_BYTES - _SLACK_BYTES:
+        return said
+    problem = f"What its files say has {size} bytes as JSON, and a message at most {MESSAGE_BYTES}: none of it counts."
+    ending = msgspec.structs.replace(done.ending, outputs={}, environment={}, file_problems=(problem,))
+    return msgspec.to_builtins(msgspec.structs.replace(done, ending=ending))
