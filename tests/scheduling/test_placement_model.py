@@ -326,3 +326,21 @@ class Books(RuleBasedStateMachine):
 
 TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+def test_a_keeper_that_another_waits_for_is_found_behind_those_who_are_not_let_pass() -> None:
+    """Two that have waited long keep what the other is short of; the one that goes first does not stand first in line."""
+    books = Books()
+    books.begin("least_loaded", Capacity("a", frozenset(ABLE), frozenset(), frozenset(), 0, 2000, 0, 0), 2)
+    gpu, seat = ("gpu",), {"seats": 1}
+    books.submit(Demand(pools={"places": 1, "seats": 1}), "g", "x", 4)
+    books.submit(Demand(), "g", "x", 1)
+    books.submit(Demand(gpu, pools={"places": 1, "seats": 1, "requests": 1}), "g", "x", 4)
+    books.submit(Demand(gpu, pools={"requests": 1, "tokens": 1, "places": 1}), "g", "x", 1)
+    books.submit(Demand(cpu_m=1000, gpus=1, pools=seat, priority=1), "g", "x", 2)
+    books.submit(Demand(cpu_m=3000), "g", "y", 1)
+    books.submit(Demand(gpu, cpu_m=3000, gpus=1), "h", "y", 1)
+    books.submit(Demand(("eu",), cpu_m=1000, pools={"seats": 2, "requests": 3, "tokens": 6}), "h", "y", 1)
+    books.wait(30.0)
+    books.submit(Demand(), "g", "z", 3)
+    books.teardown()

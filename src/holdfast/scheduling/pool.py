@@ -176,7 +176,9 @@ class Pool:
         if not self._tried:
             return keeper
         second = self.line.first()
-        return second if second and not self.refuses(second, now_s) else None
+        if second and not self.refuses(second, now_s):
+            return second
+        return self._entangled(keeper, now_s) if second and keeper.aged(now_s) else None
 
     def upcoming_s(self, now_s: float) -> float | None:
         """When that changes by refilling alone; None if it does not."""
@@ -188,6 +190,20 @@ class Pool:
         if second and self._enough(kept, now_s):
             at_s = self._enough_at_s(kept + self._need(second.wants[self]))
         return at_s if at_s is not None and at_s > now_s + _ROUNDING_S else None
+
+    def _entangled(self, keeper: Queue, now_s: float) -> Queue | None:
+        """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and is let pass. He may
+        stand behind others, who are not."""
+        seen, ahead = {keeper}, [keeper]
+        while ahead:
+            for other in [thing.keeper for thing in ahead.pop().lines if isinstance(thing, Pool)]:
+                if other is None or other in seen:
+                    continue
+                if self in other.lines and not self.refuses(other, now_s):
+                    return other
+                seen.add(other)
+                ahead.append(other)
+        return None
 
     def _rival(self, queue: Queue) -> Queue | None:
         """The keeper; where there is none, whoever would become it if `queue` stood in line."""
