@@ -140,6 +140,18 @@ jobs:
     assert (said.code, "steps that ask for fast-disk are left to other workers" in said.err) == (0, True)
 
 
+def test_a_run_here_has_what_it_says_it_has_and_is_refused_what_it_has_not(shell: Shell, home: Path) -> None:
+    (home / "choosy.yaml").write_text(
+        "jobs: {a: {runs-on: gpu, resources: {gpus: 2, tags: [fast], cpu: 64000}, steps: [{run: exit 0}]}}"
+    )
+    refused = shell("run", "choosy.yaml", "--label", "gpu", "--gpus", "1")
+    assert (refused.code, "say --tag fast --gpus 2." in " ".join(refused.err.split())) == (2, True)
+    words = ("--label", "gpu", "--tag", "fast", "--gpus", "2")
+    assert shell("run", "choosy.yaml", *words, "--cpu-m", "64000").code == 0
+    waits = shell("run", "choosy.yaml", *words, "--cpu-m", "63999")
+    assert "waits for a worker that has gpu, fast, cpu_m=64000 and gpus=2" in waits.out + waits.err
+
+
 def test_each_job_runs_where_its_labels_tags_and_gpus_are(shell: Shell, home: Path) -> None:
     journal = home / "journal"
     write(

@@ -28,6 +28,21 @@ def options(labels: Iterable[str]) -> list[str]:
     return [word for label in sorted(set(labels)) for word in ("--label", label)]
 
 
+def needed(workflow: Workflow) -> list[str]:
+    """The words of a command that give a process all that the workflow asks for and no process has by itself."""
+    return missing(workflow, (), ())
+
+
+def missing(workflow: Workflow, labels: Collection[str], tags: Collection[str], gpus: int = 0) -> list[str]:
+    """The same beside these labels, tags and GPUs."""
+    demands = workflow.graph.demanding.values()
+    found = options(lacking(asked(workflow), labels))
+    for tag in sorted({tag for demand in demands for tag in demand.tags} - set(tags)):
+        found += ["--tag", tag]
+    most = max((demand.gpus for demand in demands), default=0)
+    return found + (["--gpus", str(most)] if most > gpus else [])
+
+
 def resources_of(tags: Sequence[str], cpu_m: int | None, memory_mb: int | None, gpus: int) -> Resources:
     """What the options say, and where they say nothing, what the machine has."""
     from holdfast import machine

@@ -17,6 +17,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
+    from holdfast.core.demand import Resources
     from holdfast.observe.health import Gauges
     from holdfast.settings import Settings
     from holdfast.wire.roster import Roster
@@ -38,6 +39,7 @@ class Port(NamedTuple):
     slots: int
     grace_s: float
     labels: Sequence[str]
+    resources: Resources
     lane: str
 
 
@@ -76,8 +78,8 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
-            where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, settings=known, grace_s=how.grace_s,
-            hands=roster, shell=how.shell, lane=how.lane,
+            where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, resources=how.resources,
+            settings=known, grace_s=how.grace_s, hands=roster, shell=how.shell, lane=how.lane,
         ) as engine,
     ):  # fmt: skip
         roster.open(engine.driver.placing)

@@ -16,13 +16,14 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.label import asked, lacking, options
+from holdfast.cli.label import missing, needed, resources_of
 from holdfast.cli.opening import is_fleet, located, typed
-from holdfast.cli.option import AsJson, Labels, Store, Target, Who
+from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, Target, Who
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.core.demand import Resources
     from holdfast.core.state import State
 
 
@@ -50,6 +51,10 @@ def run(
         bool, typer.Option("--here", help="On a fleet's store: run its steps in this process too, as a worker would.")
     ] = False,
     label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -58,7 +63,8 @@ def run(
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
-            return _follow(following, interruption, given, as_json, How(detach, here, label or ()),
+            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus))
+            return _follow(following, interruption, given, as_json, how,
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
                             "by": who(by), "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
@@ -72,6 +78,7 @@ class How(NamedTuple):
     detach: bool
     here: bool
     labels: Sequence[str]
+    resources: Resources
 
 
 class Following:
@@ -111,7 +118,7 @@ def _follow(
 
     store = following.store
     workflow = load(following.target, to_run=True)
-    following.labels = options(asked(workflow))
+    following.labels = needed(workflow)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
@@ -139,12 +146,13 @@ async def _run(
     interruption.stops(task)
     where, known = located(following.store)
     execute = how.here or not (how.detach or is_fleet(where))
-    if execute and (missing := lacking(asked(workflow), how.labels)):
-        words = " ".join(options(missing))
+    if execute and (lacks := missing(workflow, how.labels, how.resources.tags, how.resources.gpus)):
         raise UsageError(
-            f"{workflow.name} asks for labels that this process lacks, so nothing was started. If it has them, say {words}."
+            f"{workflow.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
         )
-    async with Engine.open(where, workflows=[workflow], execute=execute, labels=how.labels, settings=known) as engine:
+    async with Engine.open(
+        where, workflows=[workflow], execute=execute, labels=how.labels, resources=how.resources, settings=known
+    ) as engine:
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id

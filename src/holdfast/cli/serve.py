@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import terminal
+from holdfast.cli.label import resources_of
 from holdfast.cli.opening import is_fleet, located
-from holdfast.cli.option import DEFAULT, Labels, Lane, Store
+from holdfast.cli.option import DEFAULT, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -68,6 +69,10 @@ def serve(
         int, typer.Option("--slots", min=1, help="With --grpc: how many steps may run here at once.")
     ] = 100,
     label: Labels = None,
+    tag: Tags = None,
+    cpu_m: CpuM = None,
+    memory_mb: MemoryMb = None,
+    gpus: Gpus = 0,
     lane: Lane = DEFAULT,
     grace_s: Annotated[
         float,
@@ -103,6 +108,7 @@ def serve(
             slots,
             grace_s,
             tuple(label or ()),
+            resources_of(tag or (), cpu_m, memory_mb, gpus),
             lane,
         )
     with terminal.aside():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import terminal
-from holdfast.cli.label import asked, options
+from holdfast.cli.label import needed
 from holdfast.cli.option import Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import HoldfastError, UsageError
@@ -51,10 +51,10 @@ def up(
         raise UsageError(
             "Its workers would take nothing: name a workflow, or say --yaml for all that are written in YAML."
         )
-    labels = options(label for target in targets for label in asked(load(target, to_run=True)))
+    has = [word for target in targets for word in needed(load(target, to_run=True))]
     terminal.say("Starting PostgreSQL and Redis ...")
     with PostgresServer() as postgres, RedisServer() as redis:
-        how = ["--slots", str(slots), *labels, *["--yaml"] * yaml]
+        how = ["--slots", str(slots), *has, *["--yaml"] * yaml]
         commands = {"serve": ["serve", "--port", "0", *([*targets, *how, "--grpc", grpc] if grpc is not None else [])]}
         commands |= {f"worker {n}": ["worker", *targets, *how] for n in range(1, workers + 1)}
         asyncio.run(_run(postgres, redis, commands, [*targets, "FILE.yaml"][0]))
