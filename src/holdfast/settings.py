@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from holdfast.errors import MissingSecret, UsageError
@@ -68,6 +68,10 @@ class PoolLimits(BaseModel):
         return self
 
 
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
+
+
 class LaneRules(BaseModel):
     """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows and of tenants."""
 
@@ -106,6 +110,8 @@ class Settings(BaseSettings):
     pools: str = "process"
     """Where the provider pools are counted: `process`, `redis://…`, `postgresql://…`, or `store`."""
     pool_limits: dict[str, PoolLimits] = {}
+    vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
+    """What the context `vars` has in workflow files: `[vars]` in holdfast.toml. A run keeps what it began with."""
 
     @field_validator("pools")
     @classmethod
@@ -134,14 +140,15 @@ def load(directory: Path | None = None) -> Settings:
             "queue",
             "retention_days",
             "secrets_file",
+            "vars",
             "weights",
             "workflow_grace_s",
         }
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME], [pools.NAME] and"
-                " [weights]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME], [pools.NAME],"
+                " [vars] and [weights]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

@@ -140,6 +140,26 @@ jobs:
     assert (said.code, "steps that ask for fast-disk are left to other workers" in said.err) == (0, True)
 
 
+def test_vars_are_the_settings_and_a_run_keeps_those_that_it_began_with(shell: Shell, home: Path) -> None:
+    settings = home / "holdfast.toml"
+    settings.write_text('[vars]\nREGION = "eu"\n')
+    (home / "where.yaml").write_text(
+        """
+        env: {AT: "${{ vars.region }}"}
+        jobs:
+          a: {runs-on: any, steps: [{run: "echo $AT, ${{ vars.REGION }}${{ vars.OTHER }}."}]}
+        """
+    )
+    assert "a | eu, eu." in shell("run", "where.yaml").err
+    begun = shell("run", "where.yaml", "--detach").out.strip()
+    settings.write_text('[vars]\nREGION = "us"\n')
+    assert "a | us, us." in shell("run", "where.yaml").err
+    assert f"{begun} a | eu, eu." in shell("worker", "--yaml", "--until-idle").err
+    settings.write_text('[vars]\n"no name" = "x"\n')
+    refused = shell("run", "where.yaml")
+    assert (refused.code, "vars" in refused.err) == (2, True)
+
+
 def test_a_run_here_has_what_it_says_it_has_and_is_refused_what_it_has_not(shell: Shell, home: Path) -> None:
     (home / "choosy.yaml").write_text(
         "jobs: {a: {runs-on: gpu, resources: {gpus: 2, tags: [fast], cpu: 64000}, steps: [{run: exit 0}]}}"

@@ -71,7 +71,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
     wire = _wire()
     token = wire.credential.read_token(how.token_file)
     identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca)
-    files = wire.submission.Submissions(known.blobs) if how.yaml else None
+    files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
     bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
     roster = wire.roster.Roster(bounds, terminal.say)
     server = wire.server.Server(roster, identity)

@@ -32,11 +32,12 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
         document = _loaded(target)
     except InvalidFile as invalid:
         raise InvalidFile(target, invalid.mistakes, is_complete=invalid.is_complete) from None
-    refused = [*refusal.unplaced(document), *refusal.unstored(document, settings.load().blobs)] if to_run else []
+    known = settings.load()
+    refused = [*refusal.unplaced(document), *refusal.unstored(document, known.blobs)] if to_run else []
     if refused:
         why = "".join(f"\n  {each}" for each in refused)
         raise UsageError(f"{target} is right, but cannot be run here:{why}\nNothing was done.")
-    return workflow_of(document)
+    return workflow_of(document, variables=known.vars)
 
 
 def validate(target: str, *, as_json: bool) -> int:

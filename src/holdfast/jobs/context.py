@@ -6,7 +6,7 @@ Never here: what is done with a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any
 
 from holdfast.authoring.yaml.document import Amount, Flag, Minutes, Variable
 from holdfast.authoring.yaml.expressions import ExpressionError, Template
@@ -15,19 +15,16 @@ from holdfast.authoring.yaml.keys import LONGEST_MINUTES
 Contexts = Mapping[str, Any]
 Functions = Mapping[str, Callable[[], Any]]
 
-_VARS: Final[dict[str, Any]] = {}
-"""There are no variables beside the run's input; GitHub's are empty too where nobody has set any."""
+
+def starting(inputs: Any, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Before any job has run. `variables` are what `vars` has."""
+    return {"inputs": inputs, "vars": variables}
 
 
-def starting(inputs: Any) -> dict[str, Any]:
-    """Before any job has run."""
-    return {"inputs": inputs, "vars": _VARS}
-
-
-def deciding(inputs: Any, needs: Collection[str], before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def deciding(known: Contexts, needs: Collection[str], before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """When a job is about to be decided. `before` are the outputs of the nodes of all jobs that come before it."""
     jobs = {id_: {"result": each["result"], "outputs": each["outputs"]} for id_, each in before.items()}
-    return {**starting(inputs), "needs": {id_: jobs[id_] for id_ in needs}, "jobs": jobs}
+    return {**known, "needs": {id_: jobs[id_] for id_ in needs}, "jobs": jobs}
 
 
 def of_results(results: Collection[str]) -> Functions:

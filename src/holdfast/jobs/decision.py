@@ -6,7 +6,7 @@ skipped waits for nobody. Never here: a place, a combination.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from holdfast.authoring.view import StateView
@@ -37,16 +37,19 @@ def output_of(state: StateView, job: str) -> dict[str, Any]:
 
 
 class Decision:
-    """About one job. `needs` and `before` are ids: what it names, and all that comes before it."""
+    """About one job. `needs` and `before` are ids: what it names, and all that comes before it. `variables` are what `vars`
+    has."""
 
-    def __init__(self, job: Job, needs: Collection[str], before: Collection[str]) -> None:
+    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], variables: Mapping[str, str]) -> None:
         self._job = job
         self._needs = needs
         self._before = before
+        self._variables = variables
 
     def contexts(self, state: StateView) -> dict[str, Any]:
         """What its `if` and its `strategy` see."""
-        return context.deciding(state.input, self._needs, {id_: output_of(state, id_) for id_ in self._before})
+        before = {id_: output_of(state, id_) for id_ in self._before}
+        return context.deciding(context.starting(state.input, self._variables), self._needs, before)
 
     def runs(self, contexts: context.Contexts) -> bool:
         """Raises ExpressionError."""

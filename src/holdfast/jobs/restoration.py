@@ -50,8 +50,8 @@ def restored(definition: Definition) -> Workflow | None:
     if end.name != END or not all("job" in node.options for node in jobs):
         return None
     try:
-        env = _variables(end.options)
-        return workflow_of(Document(definition.name, env, tuple(_job(node.options["job"]) for node in jobs)))
+        document = Document(definition.name, _variables(end.options), tuple(_job(node.options["job"]) for node in jobs))
+        return workflow_of(document, variables=end.options.get("vars", {}))
     except _UNREADABLE as problem:
         _log.warning(
             "holdfast cannot read workflow %s as it was stored (%s: %s); its runs are left to processes that can.",

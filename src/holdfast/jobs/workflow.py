@@ -6,6 +6,8 @@ Never here: what a job does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from holdfast.authoring.node import NodeDefinition
@@ -30,8 +32,11 @@ END: Final = "run.end"
 """The last node. No job can have this id, because of its dot."""
 
 
-def workflow_of(document: Document, shell: Shell = run) -> Workflow:
-    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not.
+def workflow_of(
+    document: Document, shell: Shell = run, variables: Mapping[str, str] = MappingProxyType({})
+) -> Workflow:
+    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not; what
+    `vars` has (`variables`) is, so that a run sees the same from its first job to its last.
 
     `shell` stands in for the machine's, where scripts are not to be run.
     """
@@ -46,12 +51,13 @@ def workflow_of(document: Document, shell: Shell = run) -> Workflow:
             after[spelled[need]].append(_first(job))
     for job in document.jobs:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
-        decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]))
+        decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]), variables)
         if _first(job) != job.id:
             made.node(_first(job))(_node(decision.way, _policy(Retry()), "branch", model=None))
         work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
         made.node(job.id, demand=demand_of(job))(work)
-    made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), env=plain(document.env)))
+    said = {"env": plain(document.env)} | ({"vars": dict(sorted(variables.items()))} if variables else {})
+    made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), **said))
     for job in document.jobs:
         for follower in (*after[job.id], END):
             made.edge(job.id, follower)

@@ -5,6 +5,7 @@ Never here: what is right or wrong in a file (authoring.yaml), what cannot be ru
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.authoring.workflow import Workflow
@@ -22,9 +23,10 @@ _UNNAMED: Final = "workflow"
 class Submissions:
     """The workflows of the files that have been submitted so far."""
 
-    def __init__(self, blobs: str) -> None:
-        """`blobs` is where large payloads go, as the settings name it."""
+    def __init__(self, blobs: str, variables: Mapping[str, str]) -> None:
+        """`blobs` is where large payloads go, as the settings name it; `variables` are what `vars` has."""
         self._blobs = blobs
+        self._variables = variables
         self._known: dict[str, Workflow] = {}
 
     def take(self, text: str) -> Workflow:
@@ -37,7 +39,7 @@ class Submissions:
         if refused:
             why = "".join(f"\n  {each}" for each in refused)
             raise UsageError(f"The file is right, but cannot be run here:{why}\nNothing was started.")
-        workflow = workflow_of(document)
+        workflow = workflow_of(document, variables=self._variables)
         if workflow.hash not in self._known and len(self._known) >= MOST_FILES:
             raise UsageError(
                 f"This server has taken {MOST_FILES} different workflow files, and takes no more until it is started anew."
