@@ -344,3 +344,16 @@ def test_a_keeper_that_another_waits_for_is_found_behind_those_who_are_not_let_p
     books.wait(30.0)
     books.submit(Demand(), "g", "z", 3)
     books.teardown()
+
+
+def test_a_keeper_that_goes_before_another_is_woken_when_the_pool_has_enough_for_him_alone() -> None:
+    """The pool never has enough for both, and neither can go without what the other is short of."""
+    books = Books()
+    books.begin("least_loaded", Capacity("a", frozenset("g"), frozenset(), frozenset(), 0, 2000, 0, 0), 2)
+    books.submit(Demand(pools={"places": 1, "tokens": 1}), "g", "x", 3)
+    books.submit(Demand(), "g", "x", 1)
+    books.submit(Demand(pools={"requests": 3, "seats": 1, "tokens": 6}), "g", "y", 2)
+    books.submit(Demand(pools={"requests": 1, "tokens": 1, "places": 1}), "g", "x", 1)
+    books.submit(Demand(pools={"places": 1, "seats": 1, "requests": 1}), "g", "x", 1)
+    books.wait(30.0)
+    books.teardown()

@@ -178,28 +178,31 @@ class Pool:
         second = self.line.first()
         if second and not self.refuses(second, now_s):
             return second
-        return self._entangled(keeper, now_s) if second and keeper.aged(now_s) else None
+        passing = self._let_pass(keeper, now_s)
+        return passing if passing and self._enough(self._need(passing.wants[self]), now_s) else None
 
     def upcoming_s(self, now_s: float) -> float | None:
         """When that changes by refilling alone; None if it does not."""
         if self.kind != "rate" or self.keeper is None:
             return None
         kept = self._need(self.keeper.wants[self])
-        at_s = self._enough_at_s(kept)
+        times_s = [self._enough_at_s(kept)]
         second = self.line.first()
         if second and self._enough(kept, now_s):
-            at_s = self._enough_at_s(kept + self._need(second.wants[self]))
-        return at_s if at_s is not None and at_s > now_s + _ROUNDING_S else None
+            passing = self._let_pass(self.keeper, now_s)
+            times_s = [self._enough_at_s(kept + self._need(second.wants[self]))]
+            times_s += [self._enough_at_s(self._need(passing.wants[self]))] if passing else []
+        return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
-    def _entangled(self, keeper: Queue, now_s: float) -> Queue | None:
-        """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and is let pass. He may
-        stand behind others, who are not."""
+    def _let_pass(self, keeper: Queue, now_s: float) -> Queue | None:
+        """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and goes before him. He
+        may stand behind others, who do not."""
         seen, ahead = {keeper}, [keeper]
-        while ahead:
+        while ahead and self.line and keeper.aged(now_s):
             for other in [thing.keeper for thing in ahead.pop().lines if isinstance(thing, Pool)]:
                 if other is None or other in seen:
                     continue
-                if self in other.lines and not self.refuses(other, now_s):
+                if self in other.lines and _passes(other, keeper, now_s):
                     return other
                 seen.add(other)
                 ahead.append(other)
