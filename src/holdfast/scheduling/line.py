@@ -87,8 +87,13 @@ class Queue:
         """Lower goes first, among different priorities."""
         return self.since_s - self.priority * AGE_S
 
+    @property
+    def aged_s(self) -> float:
+        """When it has waited long."""
+        return self.since_s + PATIENCE_S
+
     def aged(self, now_s: float) -> bool:
-        return now_s - self.since_s >= PATIENCE_S
+        return now_s >= self.aged_s
 
     def outranks(self, other: Queue) -> bool:
         return (self.rank, self.number) < (other.rank, other.number)

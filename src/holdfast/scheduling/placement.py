@@ -38,6 +38,8 @@ class Scheduler:
     def __init__(self, strategy: Strategy = "least_loaded") -> None:
         self._strategy = strategy
         self._now_s = float("-inf")
+        self._placed_s = float("-inf")
+        """Up to when it has been seen what time alone brings."""
         self._queues: dict[Hashable, Queue] = {}
         self._waiting: dict[Key, Queue] = {}
         self._placed: dict[Key, Placement] = {}
@@ -186,9 +188,11 @@ class Scheduler:
 
     def place(self, now_s: float) -> list[Placement]:
         """Everything that can be placed now."""
+        before_s = self._placed_s
         self._hear(now_s)
+        self._placed_s = self._now_s
         for pool in self._pools.values():
-            if pool.kind == "rate" and pool.keeper:
+            if pool.keeper and (pool.kind == "rate" or before_s < pool.keeper.aged_s <= self._now_s):
                 self._stirred[pool] = None
         placed = []
         while queue := self._next():
@@ -200,7 +204,7 @@ class Scheduler:
 
     @property
     def next_s(self) -> float | None:
-        """When refilling alone may make something placeable; None if nothing that time brings can."""
+        """When time alone may make something placeable; None if nothing that it brings can."""
         times_s = (pool.upcoming_s(self._now_s) for pool in self._pools.values())
         return min((at_s for at_s in times_s if at_s is not None), default=None)
 

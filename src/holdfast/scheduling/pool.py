@@ -133,8 +133,7 @@ class Pool:
         keeper = self._rival(queue)
         if keeper is None or keeper is queue:
             return False
-        kept = self._need(keeper.wants[self])
-        spared = self._enough(kept + need if keeper.aged(now_s) else kept, now_s)
+        spared = self._enough(self._left_by(keeper, need, now_s), now_s)
         return not spared and not _passes(queue, keeper, now_s)
 
     def join(self, queue: Queue) -> None:
@@ -178,35 +177,43 @@ class Pool:
         second = self.line.first()
         if second and not self.refuses(second, now_s):
             return second
-        passing = self._let_pass(keeper, now_s)
-        return passing if passing and self._enough(self._need(passing.wants[self]), now_s) else None
+        return next((each for each in self._entangled(keeper) if not self.refuses(each, now_s)), None)
 
     def upcoming_s(self, now_s: float) -> float | None:
-        """When that changes by refilling alone; None if it does not."""
-        if self.kind != "rate" or self.keeper is None:
+        """When that changes by time alone: it refills, and lets those who have waited long pass. None if it does not."""
+        keeper = self.keeper
+        if keeper is None:
             return None
-        kept = self._need(self.keeper.wants[self])
-        times_s = [self._enough_at_s(kept)]
-        second = self.line.first()
-        if second and self._enough(kept, now_s):
-            passing = self._let_pass(self.keeper, now_s)
-            times_s = [self._enough_at_s(kept + self._need(second.wants[self]))]
-            times_s += [self._enough_at_s(self._need(passing.wants[self]))] if passing else []
+        kept = self._need(keeper.wants[self])
+        if not self._enough(kept, now_s):
+            return self._enough_at_s(kept)
+        first = self.line.first()
+        second = self._enough_at_s(self._left_by(keeper, self._need(first.wants[self]), now_s)) if first else None
+        times_s = [second, *(self._passes_at_s(each, keeper) for each in self._entangled(keeper))]
         return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
-    def _let_pass(self, keeper: Queue, now_s: float) -> Queue | None:
+    def _passes_at_s(self, queue: Queue, keeper: Queue) -> float | None:
+        """When who goes before the keeper, and keeps what he needs, can have what is kept for him; None if never."""
+        at_s = self._enough_at_s(self._need(queue.wants[self]))
+        return None if at_s is None else max(at_s, queue.aged_s, keeper.aged_s)
+
+    def _left_by(self, keeper: Queue, need: int, now_s: float) -> int:
+        """How much there must be for another to have `need`, who does not pass the keeper."""
+        kept = self._need(keeper.wants[self])
+        return kept + need if keeper.aged(now_s) else max(kept, need)
+
+    def _entangled(self, keeper: Queue) -> Iterator[Queue]:
         """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and goes before him. He
         may stand behind others, who do not."""
         seen, ahead = {keeper}, [keeper]
-        while ahead and self.line and keeper.aged(now_s):
+        while ahead and self.line:
             for other in [thing.keeper for thing in ahead.pop().lines if isinstance(thing, Pool)]:
                 if other is None or other in seen:
                     continue
-                if self in other.lines and _passes(other, keeper, now_s):
-                    return other
+                if self in other.lines and other.outranks(keeper):
+                    yield other
                 seen.add(other)
                 ahead.append(other)
-        return None
 
     def _rival(self, queue: Queue) -> Queue | None:
         """The keeper; where there is none, whoever would become it if `queue` stood in line."""
