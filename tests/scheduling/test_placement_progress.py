@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from typing import Literal
 
 import pytest
 
@@ -18,14 +19,14 @@ MOST_STEPS = 10_000
 class Crowd:
     """Jobs of a few kinds that come and end at random; time passes only up to the next moment at which anything is due."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *pools: Literal["slots", "rate"]) -> None:
         self.chance = chance = random.Random(seed)
         self.scheduler = Scheduler(chance.choice(["least_loaded", "best_fit"]))
         for name in "abc":
             able = frozenset("gh"[: chance.randint(1, 2)])
             slots, cpu_m = chance.randint(1, 6), chance.choice([2000, 4000])
             self.scheduler.join(Capacity(name, able, frozenset(), frozenset(), slots, cpu_m), 0.0)
-        self.limits = {name: self._declared(name, chance.choice(["slots", "rate"])) for name in POOLS}
+        self.limits = {name: self._declared(name, chance.choice(pools or ("slots", "rate"))) for name in POOLS}
         self.kinds = [self._kind() for _ in range(chance.randint(3, 10))]
         self.arrivals_s = sorted(chance.choice([0.0, chance.uniform(0, 60)]) for _ in range(chance.randint(10, 60)))
         self.longest_s = chance.choice([0.0, 1.0, 20.0, 60.0])
@@ -76,6 +77,11 @@ class Crowd:
 @pytest.mark.parametrize("part", range(4))
 def test_nobody_waits_for_ever_for_what_is_kept_for_somebody_who_waits_for_him(part: int) -> None:
     assert [seed for seed in range(part, 160, 4) if Crowd(seed).stuck()] == []
+
+
+def test_slots_that_are_kept_are_offered_to_others_when_their_keeper_has_waited_long() -> None:
+    """Nothing refills, and nothing ends any more: the moment itself has to wake them. (One crowd in thousands comes to that.)"""
+    assert Crowd(5317, "slots").stuck() == []
 
 
 def test_two_who_each_keep_what_the_other_lacks_go_one_after_the_other() -> None:

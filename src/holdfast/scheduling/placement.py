@@ -242,7 +242,7 @@ class Scheduler:
 
     def _decide(self, queue: Queue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
-        now_s, strand, group = self._now_s, queue.strand, queue.group
+        strand, group = queue.strand, queue.group
         if self._has_no_place(queue):
             return None
         hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
@@ -252,8 +252,7 @@ class Scheduler:
         if strand.refuses(queue):
             self._wait(queue, [strand])
             return None
-        short = [pool for pool in queue.wants if pool.refuses(queue, now_s)] if group.workers else []
-        if short:
+        if group.workers and (short := self._short_of(queue)):
             self._lead(queue, short)
             return None
         if group.line and group.line.first() is not queue:
@@ -266,10 +265,19 @@ class Scheduler:
             self._lead(queue, [group])
         return worker
 
+    def _short_of(self, queue: Queue) -> list[Pool]:
+        """The pools that it has to wait for. To be asked may make it the keeper of another, and whoever keeps something may
+        pass where others may not."""
+        kept_some = bool(queue.keeps)
+        short = [pool for pool in queue.wants if pool.refuses(queue, self._now_s)]
+        if queue.keeps and not kept_some:
+            short = [pool for pool in short if pool.refuses(queue, self._now_s)]
+        return short
+
     def _lead(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
         """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
         it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
-        before, kept = queue.strand.head, list[Pool]()
+        before, kept, kept_some = queue.strand.head, list[Pool](), bool(queue.keeps)
         if queue.wants and queue.aged(self._now_s) and queue.group.workers:
             kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
         self._wait(queue, [queue.strand, *short, *kept])
@@ -277,6 +285,8 @@ class Scheduler:
         for pool in queue.keeps:
             if pool.was_tried(pool in short):
                 self._stirred[pool] = None
+        if queue.keeps and not kept_some:
+            self._stirred |= dict.fromkeys(short)  # whoever keeps something may pass where others may not
         if before and before is not queue:
             self._wait(before, [queue.strand])
 
