@@ -20,7 +20,7 @@ from typing import Final, Literal
 from holdfast.core.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Placement, PoolNeed, Reason, Strategy, Usage
 from holdfast.scheduling.line import Line, Queue
-from holdfast.scheduling.pool import Pool
+from holdfast.scheduling.pool import Pool, chain
 from holdfast.scheduling.reason import reason
 from holdfast.scheduling.strand import Strand
 from holdfast.scheduling.worker import Group, Need, Worker, need
@@ -277,16 +277,18 @@ class Scheduler:
     def _lead(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
         """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
         it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
-        before, kept, kept_some = queue.strand.head, list[Pool](), bool(queue.keeps)
+        before, kept, begins = queue.strand.head, list[Pool](), False
         if queue.wants and queue.aged(self._now_s) and queue.group.workers:
             kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
         self._wait(queue, [queue.strand, *short, *kept])
         queue.strand.was_tried()
         for pool in queue.keeps:
+            known = pool.tried
             if pool.was_tried(pool in short):
                 self._stirred[pool] = None
-        if queue.keeps and not kept_some:
-            self._stirred |= dict.fromkeys(short)  # whoever keeps something may pass where others may not
+                begins |= not known
+        if begins:
+            self._stirred |= dict.fromkeys(chain(queue))  # somebody of them may pass now
         if before and before is not queue:
             self._wait(before, [queue.strand])
 

@@ -54,6 +54,11 @@ class Pool:
     def taken(self) -> int:
         return self._taken
 
+    @property
+    def tried(self) -> bool:
+        """Whether there is enough for the keeper, who waits for something else."""
+        return self._tried
+
     # --- how much ---------------------------------------------------------------------------------------------------
 
     def declare(
@@ -205,15 +210,9 @@ class Pool:
     def _entangled(self, keeper: Queue) -> Iterator[Queue]:
         """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and goes before him. He
         may stand behind others, who do not."""
-        seen, ahead = {keeper}, [keeper]
-        while ahead and self.line:
-            for other in [thing.keeper for thing in ahead.pop().lines if isinstance(thing, Pool)]:
-                if other is None or other in seen:
-                    continue
-                if self in other.lines and other.outranks(keeper):
-                    yield other
-                seen.add(other)
-                ahead.append(other)
+        for other in dict.fromkeys(pool.keeper for pool in chain(keeper)) if self.line else ():
+            if other is not None and other is not keeper and self in other.lines and other.outranks(keeper):
+                yield other
 
     def _rival(self, queue: Queue) -> Queue | None:
         """The keeper; where there is none, whoever would become it if `queue` stood in line."""
@@ -245,6 +244,17 @@ class Pool:
         if queue:
             self.line.discard(queue)
             queue.keeps[self] = None
+
+
+def chain(queue: Queue) -> Iterator[Pool]:
+    """The pools that it waits for or keeps, those that their keepers do, and so on."""
+    seen, ahead = {queue}, [queue]
+    while ahead:
+        for pool in [thing for thing in ahead.pop().lines if isinstance(thing, Pool)]:
+            yield pool
+            if pool.keeper is not None and pool.keeper not in seen:
+                seen.add(pool.keeper)
+                ahead.append(pool.keeper)
 
 
 def _passes(queue: Queue, keeper: Queue, now_s: float) -> bool:
