@@ -136,15 +136,18 @@ async def test_jobs_run_at_a_worker_that_has_no_store_and_knows_no_workflow(
 async def test_without_a_worker_that_has_a_shell_a_job_waits_and_whoever_asks_is_told(
     client: Client, server: Server, workers: Workers, folder: Path
 ) -> None:
-    run = await client.submit(yaml=file_of("true", **{"runs-on": "gpu"}))
-    waiting = await client.query(run)
-    while not waiting.waiting_for:
-        waiting = await client.query(run)
-    assert [wait["reason"] for wait in waiting.waiting_for] == ["placement"]
+    runs = [await client.submit(yaml=file_of("true", **{"runs-on": label})) for label in ("any", "gpu")]
+    for run in runs:
+        view = await client.query(run)
+        while not (view.waiting_for or view.status == "completed"):
+            view = await client.query(run)
+        assert [wait["reason"] for wait in view.waiting_for] == ["placement"]
+    easy, run = runs
     words = (sys.executable, "-m", "holdfast", "queue", "why", run, "--store", str(folder / "runs.db"))
     asked = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, timeout=60, check=False)
     assert "a shell for the workflow file, label gpu, which no running worker has" in " ".join(asked.stdout.split())
     workers.hire("plain")
+    assert (await client.result(easy)).status == "completed"
     assert (await client.query(run)).status == "waiting"
     workers.hire("equipped", "--label", "gpu")
     assert (await client.result(run)).status == "completed"
