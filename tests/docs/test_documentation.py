@@ -150,7 +150,7 @@ class Reader:
         if block.language == "python":
             script = self._directory / ".block.py"
             script.write_text(block.body, encoding="utf-8")
-            text = f"PYTHONPATH=. exec python {script.name}"
+            text = f"PYTHONPATH=.${{PYTHONPATH:+:$PYTHONPATH}} exec python {script.name}"
         else:
             text = block.body
         shell = f"set -a; . ./.session; trap 'declare -px > .session' EXIT; set -eu\n{text}"
