@@ -361,7 +361,8 @@ def _quotas(
 def _lanes(settings: Settings, lane: str) -> Lanes:
     """The lanes of the fleet. Raises UsageError where `lane` is none of them."""
     lanes = Lanes({
-        name: Rule(frozenset(each.workflows), frozenset(each.tenants)) for name, each in settings.lanes.items()
+        name: Rule(frozenset(each.workflows), frozenset(each.tenants), frozenset(each.services))
+        for name, each in settings.lanes.items()
     })  # fmt: skip
     if lane not in lanes.names:
         raise UsageError(

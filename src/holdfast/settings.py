@@ -73,12 +73,14 @@ VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
 
 
 class LaneRules(BaseModel):
-    """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows and of tenants."""
+    """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows, of tenants and of services that
+    start them (`--as`, `Engine.start(by=...)`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workflows: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
 
 
 class Settings(BaseSettings):

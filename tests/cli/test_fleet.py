@@ -322,6 +322,25 @@ jobs:
     assert not any("second | second" in line for line in plain.lines)
 
 
+def test_what_a_service_starts_is_left_to_the_workers_of_its_lane(shell: Shell, fleet: Fleet, home: Path) -> None:
+    (home / "holdfast.toml").write_text('[lanes.shop]\nservices = ["till"]\n')
+    fleet("worker", "flow:greet").says("Worker on")
+    start = ("run", "flow:greet", "-i", '{"customer": "Ada"}', "--detach", "--as")
+    tills, hers = (shell(*start, who).out.strip() for who in ("till", "ada"))
+    becomes(shell, hers, "completed")
+    assert status_of(shell, tills) == "running"
+    fleet("worker", "flow:greet", "--lane", "shop")
+    becomes(shell, tills, "completed")
+
+
+@pytest.mark.parametrize("mistake", ['services = "till"', 'service = ["till"]', "services = [1]"])
+def test_a_lane_that_is_not_described_as_one_is_told(shell: Shell, home: Path, mistake: str) -> None:
+    (home / "holdfast.toml").write_text(f"[lanes.shop]\n{mistake}\n")
+    said = shell("worker", "flow:greet")
+    assert said.code == 2, said.err
+    assert f"lanes.shop.{mistake.partition(' ')[0]}" in said.err
+
+
 def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, words in (
         ("amqp://host", "is no queue that this Holdfast knows"),

@@ -135,6 +135,40 @@ async def test_each_lane_has_a_leader_and_workers_of_its_own_and_pools_are_share
     assert stage.most["shared"] == 1, "one slot for both lanes"
 
 
+@bounded
+async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settings: Settings) -> None:
+    stage = Stage()
+    stage.go.set()
+    flows = [played(stage, "placed", Demand(cpu_m=100), copies=2), played(stage, "plain", Demand(), copies=2)]
+    known = settings.model_copy(update={"lanes": {"shop": LaneRules(services=("till", "web shop"))}})
+    async with AsyncExitStack() as undo:
+        engines = {
+            lane: await undo.enter_async_context(
+                Engine.open(settings.store, workflows=flows, settings=known, lane=lane, resources=FOUR_CORES)
+            )
+            for lane in ("default", "shop")
+        }
+        loud, quiet = [
+            await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=each))
+            for each in (known, known.model_copy(update={"queue": None}))
+        ]
+
+        async def each_in_its_lane(desk: Engine) -> None:
+            runs = [(by, await desk.start(flow, by=by)) for by in ("till", "web shop", "ada", None) for flow in flows]
+            for by, run in runs:
+                await run.result()
+                (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
+                assert on == engines["default" if by in ("ada", None) else "shop"].driver.session, by
+
+        await each_in_its_lane(quiet)  # found by the workers
+        for lane in engines:
+            leader = await undo.enter_async_context(leading(settings.store, settings=known, lane=lane))
+            await leader.leads.wait()
+        await led([*engines.values()])
+        await each_in_its_lane(quiet)  # found by the leaders
+        await each_in_its_lane(loud)
+
+
 async def test_a_lane_that_nobody_knows_is_refused(settings: Settings) -> None:
     with pytest.raises(UsageError, match="There is no lane 'nobody'"):
         async with leading(settings.store, settings=settings, lane="nobody"):

@@ -414,6 +414,21 @@ class StoreConformance:
         await put(mine, stories[1].does(cmd.ResumeRun()))
         assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run, stories[1].run]
 
+    async def test_whoever_finds_a_run_is_told_who_started_it(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=Demand(labels=("gpu",))),), ()))
+        placed, due, lost = Story(graph=asks), Story(), Story(session="s")
+        await mine.open_session(lost.session, "worker", [TINY.hash])
+        await put(mine, placed.start(by="shop"), due.start(by="bücher", executes=False), lost.start(by="desk"))
+        await mine.close_session(lost.session)
+        assert [each.started_by for each in await theirs.unplaced(0, 10)] == ["shop"]
+        found = {each.run: each.started_by for each in await theirs.due(FOR_EVER_MS, [TINY.hash], 10)}
+        assert found == {due.run: "bücher", lost.run: "desk"}
+        stranded = {each.run: each.started_by for each in await theirs.stranded(FOR_EVER_MS, 10)}
+        assert stranded == found
+        await put(mine, due.does(cmd.CancelRun(by="ada")))
+        assert [row.started_by for row in await theirs.runs()] == ["desk", "bücher", "shop"]
+
     async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(
         self, connect: Connect
     ) -> None:
@@ -802,7 +817,7 @@ class StoreConformance:
         await mine.aclose()
         assert await theirs.bury() == {story.session}
         (due,) = await theirs.due(BORN_MS, [TINY.hash], 10)
-        assert due == DueRun(story.run, TINY.hash, None, "acme", frozenset({story.session}))
+        assert due == DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         dead, story.session = frozenset({story.session}), SessionId("t")
         await theirs.open_session(story.session, "worker", [TINY.hash])
         await put(theirs, story.does(cmd.Look(dead)))
@@ -882,7 +897,7 @@ class StoreConformance:
         assert due_ms
         await mine.open_session(SessionId("newer"), "worker", [other.hash])
         assert await mine.stranded(due_ms - 1, 10) == []
-        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms, "acme")]
+        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms, "acme", None)]
         await theirs.open_session(SessionId("older"), "worker", [other.hash, TINY.hash])
         assert await mine.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
         await asyncio.sleep(4 * APART_MS / 1000)
@@ -903,7 +918,7 @@ class StoreConformance:
         assert await mine.bury() == {story.session}
         assert await mine.stranded(before_ms - APART_MS, 10) == []
         assert await mine.stranded(FOR_EVER_MS, 10) == [
-            DueRun(story.run, TINY.hash, None, "acme", frozenset({story.session}))
+            DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         ]
 
     async def test_a_run_that_waits_is_not_stranded_until_something_falls_due(self, connect: Connect) -> None:

@@ -121,12 +121,12 @@ class Story:
     # --- What may happen, in this order -------------------------------------------------------------------------------
 
     def start(
-        self, *, key: str | None = None, text: str = "hello", executes: bool = True,
+        self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
         short: Mapping[str, cmd.Shortage] | None = None,
     ) -> Append:  # fmt: skip
         """With `short`, to be queued where that says that there is no place."""
         given = inline({"text": text})
-        command = cmd.StartRun(self.run, self.tenant, given, digest(text), key=key, queue=short is not None)
+        command = cmd.StartRun(self.run, self.tenant, given, digest(text), key=key, by=by, queue=short is not None)
         return self.does(command, executes=executes, short=short)
 
     def start_again(self) -> Append:

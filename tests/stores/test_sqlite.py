@@ -261,7 +261,7 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
     for version in [migration.version for migration in MIGRATIONS[:-1]]:
         old = path.with_name(f"{version}.db")
         store, story = await SqliteStore.connect(old), Story()
-        await store.append([story.start(), Story().start()])
+        await store.append([story.start(by="shop"), Story().start()])
         await store.append([story.draft()])
         await store.aclose()
         for later in [migration for migration in MIGRATIONS if migration.version > version]:
@@ -274,6 +274,9 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         assert sql(old, "pragma user_version") == LATEST
         assert await again.events(story.run) == tuple(story.history)
         await again.append([story.ask()])
+        row = await again.run(story.run)
+        assert row is not None
+        assert row.started_by == "shop", "its next event tells, whatever its row did not know"
         other = Story()
         assert list(await again.append([other.start(), Story().start()])) == [None, None]
         assert list(await again.append([other.hold(60)])) == [None]

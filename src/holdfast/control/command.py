@@ -39,7 +39,8 @@ class Commands(Part):
         by: str | None = None,
         queue: bool = False,
     ) -> Run:
-        """Start a run, durably: when this returns it survives anything. `by` is who asks (for four eyes).
+        """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (for four eyes), or a
+        service (which may have a lane of its own).
 
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and

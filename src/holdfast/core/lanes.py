@@ -1,4 +1,4 @@
-"""Lanes: the shards of a fleet, and which of them a run belongs to, by its workflow or its tenant.
+"""Lanes: the shards of a fleet, and which of them a run belongs to, by its workflow, its tenant or who started it.
 
 Each lane has a leader and workers of its own, so that what floods one does not slow the others; pools are shared by all.
 Never here: who leads a lane.
@@ -16,10 +16,11 @@ DEFAULT: Final = "default"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What belongs to a lane: all runs of these workflows, and all of these tenants."""
+    """What belongs to a lane: all runs of these workflows, all of these tenants, and all that these services started."""
 
     workflows: frozenset[str] = frozenset()
     tenants: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
 
 
 class Lanes:
@@ -32,17 +33,17 @@ class Lanes:
     def names(self) -> Collection[str]:
         return {DEFAULT, *self._rules}
 
-    def of(self, workflow: str, tenant: str) -> str:
+    def of(self, workflow: str, tenant: str, started_by: str | None) -> str:
         """The lane of a run."""
         for name, rule in self._rules.items():
-            if workflow in rule.workflows or tenant in rule.tenants:
+            if workflow in rule.workflows or tenant in rule.tenants or started_by in rule.services:
                 return name
         return DEFAULT
 
     def may_have(self, lane: str, workflow: str) -> bool:
         """Whether a run of the workflow can belong to `lane`, whosever it is."""
         for name, rule in self._rules.items():
-            if name == lane and (rule.tenants or workflow in rule.workflows):
+            if name == lane and (rule.tenants or rule.services or workflow in rule.workflows):
                 return True
             if workflow in rule.workflows:
                 return name == lane

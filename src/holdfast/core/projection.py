@@ -39,6 +39,7 @@ class RunRow(msgspec.Struct, frozen=True):
     held_nanousd: int
     in_doubt_nanousd: int
     waiting_for: bytes
+    started_by: str | None
 
 
 class GateRow(msgspec.Struct, frozen=True):
@@ -228,6 +229,7 @@ def _run(s: State, due_ms: int | None) -> RunRow:
         held_nanousd=s.budget.held_nanousd,
         in_doubt_nanousd=s.budget.in_doubt_nanousd,
         waiting_for=msgspec.json.encode(waits) if waits else b"[]",
+        started_by=s.by,
     )
 
 

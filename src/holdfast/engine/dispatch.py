@@ -98,7 +98,7 @@ class Dispatch:
             else tuple(each for each in unplaced_of(state) if not each.demand.is_remote)
         )
         if (wants and not here) or steps:
-            lane = self._driver.lanes.of(state.workflow, state.tenant)
+            lane = self._driver.lanes.of(state.workflow, state.tenant, state.by)
             self._offers.setdefault(lane, {})[state.run] = Job(
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )

@@ -81,8 +81,9 @@ class Leader:
             self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
         self._line = StoredLine(
-            store, driver.clock, lambda each: driver.lanes.of(each.workflow, each.tenant) == driver.lane
-        )
+            store, driver.clock,
+            lambda each: driver.lanes.of(each.workflow, each.tenant, each.started_by) == driver.lane,
+        )  # fmt: skip
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
@@ -275,7 +276,9 @@ class Leader:
             hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
             if hashes:
                 due = await self._store.due(self._store.now_ms(), hashes, MOST_RUNS)
-                found += [each for each in due if lanes.of(names[each.graph_hash], each.tenant) == lane]
+                found += [
+                    each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane
+                ]
         return found
 
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:

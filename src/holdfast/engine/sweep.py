@@ -139,8 +139,9 @@ class Sweep:
 
     def _is_here(self, found: DueRun | Unplaced) -> bool:
         """Whether it is of a workflow that this process has, and of its lane."""
-        workflow = self._driver.workflows.get(found.graph_hash)
-        return workflow is not None and self._driver.lanes.of(workflow.name, found.tenant) == self._driver.lane
+        driver = self._driver
+        workflow = driver.workflows.get(found.graph_hash)
+        return workflow is not None and driver.lanes.of(workflow.name, found.tenant, found.started_by) == driver.lane
 
     async def _find_unplaced(self) -> None:
         """Have those placed that stand in line in the store, and nobody else."""

@@ -274,6 +274,7 @@ class DueRun(msgspec.Struct, frozen=True):
     graph_hash: str
     due_at_ms: int | None
     tenant: str
+    started_by: str | None
     dead: frozenset[SessionId] = frozenset()
 
 
@@ -287,6 +288,7 @@ class Unplaced(msgspec.Struct, frozen=True):
     workflow: str
     graph_hash: str
     waiting_for: bytes
+    started_by: str | None
 
 
 class Views(Protocol):

@@ -23,7 +23,7 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.room import is_run
 from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
 
-_RUN_COLUMNS: Final = 19
+_RUN_COLUMNS: Final = 20
 _EVENT_COLUMNS: Final = 6
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3

@@ -89,5 +89,6 @@ class Views(Archives):
 
 
 def _due(row: Any) -> DueRun:
-    run, graph_hash, due_at_ms, tenant, dead = row
-    return DueRun(RunId(run), graph_hash, due_at_ms, tenant, frozenset(SessionId(session) for session in dead))
+    run, graph_hash, due_at_ms, tenant, started_by, dead = row
+    lost = frozenset(SessionId(session) for session in dead)
+    return DueRun(RunId(run), graph_hash, due_at_ms, tenant, started_by, lost)

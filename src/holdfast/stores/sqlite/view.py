@@ -19,7 +19,7 @@ from holdfast.ports import DueRun, Unplaced
 from holdfast.stores.row import effect_of, encode, gate_of
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
-_Waiting = tuple[RunId, str, int | None, str, frozenset[SessionId]]
+_Waiting = tuple[RunId, str, int | None, str, str | None, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
@@ -124,11 +124,11 @@ def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
 def _in_order(found: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, int], limit: int) -> list[DueRun]:
     """The first of these runs, each once, those that have waited longest before the others."""
     due: dict[RunId, tuple[int, DueRun]] = {}
-    for run, graph_hash, due_at_ms, tenant, sessions in found:
+    for run, graph_hash, due_at_ms, tenant, started_by, sessions in found:
         dead = frozenset(sessions & died_ms.keys())
         times = [died_ms[session] for session in dead]
         if due_at_ms is not None and due_at_ms <= now_ms:
             times.append(due_at_ms)
-        due[run] = min(times, default=now_ms), DueRun(run, graph_hash, due_at_ms, tenant, dead)
+        due[run] = min(times, default=now_ms), DueRun(run, graph_hash, due_at_ms, tenant, started_by, dead)
     in_order = sorted(due.values(), key=lambda each: each[0])
     return [each for _, each in in_order[:limit]]

@@ -734,16 +734,14 @@ class SimulatedStore:
             if row.due_at_ms is not None and row.due_at_ms <= now_ms:
                 times.append(row.due_at_ms)
             if times:
-                found.append(
-                    (min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, row.tenant, lost))
-                )
+                found.append((min(times), kept.number, _due(row, lost)))
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
         await self._read()
         rows = {run: self.disk.runs[run].row for scope, run in self.disk.waiters if scope == PLACEMENT}
         found = [
-            Unplaced(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for)
+            Unplaced(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for, row.started_by)
             for place, (run, row) in enumerate(rows.items(), 1)
         ]
         return [each for each in found if each.place > after][:limit]
@@ -771,9 +769,7 @@ class SimulatedStore:
             if row.due_at_ms is not None:
                 times.append(row.due_at_ms)
             if times and min(times) <= before_ms:
-                found.append(
-                    (min(times), kept.number, DueRun(row.run, row.graph_hash, row.due_at_ms, row.tenant, lost))
-                )
+                found.append((min(times), kept.number, _due(row, lost)))
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
@@ -912,6 +908,10 @@ class SimulatedStore:
             await self.disk.turn(self)
         finally:
             self._busy -= 1
+
+
+def _due(row: RunRow, lost: frozenset[SessionId]) -> DueRun:
+    return DueRun(row.run, row.graph_hash, row.due_at_ms, row.tenant, row.started_by, lost)
 
 
 def _encoded(append: Append) -> list[bytes]:

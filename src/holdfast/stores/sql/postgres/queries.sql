@@ -11,16 +11,17 @@
 -- Answers with the time, the runs that were written, and whether there was no limit.
 with
 free as materialized (
-    select not exists (select 1 from holdfast.limits where family = any($40::text[])) as is_free
+    select not exists (select 1 from holdfast.limits where family = any($41::text[])) as is_free
 ),
 given as materialized (
     select * from unnest(
         $1::uuid[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[],
         $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-        $16::bigint[], $17::bigint[], $18::bytea[], $19::text[]
+        $16::bigint[], $17::bigint[], $18::bytea[], $19::text[], $20::text[]
     ) as given (
         run, expected, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms,
-        ended_at_ms, due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
+        ended_at_ms, due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by,
+        sessions
     )
     where (select is_free from free)
 ),
@@ -30,7 +31,7 @@ locked as materialized (
 keyed as (
     insert into holdfast.start_keys (tenant, start_key, run, input_digest)
     select tenant, start_key, run, input_digest
-    from unnest($26::text[], $27::text[], $28::uuid[], $29::text[]) with ordinality
+    from unnest($27::text[], $28::text[], $29::uuid[], $30::text[]) with ordinality
         as given (tenant, start_key, run, input_digest, place)
     where (select is_free from free)
     order by tenant, start_key, place
@@ -43,7 +44,7 @@ updated as (
         updated_at_ms = given.updated_at_ms, ended_at_ms = given.ended_at_ms, due_at_ms = given.due_at_ms,
         limit_nanousd = given.limit_nanousd, settled_nanousd = given.settled_nanousd,
         held_nanousd = given.held_nanousd, in_doubt_nanousd = given.in_doubt_nanousd,
-        waiting_for = given.waiting_for, sessions = given.sessions::text[]
+        waiting_for = given.waiting_for, started_by = given.started_by, sessions = given.sessions::text[]
     from given join locked using (run)
     where runs.run = given.run and locked.seq = given.expected
     returning runs.run
@@ -51,13 +52,14 @@ updated as (
 inserted as (
     insert into holdfast.runs (
         run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
     )
     select
         run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions::text[]
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by,
+        sessions::text[]
     from given
-    where expected = 0 and (run <> all($28::uuid[]) or run in (select run from keyed))
+    where expected = 0 and (run <> all($29::uuid[]) or run in (select run from keyed))
     order by run
     on conflict do nothing
     returning run
@@ -67,7 +69,7 @@ written as materialized (
 ),
 history as (
     insert into holdfast.events (run, seq, append_id, at_ms, type, payload)
-    select * from unnest($20::uuid[], $21::integer[], $22::text[], $23::bigint[], $24::text[], $25::bytea[])
+    select * from unnest($21::uuid[], $22::integer[], $23::text[], $24::bigint[], $25::text[], $26::bytea[])
         as event (run, seq, append_id, at_ms, type, payload)
     where event.run in (select run from written)
 ),
@@ -87,7 +89,7 @@ begun as (
 ),
 told as (
     insert into holdfast.commits (xid, process, runs, firsts, seqs)
-    select pg_current_xact_id(), $30::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
+    select pg_current_xact_id(), $31::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
     from given where run in (select run from written)
     having count(*) > 0
     on conflict (xid) do update set
@@ -95,7 +97,7 @@ told as (
         seqs = commits.seqs || excluded.seqs
 ),
 waiting as (
-    select run, scope, wanted from unnest($31::uuid[], $32::text[], $33::bigint[]) as waiting (run, scope, wanted)
+    select run, scope, wanted from unnest($32::uuid[], $33::text[], $34::bigint[]) as waiting (run, scope, wanted)
 ),
 left_line as (
     delete from holdfast.waiters
@@ -112,7 +114,7 @@ in_line as (
 charged as (
     insert into holdfast.scopes (scope, family, settled, held, in_doubt)
     select scope, min(family), sum(settled), sum(held), sum(in_doubt)
-    from unnest($34::uuid[], $35::text[], $36::text[], $37::bigint[], $38::bigint[], $39::bigint[])
+    from unnest($35::uuid[], $36::text[], $37::text[], $38::bigint[], $39::bigint[], $40::bigint[])
         as charge (run, scope, family, settled, held, in_doubt)
     where charge.run in (select run from written)
     group by scope order by scope
@@ -502,20 +504,20 @@ dead as materialized (
 ),
 found as (
     (
-        select run, graph_hash, due_at_ms, tenant from holdfast.runs
+        select run, graph_hash, due_at_ms, tenant, started_by from holdfast.runs
         where graph_hash = any($1::text[]) and due_at_ms <= $2 order by due_at_ms limit $3
     )
     union
     (
-        select run, graph_hash, due_at_ms, tenant
+        select run, graph_hash, due_at_ms, tenant, started_by
         from dead join holdfast.flights using (session) join holdfast.runs using (run)
         where graph_hash = any($1::text[]) limit $3
     )
 )
 select
-    run::text, graph_hash, due_at_ms, tenant, array_remove(array_agg(dead.session), null) as dead
+    run::text, graph_hash, due_at_ms, tenant, started_by, array_remove(array_agg(dead.session), null) as dead
 from found left join holdfast.flights using (run) left join dead using (session)
-group by run, graph_hash, due_at_ms, tenant
+group by run, graph_hash, due_at_ms, tenant, started_by
 order by least(min(dead_at_ms), case when due_at_ms <= $2 then due_at_ms end), run
 limit $3
 
@@ -531,19 +533,20 @@ known as (
     select distinct unnest(hashes) as graph_hash from holdfast.sessions where dead_at_ms is null or dead_at_ms > $1
 ),
 found as (
-    select run, graph_hash, due_at_ms, tenant from holdfast.runs where due_at_ms <= $1
+    select run, graph_hash, due_at_ms, tenant, started_by from holdfast.runs where due_at_ms <= $1
     union
-    select run, graph_hash, due_at_ms, tenant from dead join holdfast.flights using (session) join holdfast.runs using (run)
+    select run, graph_hash, due_at_ms, tenant, started_by
+    from dead join holdfast.flights using (session) join holdfast.runs using (run)
 )
 select
-    run::text, graph_hash, due_at_ms, tenant, array_remove(array_agg(dead.session), null) as dead
+    run::text, graph_hash, due_at_ms, tenant, started_by, array_remove(array_agg(dead.session), null) as dead
 from found left join holdfast.flights using (run) left join dead using (session)
 where graph_hash not in (select graph_hash from known)
     and not exists (
         select 1 from holdfast.gates
         where gates.run = found.run and reason = $3 and state in ('open', 'escalated')
     )
-group by run, graph_hash, due_at_ms, tenant
+group by run, graph_hash, due_at_ms, tenant, started_by
 order by least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), run
 limit $2
 
@@ -575,7 +578,7 @@ select min(earliest) from unnest($1::text[]) as hash,
 
 -- name: unplaced
 -- Runs with steps that are to be placed, longest waiting first, after a place in line.
-select place, run::text, tenant, workflow, graph_hash, waiting_for
+select place, run::text, tenant, workflow, graph_hash, waiting_for, started_by
 from holdfast.waiters join holdfast.runs using (run)
 where scope = $1 and place > $2
 order by place limit $3
@@ -588,7 +591,7 @@ select count(*) from holdfast.runs where graph_hash = any($1::text[]) and ended_
 -- Runs, newest first; the store adds the conditions and the order.
 select
     run::text, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by
 from holdfast.runs
 
 -- name: gates

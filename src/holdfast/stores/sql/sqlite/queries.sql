@@ -20,14 +20,14 @@ insert into events (run, seq, append_id, at_ms, type, payload) values (?, ?, ?, 
 -- A run's row: inserted by its first append, brought up to date by every other.
 insert into runs (
     run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, sessions
-) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
+) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (run) do update set
     seq = excluded.seq, version = excluded.version, graph_hash = excluded.graph_hash, status = excluded.status,
     updated_at_ms = excluded.updated_at_ms, ended_at_ms = excluded.ended_at_ms, due_at_ms = excluded.due_at_ms,
     limit_nanousd = excluded.limit_nanousd, settled_nanousd = excluded.settled_nanousd,
     held_nanousd = excluded.held_nanousd, in_doubt_nanousd = excluded.in_doubt_nanousd,
-    waiting_for = excluded.waiting_for, sessions = excluded.sessions
+    waiting_for = excluded.waiting_for, started_by = excluded.started_by, sessions = excluded.sessions
 
 -- name: insert_start_key
 -- A start's key, which no other run of the tenant can have.
@@ -303,19 +303,19 @@ where dead_at_ms < ? and not exists (select 1 from flights where flights.session
 -- --- Views -----------------------------------------------------------------------------------------------------------
 
 -- name: due_runs
--- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, tenant, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
+-- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, tenant, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, started_by, sessions from runs
     where graph_hash = :hash and due_at_ms <= :now_ms order by due_at_ms limit :most
 )
 
 -- name: lost_runs
 -- Runs with work in flight in one of the sessions of a list, ended ones among them, whose money may have outlived them:
--- [[run, graph_hash, due_at_ms, tenant, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
+-- [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
 from (
-    select distinct run, graph_hash, due_at_ms, tenant, sessions from flights join runs using (run)
+    select distinct run, graph_hash, due_at_ms, tenant, started_by, sessions from flights join runs using (run)
     where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
     limit :most
 )
@@ -342,10 +342,10 @@ where hash is not null and hash not in (select hash from known)
 
 -- name: stranded_runs
 -- Runs of one workflow that have been due or lost since a moment, without those about which somebody is asked already:
--- [[run, graph_hash, due_at_ms, tenant, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, json(sessions)))
+-- [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, tenant, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, started_by, sessions from runs
     where graph_hash = :hash
         and (
             due_at_ms <= :before_ms
@@ -380,7 +380,7 @@ select min(due_at_ms) from runs where graph_hash = ? and due_at_ms is not null
 
 -- name: unplaced
 -- Runs with steps that are to be placed, longest waiting first, after a place in line.
-select waiters.id, run, tenant, workflow, graph_hash, waiting_for
+select waiters.id, run, tenant, workflow, graph_hash, waiting_for, started_by
 from waiters join runs using (run)
 where scope = :scope and waiters.id > :after
 order by waiters.id limit :most
@@ -393,7 +393,7 @@ select count(*) from runs where graph_hash = ? and ended_at_ms is null
 -- Runs, newest first; the store adds the conditions and the order.
 select
     run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for
+    due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by
 from runs
 
 -- name: gates
