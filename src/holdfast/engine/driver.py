@@ -27,6 +27,7 @@ from holdfast.core.graph import COMPENSATE, Definition, Graph
 from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.policies import GUARD, ErrorRecord
+from holdfast.core.projection import RunRow
 from holdfast.core.state import Question, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
@@ -38,7 +39,7 @@ from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied, UnknownCommit
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
+from holdfast.ports import Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import scripts_of
@@ -384,6 +385,19 @@ class Driver:
         """Whether a step of the run that waits for a place may get one by itself: others see to it, or it is known here that
         something which ends would make room for it."""
         return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state.run))
+
+    @property
+    def hashes(self) -> list[str]:
+        """The workflows that this process has and whose runs may be of its lane."""
+        return [
+            graph_hash for graph_hash, workflow in self.workflows.items()
+            if self.lanes.may_have(self.lane, workflow.name)
+        ]  # fmt: skip
+
+    def is_here(self, found: DueRun | Unplaced | RunRow) -> bool:
+        """Whether it is of a workflow that this process has, and of its lane."""
+        workflow = self.workflows.get(found.graph_hash)
+        return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
 
     @property
     def loaded(self) -> tuple[cmd.Loaded, ...]:

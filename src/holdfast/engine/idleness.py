@@ -45,7 +45,7 @@ class Idleness:
     async def _may_place(self) -> bool:
         """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
         driver = self._driver
-        line = StoredLine(driver.store, driver.clock, lambda each: each.graph_hash in driver.workflows)
+        line = StoredLine(driver.store, driver.clock, driver.is_here)
         found = await line.look()
         while True:
             driver.placing.find(in_line(found.runs))
@@ -56,14 +56,14 @@ class Idleness:
         return driver.placing.kept > 0 or driver.placing.hopeful()
 
     async def _work_soon(self) -> bool:
-        """Whether a step of its workflows is lost, ready, or due soon; that a person is to be reminded is no work."""
-        store = self._driver.store
+        """Whether a step of its workflows and its lane is lost, ready, or due soon; that a person is to be reminded is no
+        work."""
+        driver, store = self._driver, self._driver.store
         await store.bury()  # what a killed process left is work, even before the sweep has come by for the first time
         soon_ms = store.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)
-        hashes = list(self._driver.workflows)
-        for due in await store.due(soon_ms, hashes, _MOST_SOON):
+        for due in filter(driver.is_here, await store.due(soon_ms, driver.hashes, _MOST_SOON)):
             row = await store.run(due.run)
             if due.dead or row is None or row.status == "running":
                 return True
@@ -75,4 +75,4 @@ class Idleness:
         if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
-        return any(row is not None and row.graph_hash in hashes for row in rows)
+        return any(row is not None and driver.is_here(row) for row in rows)

@@ -24,7 +24,7 @@ from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
-from holdfast.ports import DueRun, Unplaced
+from holdfast.ports import DueRun
 
 log = logging.getLogger("holdfast")
 
@@ -72,7 +72,7 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
-        self._line = StoredLine(driver.store, driver.clock, self._is_here)
+        self._line = StoredLine(driver.store, driver.clock, driver.is_here)
         self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
@@ -101,12 +101,12 @@ class Sweep:
         await self._adopt()
         await self._find_unplaced()
         await self._describe()
-        hashes = self._hashes()
+        hashes = driver.hashes
         patience_ms = await self._patience_ms()
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
-            if each.run not in self._damaged and (each.dead or not driver.wants(each.run)) and self._is_here(each)
+            if each.run not in self._damaged and (each.dead or not driver.wants(each.run)) and driver.is_here(each)
         ]  # fmt: skip
         if patience_ms:
             mine = self._overdue(mine)
@@ -128,20 +128,6 @@ class Sweep:
         if self._adoption is not None and now_s - self._adopted_s >= _ADOPT_EVERY_S:
             self._adopted_s = now_s
             await self._adoption.turn(self._driver.store.now_ms())
-
-    def _hashes(self) -> list[str]:
-        """The workflows that this process has and whose runs may be of its lane."""
-        driver = self._driver
-        return [
-            graph_hash for graph_hash, workflow in driver.workflows.items()
-            if driver.lanes.may_have(driver.lane, workflow.name)
-        ]  # fmt: skip
-
-    def _is_here(self, found: DueRun | Unplaced) -> bool:
-        """Whether it is of a workflow that this process has, and of its lane."""
-        driver = self._driver
-        workflow = driver.workflows.get(found.graph_hash)
-        return workflow is not None and driver.lanes.of(workflow.name, found.tenant, found.started_by) == driver.lane
 
     async def _find_unplaced(self) -> None:
         """Have those placed that stand in line in the store, and nobody else."""
@@ -266,7 +252,7 @@ class Sweep:
 
     async def _pause_s(self) -> float:
         driver = self._driver
-        due_ms = await driver.store.next_due_ms(self._hashes()) if driver.session is not None else None
+        due_ms = await driver.store.next_due_ms(driver.hashes) if driver.session is not None else None
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000

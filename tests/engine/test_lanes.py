@@ -1,0 +1,51 @@
+"""Lanes without a leader: each process finds in the store what belongs to its own lane, and leaves the rest alone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+import pytest
+
+from holdfast import Demand, Engine, Run
+from holdfast.core.events import StepStarted
+from holdfast.settings import LaneRules, Settings
+from tests.engine.kit import bounded, opened
+from tests.engine.test_placing import FOUR_CORES, Stage, played
+
+RULES = {
+    "of a workflow": LaneRules(workflows=("placed", "plain")),
+    "of a tenant": LaneRules(tenants=("acme",)),
+    "of a service": LaneRules(services=("till",)),
+}
+
+
+async def sessions_of(run: Run) -> set[object]:
+    return {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
+
+
+@bounded
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor_does_it(
+    store: str, rules: LaneRules
+) -> None:
+    stage = Stage()
+    stage.go.set()
+    flows = [played(stage, "placed", Demand(cpu_m=100)), played(stage, "plain", Demand())]
+    settings = Settings(lanes={"own": rules})
+
+    def process(lane: str) -> AbstractAsyncContextManager[Engine]:
+        return opened(store, workflows=flows, settings=settings, lane=lane, resources=FOUR_CORES)
+
+    async with AsyncExitStack() as undo:
+        desk = await undo.enter_async_context(opened(store, execute=False, settings=settings))
+        runs = [await desk.start(flow, tenant="acme", by="till") for flow in flows]
+        other = await undo.enter_async_context(process("default"))
+        await asyncio.wait_for(other.idle(), 20)
+        for run in runs:
+            assert await sessions_of(run) == set()
+        own = await undo.enter_async_context(process("own"))
+        await asyncio.wait_for(own.idle(), 20)
+        for run in runs:
+            assert await run.status() == "completed"
+            assert await sessions_of(run) == {own.driver.session}
