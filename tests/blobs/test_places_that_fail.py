@@ -399,6 +399,7 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
             if name not in then:
                 db.execute(f"drop table {name}")
         db.execute("alter table sessions drop column described")
+        db.execute("alter table runs drop column started_by")
         db.execute("insert into blobs (sha256, content) values (?, ?)", (graph.hash, graph.encoded))
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))
         db.pragma("user_version", 1)

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.commands import Loaded, Look
+from holdfast.core.demand import Demand
 from holdfast.core.graph import Graph
 from holdfast.core.payload import digest
 from holdfast.errors import InvalidDecision
 from tests.core.game import OTHER, TRANSIENT, WORKER, Game, cmd, definition, edge, ev, graph, kinds, node
 
 MISSING = "workflow_missing"
+GPU = Demand(labels=("gpu",))
 NEWER = Loaded("flow", 2, "f" * 64)
 ANOTHER = Loaded("another flow", 7, "a" * 64)
 
@@ -120,6 +122,34 @@ def test_a_run_that_waits_for_a_person_needs_no_code_until_the_answer_has_come()
     assert game.status == "running"
     assert kinds(find(game, NEWER)) == ["GateOpened"]
     assert game.status == "requires_attention"
+
+
+def test_a_step_that_waits_for_its_place_needs_the_code_too() -> None:
+    game = stranded("a > b", node("b", demand=GPU))
+    assert (game.status, game.due_ms) == ("waiting", None)
+    assert kinds(find(game, NEWER)) == ["GateOpened"]
+    assert game.status == "requires_attention"
+    assert [(wait.kind, wait.reason) for wait in game.waits] == [("gate", MISSING), ("worker", "placement")]
+    assert find(game, ANOTHER) == []
+    assert kinds(game.look(session=OTHER, placed=["b#1"])) == ["GateWithdrawn", "StepStarted"]
+
+
+def test_the_question_is_withdrawn_when_the_code_is_back_although_there_is_no_place() -> None:
+    game = stranded("a > b", node("b", demand=GPU))
+    find(game, NEWER)
+    assert game.due_ms is not None, "a process that has the code must find it, and it cannot place it"
+    assert kinds(game.look(session=OTHER)) == ["GateWithdrawn"]
+    assert (game.status, game.due_ms) == ("waiting", None)
+
+
+def test_a_paused_run_whose_step_waits_for_its_place_waits_for_a_person_already() -> None:
+    game = stranded("a > b", node("b", demand=GPU))
+    game.pause()
+    assert find(game, NEWER) == []
+    game.resume(session=None)
+    assert kinds(find(game, NEWER)) == ["GateOpened"]
+    game.pause()
+    assert game.due_ms is None
 
 
 @pytest.mark.parametrize("wait", ["timer", "retry", "guard", "lost", "yielded"])

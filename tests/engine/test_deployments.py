@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Engine, Workflow, human_gate, task
+from holdfast import Demand, Engine, Workflow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.state import State
 from holdfast.core.status import status
@@ -249,6 +249,71 @@ async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_
     async with engine_at(tmp_path, now, workflows=[OLD]) as older:
         await older.idle()
         assert await older.run(run_id).status() == "completed"
+
+
+def drawing(version: int = 1) -> Workflow:
+    """One step, for which a process needs a label besides the code."""
+    wf = Workflow("drawing", version=version)
+    wf.node("draw", demand=Demand(labels=("gpu",)))(task(lambda state: f"picture {version}"))
+    return wf
+
+
+@bounded
+async def test_a_step_that_waits_for_its_place_asks_too_and_goes_on_when_the_code_is_back_in_such_a_place(
+    tmp_path: Path, now: Time
+) -> None:
+    first = drawing()
+    async with engine_at(tmp_path, now, workflows=[first]) as older:
+        run_id = (await older.start(first)).id
+        now.forward(days=3)
+        async with engine_at(tmp_path, now, workflows=[NEW], labels=["gpu"]) as newer:
+            await looked(newer)
+            assert not asked(await newer.run(run_id).state()), "its code is there; why it waits, `queue why` tells"
+    async with engine_at(tmp_path, now, workflows=[drawing(2)], labels=["gpu"]) as newer:
+        run = newer.run(run_id)
+        now.forward(GRACE_S - 1)
+        await looked(newer)
+        assert await run.status() == "waiting", "the code may be on its way"
+        now.forward(2)
+        await looked(newer)
+        state = await run.until(asked)
+        assert status(state) == "requires_attention"
+        (gate,) = state.gates.values()
+        assert gate.opened.shown.value()["loaded"] == [{"version": 2, "graph_hash": drawing(2).hash}]
+        await looked(newer)
+        assert len(await events_of(run, ev.GateOpened)) == 1
+        async with engine_at(tmp_path, now, workflows=[first], labels=["gpu"]) as able:
+            assert await able.run(run_id).result() == "picture 1"
+        assert len(await events_of(run, ev.GateWithdrawn)) == 1
+
+
+@bounded
+async def test_a_question_about_the_code_is_withdrawn_when_it_is_back_although_the_place_is_not(store: str) -> None:
+    wf, settings = drawing(), Settings(workflow_grace_s=1)
+    async with opened(store, execute=False) as desk:
+        run = await desk.start(wf)
+        async with opened(store, workflows=[NEW], settings=settings):
+            await run.until(asked)
+            async with opened(store, workflows=[wf], settings=settings) as plain:
+                state = await run.until(lambda state: not state.gates)
+                assert status(state) == "waiting"
+                assert len(await events_of(run, ev.GateWithdrawn)) == 1
+                await asyncio.wait_for(plain.idle(), 20)
+            await run.until(asked)
+        async with opened(store, workflows=[wf], labels=["gpu"], settings=settings):
+            assert await run.result() == "picture 1"
+
+
+@bounded
+async def test_a_run_whose_step_waits_for_a_place_goes_on_with_other_code_when_it_is_told_to(store: str) -> None:
+    old, new = drawing(), drawing(2)
+    async with opened(store, workflows=[new], labels=["gpu"], settings=Settings(workflow_grace_s=1)) as newer:
+        async with opened(store, execute=False) as desk:
+            run_id = (await desk.start(old)).id
+        run = newer.run(run_id)
+        await run.until(asked)
+        await newer.migrate(run_id, new, by="ann")
+        assert await run.result() == "picture 2"
 
 
 async def test_who_lacks_a_label_starts_a_run_and_leaves_its_steps_to_who_has_it(store: str) -> None:

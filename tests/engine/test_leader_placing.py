@@ -12,6 +12,7 @@ from holdfast import Demand, Engine
 from holdfast.compose import leading
 from holdfast.core.demand import Resources
 from holdfast.core.events import StepStarted
+from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.engine.leader import Leader
 from holdfast.errors import UsageError
 from holdfast.settings import LaneRules, Settings
@@ -167,6 +168,29 @@ async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settin
         await led([*engines.values()])
         await each_in_its_lane(quiet)  # found by the leaders
         await each_in_its_lane(loud)
+
+
+@bounded
+async def test_a_fleet_that_has_no_code_for_a_step_in_line_asks_and_takes_it_back_when_it_has(
+    settings: Settings,
+) -> None:
+    stage = Stage()
+    stage.go.set()
+    wf, other = played(stage, "drawing", Demand(labels=("gpu",))), played(stage, "other", Demand())
+    hasty = settings.model_copy(update={"workflow_grace_s": 1.0})
+    async with AsyncExitStack() as undo:
+        leader = await undo.enter_async_context(leading(settings.store, settings=hasty))
+        await leader.leads.wait()
+        worker = await undo.enter_async_context(Engine.open(settings.store, workflows=[other], settings=hasty))
+        await led([worker])
+        desk = await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=hasty))
+        run = await desk.start(wf)
+        await run.until(lambda state: any(gate.opened.reason == WORKFLOW_MISSING for gate in state.gates.values()))
+        await undo.enter_async_context(Engine.open(settings.store, workflows=[wf], settings=hasty))
+        await run.until(lambda state: not state.gates)
+        assert await run.status() == "waiting", "the code is back, its place is not"
+        await undo.enter_async_context(Engine.open(settings.store, workflows=[wf], labels=["gpu"], settings=hasty))
+        await run.result()
 
 
 async def test_a_lane_that_nobody_knows_is_refused(settings: Settings) -> None:

@@ -38,7 +38,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store, Told
-from tests.stores.story import BORN_MS, DRAFT, PATH, SEND, TINY, Story, fold, graph, put, snapshot_of
+from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
 """Opens a store: the same one each time, as a process of its own would."""
@@ -416,8 +416,7 @@ class StoreConformance:
 
     async def test_whoever_finds_a_run_is_told_who_started_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=Demand(labels=("gpu",))),), ()))
-        placed, due, lost = Story(graph=asks), Story(), Story(session="s")
+        placed, due, lost = Story(graph=ASKS), Story(), Story(session="s")
         await mine.open_session(lost.session, "worker", [TINY.hash])
         await put(mine, placed.start(by="shop"), due.start(by="bücher", executes=False), lost.start(by="desk"))
         await mine.close_session(lost.session)
@@ -425,7 +424,7 @@ class StoreConformance:
         found = {each.run: each.started_by for each in await theirs.due(FOR_EVER_MS, [TINY.hash], 10)}
         assert found == {due.run: "bücher", lost.run: "desk"}
         stranded = {each.run: each.started_by for each in await theirs.stranded(FOR_EVER_MS, 10)}
-        assert stranded == found
+        assert stranded == {**found, placed.run: "shop"}
         await put(mine, due.does(cmd.CancelRun(by="ada")))
         assert [row.started_by for row in await theirs.runs()] == ["desk", "bücher", "shop"]
 
@@ -433,11 +432,10 @@ class StoreConformance:
         self, connect: Connect
     ) -> None:
         store = await connect()
-        asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=Demand(labels=("gpu",))),), ()))
         later, sooner, placed, lost = (
             Story(graph=graph("later")),
             Story(graph=graph("sooner")),
-            Story(graph=asks),
+            Story(graph=ASKS),
             Story(),
         )
         lost.session = SessionId("never opened")
@@ -447,10 +445,10 @@ class StoreConformance:
         assert await store.wanted_hashes(begun_ms - 1) == []
         assert set(await store.wanted_hashes(begun_ms + 60_000)) == {sooner.graph.hash}
         await put(store, placed.start())
-        assert set(await store.wanted_hashes(begun_ms - 1)) == {asks.hash}
+        assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash}
         await put(store, lost.start())
         await store.bury()
-        assert set(await store.wanted_hashes(begun_ms - 1)) == {asks.hash, TINY.hash}
+        assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash, TINY.hash}
         assert set(await store.wanted_hashes(FOR_EVER_MS)) == {
             each.graph.hash for each in (later, sooner, placed, lost)
         }
@@ -927,6 +925,48 @@ class StoreConformance:
         assert await store.stranded(FOR_EVER_MS, 10) == []
         await put(store, story.does(cmd.DecideGate(story.gate, "approve", by="ada"), executes=False))
         assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [story.run]
+
+    async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        others = demanding("others")
+        later, sooner, known = Story(graph=ASKS), Story(graph=ASKS), Story(graph=others)
+        later.at_ms += 1000
+        await put(mine, known.start(), later.start(), sooner.start())
+        await mine.open_session(SessionId("s"), "worker", [others.hash])
+        assert await theirs.stranded(sooner.at_ms - 1, 10) == [], "it has stood there for too short a time"
+        assert await theirs.stranded(sooner.at_ms, 10) == [DueRun(sooner.run, ASKS.hash, None, "acme", None)]
+        await put(theirs, later.does(cmd.PauseRun()))
+        assert [each.run for each in await mine.stranded(FOR_EVER_MS, 10)] == [sooner.run]
+        await put(theirs, sooner.does(cmd.Look(loaded=(cmd.Loaded("asks", 2, "newer"),)), executes=False))
+        assert await mine.stranded(FOR_EVER_MS, 10) == [], "a person is asked about it"
+        assert [each.run for each in await mine.due(FOR_EVER_MS, [ASKS.hash], 10)] == [sooner.run]
+        await put(theirs, sooner.does(cmd.Look()), later.does(cmd.ResumeRun()))
+        assert await theirs.gates() == []
+        await mine.widen_session(SessionId("s"), [others.hash, ASKS.hash])
+        assert await theirs.stranded(FOR_EVER_MS, 10) == [], "a living session can run it, wherever its place is"
+
+    async def test_of_stranded_runs_those_come_first_that_have_waited_longest(self, connect: Connect) -> None:
+        store = await connect()
+        later, due, sooner = Story(graph=ASKS), Story(), Story(graph=demanding("others"))
+        later.at_ms, due.at_ms = later.at_ms + 9000, due.at_ms + 1000
+        await put(store, later.start(), due.start(executes=False), sooner.start())
+        expected = [sooner.run, due.run, later.run]
+        for most in (1, 2, 3, 10):
+            assert [each.run for each in await store.stranded(FOR_EVER_MS, most)] == expected[:most]
+
+    async def test_a_run_in_line_is_stranded_by_the_workflow_that_it_was_moved_to(self, connect: Connect) -> None:
+        store = await connect()
+        new, story = demanding(version=2), Story(graph=ASKS)
+        await store.open_session(SessionId("s"), "worker", [ASKS.hash])
+        await put(store, story.start())
+        assert await store.stranded(FOR_EVER_MS, 10) == []
+        story.graph = new
+        await put(store, story.does(cmd.MigrateRun("ann"), executes=False))
+        assert [each.graph_hash for each in await store.stranded(FOR_EVER_MS, 10)] == [new.hash]
+        await store.widen_session(SessionId("s"), [new.hash])
+        assert await store.stranded(FOR_EVER_MS, 10) == []
 
     async def test_a_run_about_which_somebody_is_asked_is_stranded_no_more(self, connect: Connect) -> None:
         store, stories = await connect(), [Story() for _ in range(3)]

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
+from holdfast.core.demand import Demand
 from holdfast.core.events import Event, Recorded
 from holdfast.core.graph import Definition, Edge, Graph, Node
 from holdfast.core.ids import (
@@ -49,6 +50,14 @@ def graph(name: str = "tiny") -> Graph:
 
 
 TINY = graph()
+
+
+def demanding(name: str = "asks", version: int = 1) -> Graph:
+    """A workflow of one step, which waits for a place."""
+    return Graph(Definition(name, version, (Node(NodeName("a"), "task", demand=Demand(labels=("gpu",))),), ()))
+
+
+ASKS = demanding()
 
 
 class Story:

@@ -28,7 +28,7 @@ from holdfast.stores.postgres.partition import Month, make
 from holdfast.stores.postgres.schema import LATEST
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
-from tests.stores.story import TINY, Story, put
+from tests.stores.story import ASKS, TINY, Story, put
 
 BEFORE = """
 alter table holdfast.runs add column note text;
@@ -258,3 +258,25 @@ async def test_after_is_refused_by_name_of_who_still_needs_what_goes(newer: Newe
     assert StillInUse.__name__ not in said
     await old.aclose()
     assert newer.run("store", "migrate", "--after")[0] == 0
+
+
+async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(database: str) -> None:
+    store, story = await PostgresStore.connect(database), Story(graph=ASKS)
+    await put(store, story.start(by="shop"))
+    await store.aclose()
+    schema = Address.of(database).schema
+    db = await asyncpg.connect(database.partition("?")[0])
+    await db.execute(f"alter table {schema}.runs drop column started_by")
+    await db.execute(f"alter table {schema}.waiters drop column graph")
+    await db.execute(f"delete from {schema}.migrations where version > 7")
+    await db.close()
+    with pytest.raises(StoreUnreadable, match="store migrate"):
+        await PostgresStore.connect(database)
+    administration = await PostgresAdministration.connect(database)
+    await administration.migrate("before")
+    again = await PostgresStore.connect(database)
+    assert [(each.run, each.started_by) for each in await again.stranded(2**62, 10)] == [(story.run, None)]
+    await put(again, story.does(cmd.SendSignal("news")))
+    assert [(each.run, each.started_by) for each in await again.unplaced(0, 10)] == [(story.run, "shop")]
+    for opened in (administration, again):
+        await opened.aclose()

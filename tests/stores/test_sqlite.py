@@ -38,7 +38,7 @@ from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
-from tests.stores.story import TINY, Story, fold
+from tests.stores.story import ASKS, TINY, Story, fold
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
@@ -264,7 +264,9 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         await store.append([story.start(by="shop"), Story().start()])
         await store.append([story.draft()])
         await store.aclose()
-        for later in [migration for migration in MIGRATIONS if migration.version > version]:
+        for later in [migration for migration in reversed(MIGRATIONS) if migration.version > version]:
+            for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
+                sql(old, f"drop index if exists {index}")
             for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
                 sql(old, f"drop table {table}")
             for table, column in re.findall(r"^alter table (\w+) add column (\w+)", later.sql, re.MULTILINE):
@@ -281,6 +283,17 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         assert list(await again.append([other.start(), Story().start()])) == [None, None]
         assert list(await again.append([other.hold(60)])) == [None]
         assert (await again.scopes(["tenant/acme/day/2023-11-14"]))[0].held == 60
+
+
+async def test_a_run_that_stood_in_line_before_lines_had_their_workflows_is_found(path: Path, opened: Opened) -> None:
+    store, story = await SqliteStore.connect(path), Story(graph=ASKS)
+    await store.append([story.start()])
+    await store.aclose()
+    sql(path, "drop index waiters_by_graph")
+    sql(path, "alter table waiters drop column graph")
+    sql(path, "pragma user_version = 8")
+    again = await opened(path)
+    assert [each.run for each in await again.stranded(2**62, 10)] == [story.run]
 
 
 async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None:

@@ -299,8 +299,9 @@ class Views(Protocol):
         ...
 
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
-        """Runs that have been due, or have had work in flight in a dead session, since `before_ms` or longer, and whose
-        workflow no session that lived after that moment could run. Left out are those about which a gate of reason
+        """Runs that have been due, or have had work in flight in a dead session, or steps in line for a place and nothing
+        happening to them, since `before_ms` or longer, and whose workflow no session that lived after that moment could run.
+        Those that have waited longest come first. Left out are those about which a gate of reason
         `workflow_missing` is open. (Whoever asks has buried the dead first.)"""
         ...
 

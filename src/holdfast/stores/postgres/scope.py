@@ -75,7 +75,9 @@ class Books:
 
     async def leave_waiter(self, new: Entry, refused: OverLimit) -> None:
         if new.expected:
-            await self._db.execute(self._sql["put_waiter"], refused.scope, new.run, refused.wanted)
+            await self._db.execute(
+                self._sql["put_waiter"], refused.scope, new.run, refused.wanted, new.changes.run.graph_hash
+            )
 
 
 def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:

@@ -27,7 +27,7 @@ class Views(Archives):
         return [_due(row) for row in await self._db.fetch(self._sql["due_runs"], list(hashes), now_ms, limit)]
 
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
-        rows = await self._db.fetch(self._sql["stranded_runs"], before_ms, limit, WORKFLOW_MISSING)
+        rows = await self._db.fetch(self._sql["stranded_runs"], before_ms, limit, WORKFLOW_MISSING, PLACEMENT)
         return [_due(row) for row in rows]
 
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:

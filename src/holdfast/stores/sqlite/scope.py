@@ -32,7 +32,7 @@ class Books:
         self._families = asked
         self._rows = {row.scope: row for row in read(db, list(asked.items()))} if asked else {}
         self._admitted: list[RunId] = []
-        self._refused: list[tuple[str, str, int]] = []
+        self._refused: list[tuple[str, str, int, str]] = []
 
     def admit(self, new: Entry) -> OverLimit | None:
         """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
@@ -43,7 +43,7 @@ class Books:
             ahead = self._ahead(charge.scope, new.run) if charge.in_turn else 0
             if charge.total > row.left - ahead:
                 if new.expected:
-                    self._refused.append((charge.scope, new.run, charge.total))
+                    self._refused.append((charge.scope, new.run, charge.total, new.changes.run.graph_hash))
                 return _over(new, row, ahead, charge)
         for charge in new.changes.charges:
             self._rows[charge.scope] = _moved(self._rows[charge.scope], charge)
@@ -66,7 +66,11 @@ class Books:
         )
         waits = {new.run: [waiter.scope for waiter in new.changes.waiters] for new in accepted}
         rows(self._db, "delete_waiters", {"runs": _encode(waits).decode()})
-        taken = [(each.scope, new.run, each.wanted) for new in accepted for each in new.changes.waiters]
+        taken = [
+            (each.scope, new.run, each.wanted, new.changes.run.graph_hash)
+            for new in accepted
+            for each in new.changes.waiters
+        ]
         self._db.executemany(SQL["put_waiter"], [*taken, *self._refused])
 
 

@@ -19,7 +19,7 @@ from holdfast.ports import DueRun, Unplaced
 from holdfast.stores.row import effect_of, encode, gate_of
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
-_Waiting = tuple[RunId, str, int | None, str, str | None, frozenset[SessionId]]
+_Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
@@ -113,10 +113,11 @@ def _due(db: apsw.Connection, now_ms: int, hashes: Sequence[str], limit: int) ->
 def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
     died_ms: dict[SessionId, int] = dict(rows(db, "dead_in_flight"))
     dead = encode([session for session, at_ms in died_ms.items() if at_ms <= before_ms]).decode()
-    hashes = [hash_ for (hash_,) in rows(db, "stranded_hashes", {"before_ms": before_ms, "dead": dead})]
+    given: dict[str, Any] = {"before_ms": before_ms, "dead": dead, "scope": PLACEMENT}
+    hashes = [hash_ for (hash_,) in rows(db, "stranded_hashes", given)]
     found: list[_Waiting] = []
     for hash_ in hashes:
-        asked = {"hash": hash_, "before_ms": before_ms, "dead": dead, "reason": WORKFLOW_MISSING, "most": limit}
+        asked = {**given, "hash": hash_, "reason": WORKFLOW_MISSING, "most": limit}
         found += _decode_waiting(value(db, "stranded_runs", asked))
     return _in_order(found, before_ms, died_ms, limit)
 
@@ -124,11 +125,11 @@ def _stranded(db: apsw.Connection, before_ms: int, limit: int) -> list[DueRun]:
 def _in_order(found: Iterable[_Waiting], now_ms: int, died_ms: dict[SessionId, int], limit: int) -> list[DueRun]:
     """The first of these runs, each once, those that have waited longest before the others."""
     due: dict[RunId, tuple[int, DueRun]] = {}
-    for run, graph_hash, due_at_ms, tenant, started_by, sessions in found:
+    for run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions in found:
         dead = frozenset(sessions & died_ms.keys())
         times = [died_ms[session] for session in dead]
         if due_at_ms is not None and due_at_ms <= now_ms:
             times.append(due_at_ms)
-        due[run] = min(times, default=now_ms), DueRun(run, graph_hash, due_at_ms, tenant, started_by, dead)
+        due[run] = min(times, default=updated_at_ms), DueRun(run, graph_hash, due_at_ms, tenant, started_by, dead)
     in_order = sorted(due.values(), key=lambda each: each[0])
     return [each for _, each in in_order[:limit]]

@@ -759,6 +759,7 @@ class SimulatedStore:
             row.run for row, change in self.disk.gates.values()
             if row.reason == WORKFLOW_MISSING and (change is None or change.state in ("open", "escalated"))
         }  # fmt: skip
+        in_line = {run for scope, run in self.disk.waiters if scope == PLACEMENT}
         found: list[tuple[int, int, DueRun]] = []
         for kept in self.disk.runs.values():
             row = kept.row
@@ -768,6 +769,8 @@ class SimulatedStore:
             times = [died_ms[session] for session in lost]
             if row.due_at_ms is not None:
                 times.append(row.due_at_ms)
+            if row.run in in_line:
+                times.append(row.updated_at_ms)
             if times and min(times) <= before_ms:
                 found.append((min(times), kept.number, _due(row, lost)))
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]

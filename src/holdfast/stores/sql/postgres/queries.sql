@@ -97,7 +97,8 @@ told as (
         seqs = commits.seqs || excluded.seqs
 ),
 waiting as (
-    select run, scope, wanted from unnest($32::uuid[], $33::text[], $34::bigint[]) as waiting (run, scope, wanted)
+    select run, scope, wanted, graph_hash
+    from unnest($32::uuid[], $33::text[], $34::bigint[]) as waiting (run, scope, wanted) join given using (run)
 ),
 left_line as (
     delete from holdfast.waiters
@@ -107,9 +108,9 @@ left_line as (
         )
 ),
 in_line as (
-    insert into holdfast.waiters (scope, run, wanted)
-    select scope, run, wanted from waiting where run in (select run from written)
-    on conflict (scope, run) do update set wanted = excluded.wanted
+    insert into holdfast.waiters (scope, run, wanted, graph)
+    select scope, run, wanted, graph_hash from waiting where run in (select run from written)
+    on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
 ),
 charged as (
     insert into holdfast.scopes (scope, family, settled, held, in_doubt)
@@ -243,8 +244,8 @@ where scope = $1::text and run <> $2::uuid and run <> all($3::uuid[])
 
 -- name: put_waiter
 -- A run waits for room in a scope; if it does already, it keeps its turn.
-insert into holdfast.waiters (scope, run, wanted) values ($1, $2::uuid, $3)
-on conflict (scope, run) do update set wanted = excluded.wanted
+insert into holdfast.waiters (scope, run, wanted, graph) values ($1, $2::uuid, $3, $4)
+on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
 
 -- name: books
 -- The books of scopes with the limits of their families; zeros where nothing was ever charged.
@@ -522,9 +523,11 @@ order by least(min(dead_at_ms), case when due_at_ms <= $2 then due_at_ms end), r
 limit $3
 
 -- name: stranded_runs
--- Runs that have been due or lost since a moment, whose workflow no session could run that lived after it, without
--- those about which somebody is asked already; those that have waited longest first, with the dead sessions of each.
-with
+-- Runs that have been due, lost, or in line for a place with nothing happening since a moment, whose workflow no session
+-- could run that lived after it, without those about which somebody is asked already; those that have waited longest
+-- first, with the dead sessions of each. The workflows of those in line are stepped through one by one: the index has many
+-- rows of few hashes.
+with recursive
 dead as materialized (
     select session, dead_at_ms from holdfast.sessions
     where dead_at_ms <= $1 and exists (select 1 from holdfast.flights where flights.session = sessions.session)
@@ -532,11 +535,29 @@ dead as materialized (
 known as (
     select distinct unnest(hashes) as graph_hash from holdfast.sessions where dead_at_ms is null or dead_at_ms > $1
 ),
+in_line (hash) as (
+    (select graph from holdfast.waiters where scope = $4 order by graph limit 1)
+    union all
+    select (select graph from holdfast.waiters where scope = $4 and graph > in_line.hash order by graph limit 1)
+    from in_line where in_line.hash is not null
+),
 found as (
-    select run, graph_hash, due_at_ms, tenant, started_by from holdfast.runs where due_at_ms <= $1
+    select run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms from holdfast.runs where due_at_ms <= $1
     union
-    select run, graph_hash, due_at_ms, tenant, started_by
+    select run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms
     from dead join holdfast.flights using (session) join holdfast.runs using (run)
+    union
+    select waiting.* from in_line, lateral (
+        select run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms
+        from holdfast.waiters join holdfast.runs using (run)
+        where scope = $4 and graph = in_line.hash and updated_at_ms <= $1
+            and not exists (
+                select 1 from holdfast.gates
+                where gates.run = waiters.run and reason = $3 and state in ('open', 'escalated')
+            )
+        order by updated_at_ms limit $2
+    ) as waiting
+    where hash not in (select graph_hash from known)
 )
 select
     run::text, graph_hash, due_at_ms, tenant, started_by, array_remove(array_agg(dead.session), null) as dead
@@ -546,8 +567,8 @@ where graph_hash not in (select graph_hash from known)
         select 1 from holdfast.gates
         where gates.run = found.run and reason = $3 and state in ('open', 'escalated')
     )
-group by run, graph_hash, due_at_ms, tenant, started_by
-order by least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), run
+group by run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms
+order by coalesce(least(min(dead_at_ms), case when due_at_ms <= $1 then due_at_ms end), updated_at_ms), run
 limit $2
 
 -- name: wanted_hashes

@@ -109,8 +109,8 @@ on conflict (scope) do update set settled = excluded.settled, held = excluded.he
 
 -- name: put_waiter
 -- A run waits for room in a scope; if it does already, it keeps its turn.
-insert into waiters (scope, run, wanted) values (?, ?, ?)
-on conflict (scope, run) do update set wanted = excluded.wanted
+insert into waiters (scope, run, wanted, graph) values (?, ?, ?, ?)
+on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
 
 -- name: delete_waiters
 -- The runs of a list {run: [scope, ...]} wait for nothing else than that.
@@ -303,31 +303,37 @@ where dead_at_ms < ? and not exists (select 1 from flights where flights.session
 -- --- Views -----------------------------------------------------------------------------------------------------------
 
 -- name: due_runs
--- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
+-- Runs of one workflow that are due, longest first: [[run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, tenant, started_by, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions from runs
     where graph_hash = :hash and due_at_ms <= :now_ms order by due_at_ms limit :most
 )
 
 -- name: lost_runs
 -- Runs with work in flight in one of the sessions of a list, ended ones among them, whose money may have outlived them:
--- [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
+-- [[run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions], ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, json(sessions)))
 from (
-    select distinct run, graph_hash, due_at_ms, tenant, started_by, sessions from flights join runs using (run)
+    select distinct run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions from flights join runs using (run)
     where session in (select value from json_each(:dead)) and graph_hash in (select value from json_each(:hashes))
     limit :most
 )
 
 -- name: stranded_hashes
--- Workflows with runs that are due or lost, which no session could run that lived after a moment. The hashes with due
--- runs are stepped through one by one: the index has many rows of few hashes.
+-- Workflows with runs that are due, lost or in line for a place, which no session could run that lived after a moment. The
+-- hashes with runs that are due or in line are stepped through one by one: the indexes have many rows of few hashes.
 with recursive due (hash) as (
     select min(graph_hash) from runs where due_at_ms is not null
     union all
     select (select min(graph_hash) from runs where due_at_ms is not null and graph_hash > due.hash)
     from due where due.hash is not null
+),
+in_line (hash) as (
+    select min(graph) from waiters where scope = :scope
+    union all
+    select (select min(graph) from waiters where scope = :scope and graph > in_line.hash)
+    from in_line where in_line.hash is not null
 ),
 lost (hash) as (
     select distinct graph_hash from flights join runs using (run)
@@ -337,25 +343,27 @@ known (hash) as (
     select json_each.value from sessions, json_each(sessions.hashes)
     where dead_at_ms is null or dead_at_ms > :before_ms
 )
-select hash from (select hash from due union select hash from lost)
+select hash from (select hash from due union select hash from in_line union select hash from lost)
 where hash is not null and hash not in (select hash from known)
 
 -- name: stranded_runs
--- Runs of one workflow that have been due or lost since a moment, without those about which somebody is asked already:
--- [[run, graph_hash, due_at_ms, tenant, started_by, sessions], ...].
-select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, json(sessions)))
+-- Runs of one workflow that have been due, lost, or in line for a place with nothing happening since a moment, without
+-- those about which somebody is asked already: [[run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions],
+-- ...].
+select json_group_array(json_array(run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, json(sessions)))
 from (
-    select run, graph_hash, due_at_ms, tenant, started_by, sessions from runs
+    select run, graph_hash, due_at_ms, tenant, started_by, updated_at_ms, sessions from runs
     where graph_hash = :hash
         and (
             due_at_ms <= :before_ms
             or run in (select run from flights where session in (select value from json_each(:dead)))
+            or run in (select run from waiters where scope = :scope and graph = :hash) and updated_at_ms <= :before_ms
         )
         and not exists (
             select 1 from gates
             where gates.run = runs.run and reason = :reason and state in ('open', 'escalated')
         )
-    order by due_at_ms is null desc, due_at_ms limit :most
+    order by due_at_ms is null desc, due_at_ms, updated_at_ms limit :most
 )
 
 -- name: wanted_hashes
