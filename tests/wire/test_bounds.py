@@ -18,9 +18,9 @@ from holdfast.wire import CallFailed, Job, Tasks, server, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub, handlers
 from holdfast.wire.credential import Identity
-from holdfast.wire.outbox import Outbox
 from holdfast.wire.member import MOST_INBOX, MOST_SLOTS, MOST_TASKS, Member
 from holdfast.wire.offer import Offer
+from holdfast.wire.outbox import Outbox
 from holdfast.wire.roster import Bounds, Roster
 from holdfast.wire.server import Server
 from holdfast.wire.worker import Worker
