@@ -110,8 +110,11 @@ def test_a_run_killed_at_any_two_points_ends_as_if_nothing_had_been(world: World
         second = 1 + first % PAIR_STRIDE
         while True:
             case = Case(world, victims, "walk")
-            case.live(at=first)
-            assert case.lives[0].killed
+            if not case.live(at=first).killed:
+                # What a busy process commits in two goes, this one has committed in one.
+                assert first > len(case.lives[0].crossed) > counted / 2
+                judge(case, unbroken)
+                break
             died = case.live(at=second).killed
             judge(finished(case), unbroken)
             hit.update(hit_by(case))
