@@ -12,6 +12,9 @@ SEEDS ?= 3000
 SEED ?=
 MINUTES ?= 3
 
+# Whoever sets it spares a few files; the thousand processes of the tests would each compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 LOCKED := $(VENV)/.locked

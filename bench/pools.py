@@ -13,12 +13,13 @@ import argparse
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,9 @@ CALLERS = 12
 _SETTLING_S = 4.0
 """Left out at the beginning: the burst that a full pool allows, and what the workers need to get going."""
 _PATIENCE_S = 90.0
+_FLEET = multiprocessing.get_context("forkserver")
+_FLEET.set_forkserver_preload(["holdfast.compose", "holdfast.stores.postgres", "anthropic"])
+"""Workers are forked from a process that has everything imported: each would need longer for that than for its work."""
 
 
 def calling() -> Workflow:
@@ -50,14 +54,20 @@ def calling() -> Workflow:
     return workflow
 
 
-async def work(store: str, pools: str, limits: Mapping[str, int]) -> None:
-    """One worker: calls until its standard input ends."""
+def worker(line: Connection, store: str, pools: str, limits: Mapping[str, int], provider: Mapping[str, str]) -> None:
+    asyncio.run(work(line, store, pools, limits, provider))
+
+
+async def work(
+    line: Connection, store: str, pools: str, limits: Mapping[str, int], provider: Mapping[str, str]
+) -> None:
+    """One worker: calls from the first word on `line` until its end."""
     settings = Settings(store=store, pools=pools, pool_limits={MODEL: PoolLimits(**limits, lease_s=30)})
-    providers, workflow, chance = Providers(), calling(), random.Random(os.getpid())
+    providers, workflow, chance = Providers(environment=provider), calling(), random.Random(os.getpid())
     await providers.prepare(MODEL)
     async with Engine.open(store, workflows=[workflow], settings=settings, model=providers) as engine:
-        print("ready", flush=True)  # noqa: T201
-        await asyncio.to_thread(sys.stdin.readline)
+        line.send("ready")
+        await asyncio.to_thread(line.recv)
 
         async def caller() -> None:
             while True:
@@ -65,7 +75,8 @@ async def work(store: str, pools: str, limits: Mapping[str, int]) -> None:
                 await run.result()
 
         callers = [asyncio.create_task(caller()) for _ in range(CALLERS)]
-        await asyncio.to_thread(sys.stdin.read)
+        with contextlib.suppress(EOFError):
+            await asyncio.to_thread(line.recv)
         for each in callers:
             each.cancel()
         for ended in await asyncio.gather(*callers, return_exceptions=True):
@@ -81,38 +92,36 @@ async def trial(
     where = stack.enter_context(RedisServer()).url if pools == "redis" else "store"
     server = ModelServer(journal=folder / "calls.jsonl", latency_s=LATENCY_S, limits={MODEL: RateLimit(**limits)})
     stack.enter_context(server)
-    fleet = [
-        await asyncio.create_subprocess_exec(
-            sys.executable, __file__, "--worker", postgres.url, where, json.dumps(limits),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, **server.environment},
-        )
-        for _ in range(workers)
-    ]  # fmt: skip
+    lines, fleet = [], []
+    for _ in range(workers):
+        line, far_end = _FLEET.Pipe()
+        process = _FLEET.Process(target=worker, args=(far_end, postgres.url, where, limits, dict(server.environment)))
+        process.start()
+        far_end.close()
+        lines.append(line)
+        fleet.append(process)
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            for worker in fleet:
-                assert worker.stdout is not None
-                assert await worker.stdout.readline() == b"ready\n"
-        for worker in fleet:
-            assert worker.stdin is not None
-            worker.stdin.write(b"go\n")
+            for line in lines:
+                assert await asyncio.to_thread(line.recv) == "ready"
+        for line in lines:
+            line.send("go")
         await _until_it_flows(server)
         await asyncio.sleep(_SETTLING_S + seconds)
         ends = time.time()
-        for worker in fleet:
-            assert worker.stdin is not None
-            worker.stdin.close()
-        async with asyncio.timeout(_PATIENCE_S):
-            statuses = [await worker.wait() for worker in fleet]
+        for line in lines:
+            line.close()
+        for process in fleet:
+            await asyncio.to_thread(process.join, _PATIENCE_S)
+        statuses = [process.exitcode for process in fleet]
     finally:
-        for worker in fleet:
-            if worker.returncode is None:
-                worker.kill()
-                await worker.wait()
+        for process in fleet:
+            process.kill()
+            process.join()
     return {
         "pools": pools,
         "workers": workers,
-        "failed": sum(map(bool, statuses)),
+        "failed": sum(status != 0 for status in statuses),
         **figures(server.calls, ends, seconds, limits),
     }
 
@@ -137,10 +146,6 @@ def figures(calls: Sequence[CallRecord], ends_s: float, seconds: float, limits: 
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--worker"]:
-        store, pools, limits = sys.argv[2:]
-        asyncio.run(work(store, pools, json.loads(limits)))
-        return
     parser = argparse.ArgumentParser()
     parser.add_argument("pools", choices=("redis", "postgres"))
     parser.add_argument("seconds", type=float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,11 @@ from holdfast.testing.postgres_server import PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 
 _NUMBERS = itertools.count(1)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are cores: a third of the time that a test takes it waits for a server, a process or a lease."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture(scope="session")
@@ -85,5 +91,5 @@ def say(server: PostgresServer, statement: str) -> str:
 def everything_in(server: PostgresServer, schema: str) -> bytes:
     """Every row of every table of a schema as text, bytes as the characters they are."""
     tables = say(server, f"select tablename from pg_tables where schemaname = '{schema}'").split()
-    rows = [say(server, f"set bytea_output = escape; select each::text from {schema}.{table} each") for table in tables]
-    return "\n".join(rows).encode()
+    rows = "; ".join(f"select each::text from {schema}.{table} each" for table in tables)
+    return say(server, f"set bytea_output = escape; {rows}").encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,28 +35,37 @@ PURE = {"asyncio", "random", "secrets", "time", "os", "socket", "threading", "su
 """What core must never import."""
 
 
-def imports() -> Iterator[tuple[str, str, str]]:
+@functools.cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+@functools.cache
+def imports() -> tuple[tuple[str, str, str], ...]:
     """(room, imported room or outside module, file) of every import, those for type checking only left out."""
-    for file in sorted(ROOT.rglob("*.py")):
-        room = file.relative_to(ROOT).parts[0].removesuffix(".py")
-        tree = ast.parse(file.read_text())
-        checking = {
-            inner
-            for node in ast.walk(tree)
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-            for inner in ast.walk(node)
-        }
-        for node in ast.walk(tree):
-            if node in checking:
-                continue
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module] if node.module != "holdfast" else [f"holdfast.{a.name}" for a in node.names]
-            for name in names:
-                parts = name.split(".")
-                yield room, parts[1] if parts[0] == "holdfast" and len(parts) > 1 else name, str(file.relative_to(ROOT))
+    return tuple(found for file in sorted(ROOT.rglob("*.py")) for found in imports_of(file))
+
+
+def imports_of(file: Path) -> Iterator[tuple[str, str, str]]:
+    room = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    tree = parsed(file)
+    checking = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in checking:
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module] if node.module != "holdfast" else [f"holdfast.{a.name}" for a in node.names]
+        for name in names:
+            parts = name.split(".")
+            yield room, parts[1] if parts[0] == "holdfast" and len(parts) > 1 else name, str(file.relative_to(ROOT))
 
 
 def floor(room: str) -> int | None:
@@ -89,7 +99,7 @@ def test_the_core_is_pure() -> None:
     with_async = [
         str(file)
         for file in (ROOT / "core").rglob("*.py")
-        if any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(ast.parse(file.read_text())))
+        if any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(parsed(file)))
     ]
     assert with_async == []
 
@@ -109,7 +119,7 @@ def test_no_import_cycle_between_modules() -> None:
     graph: dict[str, set[str]] = {}
     for file in ROOT.rglob("*.py"):
         name = ".".join(("holdfast", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-        tree = ast.parse(file.read_text())
+        tree = parsed(file)
         found = set()
         for node in tree.body:  # imports inside functions are lazy and cannot close a cycle at import time
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("holdfast"):
@@ -178,7 +188,7 @@ def test_nobody_but_the_ports_asks_for_the_time_for_chance_or_for_a_thread() -> 
         f"{file}: {asked}"
         for file in (path.relative_to(ROOT) for path in sorted(ROOT.rglob("*.py")))
         if not may_ask(file)
-        for asked in asks_the_machine(ast.parse((ROOT / file).read_text()))
+        for asked in asks_the_machine(parsed(ROOT / file))
     ]
     assert wrong == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.recovery import measure
 
-RUNS = 100
+RUNS = 50
 LEASE_S = 2.0
 
 

@@ -23,7 +23,7 @@ SHARES = 16 if EVERYTHING else 4
 MOST_LIVES = 4
 TRIES = 3
 """To die at a kind of point. Steps run at the same time, and not each run crosses each kind of point."""
-PAIR_STRIDE = 1 if EVERYTHING else 17
+PAIR_STRIDE = 1 if EVERYTHING else 29
 """Of the pairs, every so many are tried; no divisor of the numbers of boundaries, so that all of them have their turn."""
 
 share = pytest.mark.parametrize("share", range(SHARES))
@@ -110,8 +110,11 @@ def test_a_run_killed_at_any_two_points_ends_as_if_nothing_had_been(world: World
         second = 1 + first % PAIR_STRIDE
         while True:
             case = Case(world, victims, "walk")
-            case.live(at=first)
-            assert case.lives[0].killed
+            if not case.live(at=first).killed:
+                # What a busy process commits in two goes, this one has committed in one.
+                assert first > len(case.lives[0].crossed) > counted / 2
+                judge(case, unbroken)
+                break
             died = case.live(at=second).killed
             judge(finished(case), unbroken)
             hit.update(hit_by(case))

@@ -187,8 +187,8 @@ LOST = [
     pytest.param(lambda: RequestsConnectionError(), {}, id="its-library-says-that-it-breaks"),
     pytest.param(lambda: HTTPStatusError(504), {}, id="the-server-breaks"),
     pytest.param(lambda: OutcomeUnknown("who knows"), {}, id="it-says-so"),
-    pytest.param(lambda: forever, {"tool_timeout_s": 0.02}, id="it-takes-longer-than-its-timeout_s"),
-    pytest.param(lambda: forever, {"timeout_s": 0.05}, id="the-node-takes-longer-than-its-timeout_s"),
+    pytest.param(lambda: forever, {"tool_timeout_s": 0.1}, id="it-takes-longer-than-its-timeout_s"),
+    pytest.param(lambda: forever, {"timeout_s": 0.4}, id="the-node-takes-longer-than-its-timeout_s"),
 ]
 
 

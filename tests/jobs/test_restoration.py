@@ -47,7 +47,7 @@ def text_of(file: dict[str, Any]) -> str:
     return json.dumps(file).replace("-Infinity", "-.inf").replace("Infinity", ".inf").replace("NaN", ".nan")
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(files())
 def test_a_workflow_comes_back_from_its_graph_as_it_was(file: dict[str, Any]) -> None:
     made = workflow_of(load(text_of(file), "file"))

@@ -87,7 +87,8 @@ class PoolsConformance:
         await reserve(pools, Want(tokens, 900), places)
         assert time.monotonic() - began < 1.0
         assert (await standing(pools, places)).taken == 1
-        assert left(tokens, await standing(pools, tokens)) < 1000 - 900 + 200
+        found = await standing(pools, tokens)
+        assert left(tokens, found) < 1000 - 900 + 1000 * (time.monotonic() - began) + 20
 
     async def test_who_cannot_have_all_takes_nothing(self, connect: Connect) -> None:
         pools, tokens, places = await connect(), rate(60, burst_s=60), slots()
@@ -230,7 +231,7 @@ class PoolsConformance:
         began = time.monotonic()
         await reserve(one, places, deadline_s=0.6)
         await reserve(two, places, within_s=5)
-        assert 0.6 <= time.monotonic() - began < 0.6 + SLACK_S + 0.6
+        assert 0.6 <= time.monotonic() - began < LEASE_S
 
     # --- Closing ------------------------------------------------------------------------------------------------------
 
@@ -315,10 +316,11 @@ class PoolsConformance:
         stood_still_s = 0.0
 
         async def watch() -> None:
-            """What was lent while this process stood still is noted all at once when it goes on."""
+            """What was lent while this process or the authority stood still is noted all at once when it goes on."""
             nonlocal stood_still_s
             while True:
                 began_s = time.monotonic()
+                await standing(processes[0], places)
                 await asyncio.sleep(0.01)
                 stood_still_s = max(stood_still_s, time.monotonic() - began_s - 0.01)
 

@@ -23,7 +23,7 @@ from holdfast.testing.simulation.report import Report
 # What a process that was killed had not yet begun is never begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SELECTED = 1600
+SELECTED = 1000
 PARTS = 4
 RARE = {"events": ["OutcomeOrphaned"]}
 """What so few programs may miss: about one in three thousand sees it."""
@@ -53,7 +53,7 @@ def test_the_generator_reaches_every_event_fault_node_and_join() -> None:
     report = Report()
     for seed in range(SELECTED, 2 * SELECTED):
         report.add(simulate(seed))
-        if seed % 50 == 0 and not report.unseen():
+        if seed % 50 == 0 and report.unseen() in ({}, RARE):
             break
     assert report.unseen() in ({}, RARE)
     assert report.failed == []

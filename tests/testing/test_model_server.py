@@ -328,7 +328,7 @@ async def test_a_fault_of_the_connection_reaches_the_client_and_the_journal(
     model: Model, server: ModelServer, fault: Fault, error: type[Exception], outcome: str, stream: bool
 ) -> None:
     server.script.add(Rule(fault=fault, text="word " * 40))
-    model.client.timeout = 0.1 if fault.kind == "hang" else 5
+    model.client.timeout = httpx2.Timeout(5, read=0.1 if fault.kind == "hang" else 5)
 
     with pytest.raises(error) as caught:
         await (ask_streaming if stream else ask)(model)

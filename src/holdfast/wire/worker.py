@@ -196,11 +196,13 @@ class Worker:
             part.result()
 
     async def _beat(self, terms: wire.Registered) -> None:
-        """Speak again and again; ends when the server has been silent for too long."""
+        """Speak again and again; ends when the server has been silent for too long, or does not read."""
         loop = asyncio.get_running_loop()
         while True:
             due_s = loop.time() + min(terms.heartbeat_s, terms.lease_s / 4)
             await asyncio.sleep(due_s - loop.time())
+            if self._outbox is None:
+                return  # who does not read what it is told may go on speaking for ever
             self._say(heartbeat=wire.Heartbeat())
             if loop.time() - due_s > terms.lease_s / 2:
                 self._heard_s = loop.time()  # this process stood still; what it was told lies unread

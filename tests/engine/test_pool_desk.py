@@ -1,0 +1,225 @@
+"""What a process asks for of pools: how much, how often, how long it keeps it, and how much it remembers to say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Demand
+from holdfast.compose import open_store
+from holdfast.core.estimates import Use
+from holdfast.core.ids import RunId, StepId
+from holdfast.core.lending import DeclaredPool
+from holdfast.engine import pool_desk
+from holdfast.engine.pool_desk import PoolDesk
+from holdfast.errors import StoreBusy
+from holdfast.machine import MachineClock, RandomIds
+from holdfast.ports import PlacedStep, Store
+from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import job_of
+
+SOON_S = 10.0
+BROWSERS = DeclaredPool("BROWSERS", "slots", 8)
+HERE = Capacity("here", frozenset({"graph"}), frozenset(), frozenset(), slots=100)
+
+
+def step(pool: str = "BROWSERS", amount: int | None = None, *, number: int = 1, workflow: str = "wf") -> PlacedStep:
+    demand = Demand(pools={pool: amount})
+    return PlacedStep(RunId(f"run{number}"), StepId("node#1"), "default", workflow, "graph", demand)
+
+
+class Time(MachineClock):
+    """The machine's clock, which a test may set ahead."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+class Asked:
+    """A store that counts what it is asked, and fails as long as it is told to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.estimated: list[str | None] = []
+        self.learned: list[Sequence[Use]] = []
+        self.fails = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Any:
+        self.estimated.append(workflow)
+        if self.fails:
+            raise StoreBusy("Somebody has locked it.")
+        return await self._store.estimates(workflow=workflow, pool=pool)
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        self.learned.append(uses)
+        if self.fails:
+            raise StoreBusy("Somebody has locked it.")
+        await self._store.learn(uses)
+
+
+class Place:
+    """A desk with a store, a scheduler and the steps that it gave back."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = Asked(store)
+        self.time = Time()
+        self.scheduler = Scheduler()
+        self.session = RandomIds().session()
+        self.again: list[PlacedStep] = []
+        self.desk = PoolDesk(
+            self.store,  # type: ignore[arg-type]
+            self.time, "lane", lambda: self.session, self.scheduler, lambda: None,
+        )  # fmt: skip
+        self.scheduler.join(HERE, self.time.monotonic_s())
+
+    def known(self, each: PlacedStep) -> PlacedStep | None:
+        return self.desk.known(each, self.again.append)
+
+    def begin(self, each: PlacedStep) -> None:
+        self.scheduler.submit(job_of(each), self.time.monotonic_s())
+        self.desk.stir()
+
+    async def lent(self) -> int:
+        return sum(share.granted for share in await self.store.pool_shares("BROWSERS"))
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    store = await open_store(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    try:
+        made = Place(store)
+        await store.open_session(made.session, "lane", [])
+        made.desk.start(lambda problem: None)
+        yield made
+        await made.desk.aclose()
+    finally:
+        await store.aclose()
+
+
+async def until(met: Callable[[], Any]) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not met():
+            await asyncio.sleep(0.005)
+
+
+async def until_lent(place: Place, amount: int) -> None:
+    async with asyncio.timeout(SOON_S):
+        while await place.lent() != amount:
+            await asyncio.sleep(0.01)
+
+
+async def guessed(place: Place, pool: DeclaredPool, *used: int) -> int | None:
+    """What a step gets that does not say how much, after others of its kind have used so much."""
+    await place.store.set_pool(pool)
+    if used:
+        await place.store.learn([Use("wf", "node", pool.name, amount) for amount in used])
+    await place.desk.read("wf")
+    known = place.known(step(pool.name))
+    assert known is not None
+    return known.demand.pools[pool.name]
+
+
+@pytest.mark.parametrize(
+    ("pool", "used", "amount"),
+    [
+        (DeclaredPool("P", "slots", 8), (), 1),
+        (DeclaredPool("P", "slots", 8), (5,), 5),
+        (DeclaredPool("P", "slots", 8), (100,), 8),
+        (DeclaredPool("P", "slots", 8), (0,), 1),
+        (DeclaredPool("P", "rate", 100_000, per_s=60, burst=50_000, counts="tokens"), (), 4_000),
+        (DeclaredPool("P", "rate", 100_000, per_s=60, burst=50_000, counts="tokens"), (70_000,), 50_000),
+        (DeclaredPool("P", "rate", 100_000, per_s=60, burst=100, counts="tokens"), (), 100),
+    ],
+)
+async def test_a_step_that_says_no_amount_never_asks_for_more_than_its_pool_can_ever_give_nor_for_nothing(
+    place: Place, pool: DeclaredPool, used: tuple[int, ...], amount: int
+) -> None:
+    assert await guessed(place, pool, *used) == amount
+
+
+async def test_of_a_pool_that_nobody_has_declared_a_step_asks_for_one(place: Place) -> None:
+    await place.desk.read("wf")
+    known = place.known(step("NOWHERE"))
+    assert known is not None
+    assert known.demand.pools == {"NOWHERE": 1}
+
+
+async def test_what_the_store_said_is_believed_for_a_few_seconds_for_each_workflow(place: Place) -> None:
+    await place.store.set_pool(BROWSERS)
+    waiting = [step(number=number, workflow=workflow) for workflow in ("wf", "other") for number in range(20)]
+    assert {place.known(each) for each in waiting} == {None}
+    await until(lambda: len(place.again) == len(waiting))
+    for number in range(50):
+        assert place.known(step(number=number)) is not None
+    assert sorted(map(str, place.store.estimated)) == ["other", "wf"]
+    place.time.ahead_s += pool_desk._KNOWN_S
+    assert place.known(step()) is None
+    await until(lambda: len(place.store.estimated) == 3)
+
+
+async def test_a_step_that_says_its_amounts_asks_nobody(place: Place) -> None:
+    said = step(amount=3)
+    assert place.known(said) is said
+    assert place.store.estimated == []
+
+
+async def test_while_the_store_cannot_be_asked_nobody_is_kept_waiting_for_its_answer(place: Place) -> None:
+    """Whoever waits is found again in the store; what waits here would be kept without end."""
+    place.store.fails = True
+    for number in range(20):
+        assert place.known(step(number=number)) is None
+    await until(lambda: not place.desk._asking)
+    assert (place.again, len(place.store.estimated)) == ([], 1)
+    place.store.fails = False
+    assert place.known(step()) is None
+    await until(lambda: place.again)
+    assert place.again == [step()]
+
+
+async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the next job of the same kind, which comes soon or not at all."""
+    await place.store.set_pool(BROWSERS)
+    place.begin(step(amount=2))
+    await until_lent(place, 8)
+    (placed,) = place.scheduler.place(place.time.monotonic_s())
+    place.desk.placed()
+    place.scheduler.finish(placed.job.key, place.time.monotonic_s())
+    place.desk.stir()
+    await until(lambda: place.desk._needs["BROWSERS"].used == 0)
+    assert await place.lent() == 8
+    monkeypatch.setattr(pool_desk, "KEEP_S", 0.2)
+    place.desk.stir()
+    await until_lent(place, 0)
+    assert place.desk._needs == {}
+
+
+async def test_of_what_steps_have_used_the_latest_are_remembered_while_the_store_is_away(place: Place) -> None:
+    uses = [Use("wf", "node", "P", number) for number in range(pool_desk._MOST_TO_LEARN + 500)]
+    for each in uses:
+        place.desk.learn([each])
+    assert len(place.desk._tasks) == 1, "one writes, however often there is something"
+    place.store.fails = True
+    await place.desk.aclose()
+    (learned,) = place.store.learned
+    assert list(learned) == uses[500:]
+
+
+async def test_what_steps_have_used_is_written_together_and_before_a_process_stops(place: Place) -> None:
+    for amount in (10, 20, 30):
+        place.desk.learn([Use("wf", "node", "P", amount)])
+    await place.desk.aclose()
+    assert len(place.store.learned) == 1
+    (estimate,) = await place.store.estimates(pool="P")
+    assert (estimate.amount, estimate.samples) == (30, 3)
