@@ -12,8 +12,9 @@ import re
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from holdfast import settings as settings_
@@ -58,6 +59,9 @@ from holdfast.scheduling.job import Strategy
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
+
+if TYPE_CHECKING:
+    from holdfast.jobs.room import Shell
 
 log = logging.getLogger("holdfast")
 
@@ -181,6 +185,8 @@ class Surroundings(NamedTuple):
     prices: Prices
     label: str
     resources: Resources = Resources()
+    shell: Shell | None = None
+    """Who runs the scripts of workflows that are read back from the store, where the machine is not to."""
 
     @classmethod
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
@@ -303,7 +309,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
         led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None
-        adoption = Adoption(driver, _restore()) if yaml and execute else None
+        adoption = Adoption(driver, _restore(around.shell)) if yaml and execute else None
         sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=led, adoption=adoption)
         dispatch = Dispatch(driver, hints)
         if is_fleet:
@@ -340,11 +346,11 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         await self._idleness.reached()
 
 
-def _restore() -> Restore:
+def _restore(shell: Shell | None) -> Restore:
     """How workflows are read back from their graphs, loaded when somebody wants that."""
     from holdfast.jobs.restoration import restored
 
-    return restored
+    return restored if shell is None else partial(restored, shell=shell)
 
 
 def _quotas(

@@ -45,6 +45,13 @@ def test_slots_of_placed_steps_are_not_taken_from_the_others() -> None:
     assert kinds(begun.look(placed=["a#1"], slots=1)) == ["StepStarted", "StepStarted"]
 
 
+def test_placed_steps_start_in_the_order_in_which_they_became_ready() -> None:
+    names = [f"n{number}" for number in (3, 1, 4, 0, 5, 9, 2, 6)]
+    begun = Game(graph(*(node(name, demand=GPU) for name in names)))
+    events = begun.look(placed=[f"{name}#1" for name in names])
+    assert [event.step for event in events] == [f"{name}#1" for name in begun.graph.order]
+
+
 @pytest.mark.parametrize("how", ["lost", "yielded"])
 def test_a_step_that_has_to_start_again_is_placed_again(how: str) -> None:
     begun = game()

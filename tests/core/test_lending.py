@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from random import Random
 
 import msgspec
 import pytest
@@ -326,6 +327,46 @@ def test_more_holders_than_slots_take_turns() -> None:
             each.visit()
             done[each.name] += each.place()
     assert min(done.values()) * 2 >= max(done.values()) > 0
+
+
+# --- Several pools at once --------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(2, 4),
+    st.lists(st.sets(st.sampled_from("XYZ"), min_size=2), min_size=4, max_size=4),
+    st.lists(st.sets(st.sampled_from("XYZ")), min_size=4, max_size=4),
+    st.randoms(use_true_random=False),
+)
+def test_holders_whose_jobs_take_of_several_pools_get_all_of_them_in_turn(
+    count: int, wants: list[set[str]], before: list[set[str]], chance: Random
+) -> None:
+    """Whoever has wanted what before: none takes from another for ever what neither can use alone."""
+    pools = {name: DeclaredPool(name, "slots", 2) for name in "XYZ"}
+    shares: dict[tuple[str, str, SessionId], Share] = {}
+    held: dict[tuple[int, str], Grant] = {}
+    now_ms, done = 0, set[int]()
+
+    def visit(holder: int, wanted: set[str]) -> None:
+        visits = []
+        for name in pools:
+            holds = held[holder, name].share if (holder, name) in held and name in wanted else 0
+            beside = tuple(sorted(wanted - {name})) if name in wanted else ()
+            visits.append(Visit(name, 0, 2 * (name in wanted), holds, 2, 0, beside))
+        visitor = Visitor(f"h{holder}", SessionId(f"s{holder}"), now_ms)
+        lent = lend([declared(pool, None, 0) for pool in pools.values()], [*shares.values()], visitor, visits, now_ms)
+        shares.update({share.key: share for share in lent.shares})
+        held.update({(holder, grant.pool.name): grant for grant in lent.grants})
+
+    for turn in range(15 * count):
+        for holder in chance.sample(range(count), count):
+            now_ms += 250
+            wanted = before[holder] if turn < 3 else wants[holder]
+            visit(holder, set() if holder in done else wanted)
+            if turn >= 3 and all(held[holder, name].usable >= 2 for name in wanted):
+                done.add(holder)
+    assert done == set(range(count))
 
 
 # --- Rates ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from holdfast import Workflow
 from holdfast.authoring.yaml.load import load
 from holdfast.core.state import State
 from holdfast.core.status import status
+from holdfast.jobs.room import Shell
 from holdfast.jobs.workflow import workflow_of
+from holdfast.tools import shell
 from tests.engine.kit import opened
 
 
@@ -35,13 +37,13 @@ class Done(NamedTuple):
         return self.state.error.message
 
 
-def workflow(text: str, name: str = "file") -> Workflow:
-    return workflow_of(load(textwrap.dedent(text), name))
+def workflow(text: str, name: str = "file", shell: Shell = shell.run) -> Workflow:
+    return workflow_of(load(textwrap.dedent(text), name), shell)
 
 
-async def ran(text: str, store: str, given: Any = None) -> Done:
-    """Run the file to its end, or until it needs somebody."""
-    made = workflow(text)
+async def ran(text: str, store: str, given: Any = None, shell: Shell = shell.run) -> Done:
+    """Run the file to its end, or until it needs somebody. `shell` stands in for the machine's."""
+    made = workflow(text, shell=shell)
     async with opened(store, workflows=[made]) as engine:
         state = await (await engine.start(made, given)).settled()
         return await done(engine, state)

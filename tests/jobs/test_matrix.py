@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from pathlib import Path
+from typing import Any
 
+from holdfast.errors import OutcomeUnknown, ToolFailed
+from holdfast.tools.shell import Ending, Limits, Script
 from tests.jobs.kit import ran, world
 
 
@@ -122,6 +127,36 @@ async def test_a_step_that_asks_to_run_on_cancellation_goes_on(store: str, outsi
     done = await ran(text, store)
     assert world(outside) == ["running", "ended"]
     assert [leg["result"] for leg in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
+
+
+async def test_nobody_is_told_how_a_script_ended_that_was_broken_off(store: str) -> None:
+    """Its combination is cancelled, also if the script, or the worker that ran it, came to grief over that."""
+    text = """
+    jobs:
+      work:
+        runs-on: any
+        strategy: {matrix: {n: [1, 2]}}
+        steps: [{run: "work ${{ matrix.n }}"}]
+    """
+    begun = asyncio.Event()
+
+    async def shell(script: Script, limits: Limits, **_: Any) -> Ending:
+        if "1" in script.env.values():
+            await begun.wait()
+            raise ToolFailed("There is no such shell here.")
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise OutcomeUnknown("Its keeper was killed.") from None
+        raise AssertionError("nothing else ends it")
+
+    heard: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: heard.append(problem))
+    done = await ran(text, store, shell=shell)
+    gc.collect()
+    assert [leg["result"] for leg in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
+    assert heard == []
 
 
 async def test_without_fail_fast_or_where_the_failure_is_allowed_the_others_go_on(store: str) -> None:

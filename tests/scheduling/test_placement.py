@@ -530,3 +530,13 @@ def test_jobs_that_nobody_could_take_keep_nothing_from_others() -> None:
     scheduler.finish(("holds",), 2 * PATIENCE_S)
     assert names(scheduler.place(2 * PATIENCE_S)) == ["plain"]
     assert why(scheduler, "gpu").lacking == "label gpu"
+
+
+def test_who_borrows_is_told_which_pools_the_next_job_takes_of_at_once() -> None:
+    scheduler = fleet(worker(), A=0, B=0, C=0)
+    submit(scheduler, job("both", A=1, B=2), job("one", C=1), now_s=1)
+    scheduler.place(1)
+    needs = scheduler.needs(1, {})
+    assert {name: (need.next, need.beside) for name, need in needs.items()} == {
+        "A": (1, ("B",)), "B": (2, ("A",)), "C": (1, ()),
+    }  # fmt: skip

@@ -12,18 +12,24 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.yaml.expressions import Condition
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
 from holdfast.engine import journal
-from holdfast.testing.simulation import simulate
+from holdfast.jobs import job, once
+from holdfast.jobs.job import JobNode
+from holdfast.jobs.once import tool_of
+from holdfast.testing.simulation import Kind, simulate
 from holdfast.testing.simulation.report import Report
 
 # What a process that was killed had not yet begun is never begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SELECTED = 1000
+SELECTED = 1500
 PARTS = 4
 RARE = {"events": ["OutcomeOrphaned"]}
 """What so few programs may miss: about one in three thousand sees it."""
@@ -44,11 +50,12 @@ def test_no_program_breaks_a_promise(part: int) -> None:
     # A quarter of the programs may miss what is rare; what is common, none may miss.
     assert len(missing.get("events", [])) <= 3, missing
     assert len(missing.get("faults", [])) <= 5, missing
+    assert len(missing.get("jobs", [])) <= 1, missing
     assert "nodes" not in missing
     assert "joins" not in missing
 
 
-def test_the_generator_reaches_every_event_fault_node_and_join() -> None:
+def test_the_generator_reaches_every_event_fault_node_join_and_fate_of_a_job() -> None:
     """A kind that no program has seen is a kind about which the simulation proves nothing."""
     report = Report()
     for seed in range(SELECTED, 2 * SELECTED):
@@ -66,7 +73,13 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
     """A run at its limit that was looked at for ever; a decision refused because it came with a migration; a lookup's
     error that no replay saw; a step whose start nobody here knew of; an outcome lost with the time of its attempt; a part
     of a pool that nobody gave back; a place that was given away while its step began."""
-    assert simulate(seed).violations == []
+    assert simulate(seed, made_of="python").violations == []
+
+
+@pytest.mark.parametrize("seed", [223, 256])
+def test_what_a_file_once_broke_it_keeps(seed: int) -> None:
+    """The error of a script that was broken off, of which nobody was told but asyncio."""
+    assert simulate(seed, made_of="file").violations == []
 
 
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
@@ -102,14 +115,16 @@ def test_a_seed_repeats_itself_in_any_process() -> None:
 ENOUGH = 400
 
 
-def found(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, *faults: str) -> str:
+def found(
+    monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, *faults: str, made_of: Kind = "python"
+) -> str:
     """The first promise that a program breaks with `where.name` broken; empty if none of many does.
 
     `faults`, where given, are all that happens in them.
     """
     monkeypatch.setattr(where, name, broken)
     for seed in range(ENOUGH):
-        outcome = simulate(seed, kinds=faults or None)
+        outcome = simulate(seed, kinds=faults or None, made_of=made_of)
         if outcome.violations:
             return outcome.violations[0].partition(":")[0]
     return ""
@@ -149,3 +164,47 @@ def test_a_timer_that_fires_early_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_lost_effect_that_is_repeated_whatever_its_policy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = frozenset({"read", "idempotent", "verify", "once"})
     assert found(monkeypatch, calls, "REPEATABLE", everything)
+
+
+def test_a_job_that_runs_whatever_has_become_of_those_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = found(monkeypatch, Condition, "evaluate", always(True), made_of="file")
+    assert broken in ("a job runs if its condition says so", "a combination is what its steps have come to")
+
+
+def test_a_combination_that_is_run_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forgotten(*_: Any) -> None:
+        return None
+
+    broken = found(monkeypatch, journal.StepContext, "recorded", forgotten, made_of="file")
+    assert broken in ("a combination that has succeeded is not run again", "a combination is done once")
+
+
+def test_a_failure_that_stops_no_other_combination_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = job._plan
+
+    def unmoved(*given: Any) -> Any:
+        return msgspec.structs.replace(plan(*given), fail_fast=False)
+
+    assert found(monkeypatch, job, "_plan", unmoved, made_of="file") == "a failure stops the other combinations"
+
+
+def test_a_step_that_runs_once_and_is_repeated_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(*given: Any) -> Tool:
+        tool = tool_of(*given)
+        tool.policy = "idempotent"
+        return tool
+
+    broken = found(monkeypatch, once, "tool_of", careless, "crash_any_time", "script_keeper_killed", made_of="file")
+    # The second where it had not happened the first time that it was sent.
+    assert broken in ("a `once` effect is not called again unasked", "a combination is what its steps have come to")
+
+
+def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = JobNode._together
+
+    def reversed_(node: JobNode, ended: list[Any]) -> Any:
+        return together(node, ended[::-1])
+
+    assert (
+        found(monkeypatch, JobNode, "_together", reversed_, made_of="file") == "a job gives what its steps have given"
+    )

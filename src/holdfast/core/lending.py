@@ -10,7 +10,8 @@ Who gets what. Everybody who wants something is entitled to as much as he wants,
 to the same level (max-min fairness); what nobody wants is spread as well, so that the next job finds it there: a sole
 holder has everything. A share too small for one job is of no use to anybody. So whoever is to have any has at least what
 his next job needs, and where not all can, they take turns: whoever has waited longest first, whoever has had it longest
-last. Nobody is asked for anything while nobody else lacks it.
+last. A job that takes of several pools waits for all of them, so his turn is the same in all. Nobody is asked for anything
+while nobody else lacks it.
 
 Rates. A share of a rate is a part of its limit and, in proportion, of its burst; its holder keeps a token bucket of that
 size. The part that is not lent is a bucket as well, kept here. A share that comes back comes empty, and what is lent
@@ -23,7 +24,7 @@ Whole numbers, rounded against the borrower. Never here: a clock, a store, what 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -130,7 +131,7 @@ class Visit(msgspec.Struct, frozen=True):
     `holds` is how much it will keep until it has heard the answer: what it was lent beyond that, it gives back. `least` is
     what its next job takes (no job that is larger than the pool: that can never be placed). `owes` is how far below empty
     its bucket of a rate is, because jobs have taken more than was thought; it counts where everything is given back, up to
-    what the pool lets out in one period.
+    what the pool lets out in one period. `beside` are the pools of which its next job takes something too.
     """
 
     pool: str
@@ -139,12 +140,14 @@ class Visit(msgspec.Struct, frozen=True):
     holds: int
     least: int = 1
     owes: int = 0
+    beside: tuple[str, ...] = ()
 
 
 class Share(msgspec.Struct, frozen=True):
     """What a holder has of a pool, and what it said last.
 
-    `is_short`: it cannot place its next job; `since_ms` is when that last changed. A share is `lingering` when its session
+    `is_short`: it cannot place its next job, for want of this pool or of one beside it; `since_ms` is when that last
+    changed. A share is `lingering` when its session
     is dead and what was placed against it may still be running.
     """
 
@@ -220,19 +223,35 @@ def lend(
     pool that is not there gets no answer."""
     rows = {row.pool.name: row for row in pools}
     lent = Lent({}, [], [], [])
+    heard: dict[str, _Heard] = {}
     for visit in visits:
         if (row := rows.get(visit.pool)) is not None:
-            _lend(row, [share for share in shares if share.pool == visit.pool], visitor, visit, now_ms, lent)
+            known = [share for share in shares if share.pool == visit.pool]
+            if (came := _lend(row, known, visitor, visit, now_ms, lent)) is not None:
+                heard[visit.pool] = came
+    lent.shares.extend(_in_turn(heard, now_ms))
     return lent
 
 
-def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent) -> None:
+class _Heard(NamedTuple):
+    """What came of one visit: the share before and after it, and whether there is too little in it for the next job."""
+
+    visit: Visit
+    before: Share
+    after: Share
+    lacks: bool
+
+
+def _lend(
+    row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit, now_ms: int, lent: Lent
+) -> _Heard | None:
+    """What came of the visit, beside what is in `lent` now; None if it came too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
     known = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
     if visitor.number <= known.number:
         lent.grants.append(Grant(pool, known.granted, known.granted, least=visit.least))
-        return
+        return None
     left = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
     gone = [*left, *(share for share in shares if share.life == "dead")]
     others = [share for share in shares if share.key != key and share not in gone]
@@ -249,24 +268,38 @@ def _lend(row: PoolRow, shares: Sequence[Share], visitor: Visitor, visit: Visit,
     free = max(0, pool.limit - out - mine.granted)
     given = max(0, min(target - mine.granted, free))
     level, filled = _poured(pool, level, given, free)
-    mine = _heard(pool, mine, given, now_ms)
+    mine = msgspec.structs.replace(mine, granted=mine.granted + given)
     lent.buckets[pool.name] = Bucket(level, now_ms)
-    lent.shares.append(mine)
     lent.gone.extend(gone)
     lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least))
+    return _Heard(visit, known, mine, _lacks(pool, mine))
+
+
+def _lacks(pool: DeclaredPool, share: Share) -> bool:
+    """Whether its holder cannot place his next job for want of it."""
+    needed = pool.useful(share.least) + (share.used if pool.kind == "slots" else 0)
+    return share.wanted > share.used and share.granted < needed
+
+
+def _in_turn(heard: Mapping[str, _Heard], now_ms: int) -> Iterator[Share]:
+    """The shares, each with its holder's place among those who wait for turns.
+
+    He waits for all the pools of his next job as long as he lacks one of them, and in all since the same moment. Were each
+    pool's turns its own, two holders that have one pool each could take them from one another for ever.
+    """
+    places: dict[str, Share] = {}
+    for name, (visit, before, after, _) in heard.items():
+        is_short = any(heard[each].lacks for each in (name, *visit.beside) if each in heard)
+        since_ms = before.since_ms if is_short == before.is_short else now_ms
+        places[name] = msgspec.structs.replace(after, is_short=is_short, since_ms=since_ms)
+    for name, share in places.items():
+        beside = [places[each] for each in heard[name].visit.beside if each in places]
+        waits_ms = [each.since_ms for each in (share, *beside) if each.is_short]
+        yield msgspec.structs.replace(share, since_ms=min(waits_ms)) if share.is_short else share
 
 
 def _granted(shares: Iterable[Share]) -> int:
     return sum(share.granted for share in shares)
-
-
-def _heard(pool: DeclaredPool, share: Share, given: int, now_ms: int) -> Share:
-    """The share after its visit, `given` more of it. Whether its holder can place its next job may have changed."""
-    granted = share.granted + given
-    needed = pool.useful(share.least) + (share.used if pool.kind == "slots" else 0)
-    is_short = share.wanted > share.used and granted < needed
-    since_ms = share.since_ms if is_short == share.is_short else now_ms
-    return msgspec.structs.replace(share, granted=granted, is_short=is_short, since_ms=since_ms)
 
 
 # --- The free part of a rate --------------------------------------------------------------------------------------------

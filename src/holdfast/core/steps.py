@@ -290,7 +290,8 @@ def _take(d: Decision, loop: Edge) -> None:
 def _start(d: Decision) -> None:
     """Start what may start, as far as the session's slots reach; what is new and stays behind becomes known as ready."""
     state = d.state
-    placed = [name for name in map(node_of, d.placed) if name in state.unplaced]
+    places = {node_of(id_) for id_ in d.placed}
+    placed = [name for name in state.unplaced if name in places]  # a set has no order that a history could follow
     for name in [*state.startable, *placed, *d.ready]:
         step = state.steps.get(name)
         if state.phase and name != COMPENSATE:

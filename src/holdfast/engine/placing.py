@@ -122,7 +122,7 @@ class Placing:
 
     def hear(self, state: State) -> None:
         """A run has gone on: see to it that exactly those of its steps wait that wait for a place."""
-        for step in self.ready(state.run) & self._doubted.pop(state.run, frozenset()):
+        for step in sorted(self.ready(state.run) & self._doubted.pop(state.run, frozenset())):
             self._drop(state.run, step)  # by now it is known that it has not begun
         known = self._steps.get(state.run)
         if known is None and not state.unplaced:
@@ -332,7 +332,7 @@ class Placing:
     def settle(self, run: RunId, steps: Collection[StepId]) -> None:
         """These were to start when the run was looked at: what has not begun by now could not. It stands in line in the
         store, and is found."""
-        for step in self.ready(run) & frozenset(steps) - self._doubted.get(run, frozenset()):
+        for step in sorted(self.ready(run) & frozenset(steps) - self._doubted.get(run, frozenset())):
             self._drop(run, step)
 
     def doubt(self, run: RunId, steps: Iterable[StepId]) -> None:

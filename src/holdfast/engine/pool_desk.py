@@ -106,7 +106,10 @@ class PoolDesk:
         now_s = self._clock.monotonic_s()
         most = {name: pool.limit for name, pool in self._pools.items() if pool.kind == "slots"}
         said = self._scheduler.needs(now_s, most) if self.borrows else {}
-        needs = {name: Need(each.used, each.used + each.waits, each.next, each.owes) for name, each in said.items()}
+        needs = {
+            name: Need(each.used, each.used + each.waits, each.next, each.owes, each.beside)
+            for name, each in said.items()
+        }
         self._wanted_s |= dict.fromkeys(needs, now_s)
         self._wanted_s = {name: at_s for name, at_s in self._wanted_s.items() if now_s - at_s < KEEP_S}
         kept = {name: Need(wanted=1) for name in self._wanted_s if name not in needs}

@@ -43,6 +43,7 @@ class Need(msgspec.Struct, frozen=True):
     wanted: int = 0
     least: int = 1
     owes: int = 0
+    beside: tuple[str, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -156,10 +157,10 @@ class PoolShares:
         """The visit of one pool; what it gives back is used no more from now on."""
         held = self._held.get(name)
         if held is None:
-            return Visit(name, need.used, need.wanted, 0, need.least, need.owes)
+            return Visit(name, need.used, need.wanted, 0, need.least, need.owes, need.beside)
         kept = self._kept(held, need)
         self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least))
-        return Visit(name, need.used, need.wanted, kept, need.least, need.owes)
+        return Visit(name, need.used, need.wanted, kept, need.least, need.owes, need.beside)
 
     # --- What is heard ------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,9 @@ from holdfast.core.graph import Definition
 from holdfast.errors import InvalidWorkflow
 from holdfast.jobs.decision import is_decider
 from holdfast.jobs.identity import ENTRIES
+from holdfast.jobs.room import Shell
 from holdfast.jobs.workflow import END, workflow_of
+from holdfast.tools.shell import run
 
 _NOWHERE: Final = Position(0, 0)
 """Where it stood in its file is not part of a workflow."""
@@ -40,10 +42,11 @@ _UNREADABLE: Final = (LookupError, TypeError, AttributeError, ExpressionError, M
 _log = logging.getLogger(__name__)
 
 
-def restored(definition: Definition) -> Workflow | None:
+def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
     """The workflow in YAML that has this definition; None for any other, and for one that this version cannot read.
 
-    Whoever uses it compares the hashes: what another version says may mean something else here.
+    Whoever uses it compares the hashes: what another version says may mean something else here. `shell` stands in for the
+    machine's, where scripts are not to be run.
     """
     *jobs, end = definition.nodes
     jobs = [node for node in jobs if not is_decider(node.name)]  # they follow from the others
@@ -51,7 +54,7 @@ def restored(definition: Definition) -> Workflow | None:
         return None
     try:
         document = Document(definition.name, _variables(end.options), tuple(_job(node.options["job"]) for node in jobs))
-        return workflow_of(document, variables=end.options.get("vars", {}))
+        return workflow_of(document, shell, end.options.get("vars", {}))
     except _UNREADABLE as problem:
         _log.warning(
             "holdfast cannot read workflow %s as it was stored (%s: %s); its runs are left to processes that can.",

@@ -183,3 +183,5 @@ class StepRun:
             while not running.done():
                 running.cancel()
                 await asyncio.wait((running,))
+            if not running.cancelled():
+                running.exception()  # asyncio complains of errors that nobody asks for

@@ -84,12 +84,13 @@ class Reason(msgspec.Struct, frozen=True):
 
 class PoolNeed(msgspec.Struct, frozen=True):
     """What is needed of a pool: what is `used` of its slots, what all who wait want besides, what the `next` of them wants,
-    and how far below empty a rate is."""
+    and how far below empty a rate is. `beside` are the other pools of which the next of them wants something."""
 
     used: int
     waits: int
     next: int
     owes: int
+    beside: tuple[str, ...] = ()
 
 
 class Usage(msgspec.Struct, frozen=True):

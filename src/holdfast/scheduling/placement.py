@@ -425,18 +425,21 @@ class Scheduler:
         """What is needed of each pool that anybody has or wants, declared or not; without what those want for whom there is
         no worker, busy or not, and of those who want more than there ever is (`most`, by pool)."""
         waits: dict[Pool, int] = {}
-        first: dict[Pool, tuple[float, int]] = {}
+        first: dict[Pool, tuple[float, int, tuple[str, ...]]] = {}
         for queue in self._queues.values():
             for pool, amount in queue.wants.items() if queue.group.workers else ():
                 if amount <= most.get(pool.name, amount):
                     waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
-                    first[pool] = min((queue.rank, amount), first.get(pool, (queue.rank, amount)))
+                    beside = tuple(sorted(each.name for each in queue.wants if each is not pool))
+                    next_ = (queue.rank, amount, beside)
+                    first[pool] = min(next_, first.get(pool, next_))
         found = {}
         for name, pool in self._pools.items():
             used = 0 if pool.kind == "rate" else pool.taken
             owes = max(0, -int(pool.level(now_s))) if pool.kind == "rate" else 0
             if used or owes or pool in waits:
-                found[name] = PoolNeed(used, waits.get(pool, 0), first.get(pool, (0.0, 1))[1], owes)
+                _, amount, beside = first.get(pool, (0.0, 1, ()))
+                found[name] = PoolNeed(used, waits.get(pool, 0), amount, owes, beside)
         return found
 
     def used(self) -> dict[str, int]:

@@ -4,6 +4,6 @@
 it did, exactly. Never here: anything that a running Holdfast imports.
 """
 
-from holdfast.testing.simulation.simulation import Mode, Outcome, simulate
+from holdfast.testing.simulation.simulation import Kind, Mode, Outcome, simulate
 
-__all__ = ["Mode", "Outcome", "simulate"]
+__all__ = ["Kind", "Mode", "Outcome", "simulate"]

@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.testing.simulation import lines
 from holdfast.testing.simulation.report import Report
-from holdfast.testing.simulation.simulation import Mode, Outcome, simulate
+from holdfast.testing.simulation.simulation import Kind, Mode, Outcome, simulate
 
 _TOGETHER: Final = 20
 """Seeds that a process takes at once."""
@@ -25,13 +25,13 @@ _MOST_SHOWN: Final = 10
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     if asked.seed is not None:
-        return _one(asked.seed, asked.mode)
+        return _one(asked.seed, asked.mode, asked.made_of)
     if asked.lines:
-        return _lines(range(asked.first, asked.first + asked.seeds), asked.mode)
+        return _lines(range(asked.first, asked.first + asked.seeds), asked.mode, asked.made_of)
     report = Report()
     seeds = range(asked.first, asked.first + asked.seeds)
     began_s = told_s = time.monotonic()
-    for outcome in _outcomes(seeds, asked.mode, asked.jobs):
+    for outcome in _outcomes(seeds, asked.mode, asked.made_of, asked.jobs):
         report.add(outcome)
         if outcome.violations and len(report.failed) <= _MOST_SHOWN:
             _show(outcome)
@@ -54,13 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
     parser.add_argument("--mode", choices=("safety", "progress"), help="undeclared, each seed decides")
+    parser.add_argument("--made-of", choices=("python", "file"), help="undeclared, each seed decides")
     parser.add_argument("--lines", action="store_true", help="only say which lines of the engine the seeds reach")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     return parser
 
 
-def _outcomes(seeds: range, mode: Mode | None, jobs: int) -> Iterator[Outcome]:
-    batches = [(seeds[start : start + _TOGETHER], mode) for start in range(0, len(seeds), _TOGETHER)]
+def _outcomes(seeds: range, mode: Mode | None, made_of: Kind | None, jobs: int) -> Iterator[Outcome]:
+    batches = [(seeds[start : start + _TOGETHER], mode, made_of) for start in range(0, len(seeds), _TOGETHER)]
     if jobs <= 1:
         for batch in batches:
             yield from _batch(batch)
@@ -70,13 +71,13 @@ def _outcomes(seeds: range, mode: Mode | None, jobs: int) -> Iterator[Outcome]:
             yield from outcomes
 
 
-def _batch(batch: tuple[range, Mode | None]) -> list[Outcome]:
-    seeds, mode = batch
-    return [simulate(seed, mode) for seed in seeds]
+def _batch(batch: tuple[range, Mode | None, Kind | None]) -> list[Outcome]:
+    seeds, mode, made_of = batch
+    return [simulate(seed, mode, made_of=made_of) for seed in seeds]
 
 
-def _one(seed: int, mode: Mode | None) -> int:
-    outcome = simulate(seed, mode, tells=True)
+def _one(seed: int, mode: Mode | None, made_of: Kind | None) -> int:
+    outcome = simulate(seed, mode, made_of=made_of, tells=True)
     for line in outcome.latest:
         _say(line)
     for violation in outcome.violations:
@@ -85,10 +86,10 @@ def _one(seed: int, mode: Mode | None) -> int:
     return 1 if outcome.violations else 0
 
 
-def _lines(seeds: range, mode: Mode | None) -> int:
+def _lines(seeds: range, mode: Mode | None, made_of: Kind | None) -> int:
     with lines.watched() as ran:
         for seed in seeds:
-            simulate(seed, mode)
+            simulate(seed, mode, made_of=made_of)
     for line in lines.told(ran):
         _say(line)
     return 0
@@ -98,7 +99,8 @@ def _show(outcome: Outcome) -> None:
     _say(f"seed {outcome.seed} broke a promise: {outcome.violations[0]}")
     for line in outcome.latest[-15:]:
         _say(f"    {line}")
-    _say(f"  again: python -m holdfast.testing.simulation --seed {outcome.seed} --mode {outcome.mode}")
+    asked = f"--seed {outcome.seed} --mode {outcome.mode} --made-of {outcome.made_of}"
+    _say(f"  again: python -m holdfast.testing.simulation {asked}")
 
 
 def _say(line: str) -> None:

@@ -15,17 +15,19 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
 from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_of, visit_of
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, ModelRequest, SnapshotRecord
 from holdfast.testing.simulation.hands import GPU
+from holdfast.testing.simulation.job_auditor import JobAuditor
 from holdfast.testing.simulation.loop import SimulatedLoop
 from holdfast.testing.simulation.process import CPU_M, SLOTS, Process
 from holdfast.testing.simulation.store import Disk, SimulatedStore
 from holdfast.testing.simulation.toolbox import APPROVED
-from holdfast.testing.simulation.world import SETTLES_S, Sending, World
+from holdfast.testing.simulation.world import SETTLES_S, Execution, Sending, World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -147,6 +149,10 @@ class Auditor:
         self.loop = loop
         self.disk = disk
         self.world: World
+        self.jobs: JobAuditor | None = None
+        """Who judges besides what a workflow file makes its run promise."""
+        self.has_shells = False
+        """Whether connected workers run scripts, so that nobody here knows where they are run."""
         self.books: dict[str, Books] = {}
         self.scopes: dict[str, list[int]] = {}
         """What all runs have settled, held and left in doubt in each scope."""
@@ -211,7 +217,9 @@ class Auditor:
             judge = _JUDGES.get(type(event))
             if judge is not None:
                 judge(self, books, run, event)
-        except (LookupError, AttributeError) as problem:
+            if self.jobs is not None:
+                self.jobs.event(books, run, event)
+        except (LookupError, AttributeError, TypeError, ValueError) as problem:
             self.fault("a history makes sense", run, f"{name}: {problem!r}")
         # Replayed from what is on the disk, not from the object that was appended.
         try:
@@ -444,7 +452,7 @@ class Auditor:
             for name, visit in each.steps.items():
                 demand = each.graph.demanding.get(NodeName(name))
                 if demand is not None and visit.active and visit.session not in dead:
-                    cpu_m[SessionId(visit.session or "")] += demand.cpu_m if demand.task is None else 0
+                    cpu_m[SessionId(visit.session or "")] += demand.cpu_m if self._is_done_here(demand) else 0
                     slots += demand.pools.get("SLOTS") or 0
         if cpu_m[e.session] > CPU_M:
             self.fault(
@@ -453,9 +461,13 @@ class Auditor:
         if slots > SLOTS:
             self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
         wanted = self.books[run].graph.demanding[node_of(e.step)]
-        for process in self.world.processes.values() if wanted.labels and wanted.task is None else ():
+        for process in self.world.processes.values() if wanted.labels and self._is_done_here(wanted) else ():
             if process.engine is not None and process.engine.driver.session == e.session and GPU not in process.labels:
                 self.fault("a step starts only where its labels are", run, f"{e.step} in {process.name}")
+
+    def _is_done_here(self, demand: Demand) -> bool:
+        """Whether a step with that demand is certainly done by the process that has its session."""
+        return not demand.is_remote and not (demand.runs_scripts and self.has_shells)
 
     def _step_left(self, books: Books, run: RunId, e: ev.StepSuspended | ev.AttemptFailed) -> None:
         books.steps[node_of(e.step)].active = False
@@ -465,9 +477,9 @@ class Auditor:
         if not visit.active or visit.attempt != e.attempt or visit.session != e.session:
             self.fault("only an attempt at work is lost", run, f"{e.step} attempt {e.attempt}")
         lease = self.disk.leases.get(SessionId(e.session))
-        node = self.books[run].graph.nodes.get(node_of(e.step))
-        remote = node is not None and node.kind == "remote_task"  # its worker may be gone, and the session live
-        if lease is not None and lease.dead_at_ms is None and not remote:
+        demand = self.books[run].graph.demanding.get(node_of(e.step), NOTHING)
+        # Else its worker may be gone, and the session live.
+        if lease is not None and lease.dead_at_ms is None and self._is_done_here(demand):
             self.fault("a living session's attempt is not lost", run, f"{e.step} in {e.session}")
         visit.active = False
 
@@ -829,6 +841,10 @@ class Auditor:
             gone = books.superseded.get(shown)
             if gone is not None and gone < since:
                 self.fault("a superseded output is invisible", run, f"{step} sees {shown} as {name}")
+
+    def script_began(self, process: Process, execution: Execution) -> None:
+        assert self.jobs is not None
+        self.jobs.script_began(self.books[execution.run], process, execution)
 
     def operation_gave(self, run: str, step: str, place: str, kind: str, value: Any) -> None:
         """A handler got a result: whoever asks at the same place again gets the same."""

@@ -65,6 +65,12 @@ RATES: Final[dict[str, float]] = {
     "cancelled": 0.05,
     "limit_raised_unasked": 0.1,
     "reconciled": 0.5,
+    # a script of a workflow file
+    "script_cannot_begin": 0.05,
+    "script_hangs": 0.05,
+    "script_killed": 0.05,
+    "script_keeper_killed": 0.06,
+    "script_writes_nonsense": 0.05,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

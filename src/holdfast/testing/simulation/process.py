@@ -16,6 +16,7 @@ from holdfast.compose import Engine, Surroundings
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
+from holdfast.jobs.room import Shell
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.ports import Model
 from holdfast.settings import Settings
@@ -106,7 +107,7 @@ def _wake_for_the_unsure(engine: Engine, store: SimulatedStore) -> None:
 
     def unsure(run: RunId) -> None:
         mark(run)
-        store.nudge()
+        store.remind()
 
     engine.driver.unsure = unsure  # type: ignore[method-assign]
 
@@ -117,7 +118,9 @@ class Process:
     def __init__(
         self, name: str, loop: SimulatedLoop, disk: Disk, chance: Chance, faults: Faults, *, executes: bool,
         slots: int, labels: Sequence[str], workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
+        yaml: bool, shell: Shell, lends_shell: bool,
     ) -> None:  # fmt: skip
+        """With `lends_shell` the workers that are connected to it run scripts too."""
         self.name = name
         self.loop = loop
         self.disk = disk
@@ -129,11 +132,16 @@ class Process:
         self.store: SimulatedStore | None = None
         self.lane: Lane | None = None
         self.lives = 0
+        self.thawed_s = 0.0
+        """When it last stood still, or will have."""
         self.on_open: Callable[[Process, Engine], None] = lambda _, __: None
         self.on_end: Callable[[Process], None] = lambda _: None
         self._chance = chance
         self._workflows = workflows
         self._model = model
+        self._yaml = yaml
+        self._shell = shell
+        self._lends_shell = lends_shell
         self._stopping: asyncio.Event | None = None
         self._ids = DrawnIds(chance.stream(f"ids/{name}"))
         self._delays = chance.stream(f"delay/{name}")
@@ -156,14 +164,17 @@ class Process:
 
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
-        around = Surroundings(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M))
-        hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"))
+        around = Surroundings(
+            VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell
+        )
+        hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
         self.store = store = SimulatedStore(self.disk, self, patient=True)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, hands=hands, surroundings=around,
+                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, hands=hands,
+                surroundings=around,
             ) as engine:  # fmt: skip
                 hands.open(engine.driver.placing)
                 self.engine = engine
@@ -218,6 +229,7 @@ class Process:
         """It stands still, as under SIGSTOP, and notices nothing."""
         if self.lane is not None and not self.lane.dead and not self.lane.frozen:
             self.lane.frozen = True
+            self.thawed_s = self.loop.time() + duration_s
             self._stall(duration_s)
             self.loop.later(duration_s, self._thaw, self.lane)
 

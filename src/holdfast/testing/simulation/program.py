@@ -1,4 +1,5 @@
-"""Random programs: workflows with every kind of node, join, guard, loop, edge, policy and limit, drawn from a seed.
+"""Random programs: workflow files, or workflows in Python with every kind of node, join, guard, loop, edge, policy and
+limit, drawn from a seed.
 
 A program behaves as users' code does: what it does is decided by its plan and by what its journal gives back; what is
 left to chance is drawn from the world. Never here: what goes wrong outside of users' own code.
@@ -17,12 +18,16 @@ from pydantic import BaseModel
 from holdfast.authoring import node as kinds
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.authoring.yaml.load import load
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
+from holdfast.jobs.workflow import workflow_of
+from holdfast.testing.simulation import script
 from holdfast.testing.simulation.chance import spread_s
+from holdfast.testing.simulation.file import File, draw_file
 from holdfast.testing.simulation.hands import GPU, TASK
 from holdfast.testing.simulation.process import CPU_M, MODELS
 from holdfast.testing.simulation.toolbox import TOOLS
@@ -81,6 +86,21 @@ class Program(msgspec.Struct):
     """How many runs of the tenant, or, for None, of all together, may be active."""
     neighbours: int = 0
     """How many runs there are beside it; the second is another tenant's."""
+    file: File | None = None
+    """The file that it is made of, where it is made of one."""
+    is_learned: bool = False
+    """Whether those who execute it know it from the store only."""
+    has_shells: bool = False
+    """Whether connected workers run scripts."""
+
+
+def draw_of_file(stream: Random, name: str) -> Program:
+    """A program whose workflow is a file."""
+    file = draw_file(stream, name)
+    workflow = workflow_of(load(file.text, name), script.run, file.variables)
+    program = Program(workflow, None, file.given, None, f"start-{name}")
+    program.file, program.is_learned, program.has_shells = file, stream.random() < 0.6, stream.random() < 0.5
+    return _in_company(stream, program)
 
 
 def draw(stream: Random, name: str) -> Program:

@@ -15,16 +15,18 @@ import msgspec
 from holdfast.core.events import AnyEvent
 from holdfast.core.graph import JoinMode, Kind
 from holdfast.testing.simulation.fault import OBSERVED, RATES
-from holdfast.testing.simulation.simulation import Outcome
+from holdfast.testing.simulation.job_auditor import SEEN
+from holdfast.testing.simulation.simulation import LEARNED, Outcome
 
 EVERY: Final[dict[str, tuple[str, ...]]] = {
     "events": tuple(kind.__name__ for kind in get_args(AnyEvent)),
     "nodes": get_args(Kind),
     "joins": get_args(JoinMode),
     "faults": (*RATES, *OBSERVED),
+    "jobs": (*SEEN, LEARNED),
 }
 """Everything that there is to be seen, by chapter."""
-_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "refusals", "statuses")
+_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "refusals", "statuses")
 
 
 class Report(msgspec.Struct):
@@ -40,7 +42,7 @@ class Report(msgspec.Struct):
         self.programs += 1
         self.steps += outcome.steps
         self.virtual_s += outcome.virtual_s
-        for name in ("events", "nodes", "joins", "faults", "refusals"):
+        for name in _CHAPTERS[:-1]:
             self.seen[name].update(getattr(outcome, name))
         self.seen["statuses"][outcome.status] += 1
         if outcome.violations:

@@ -17,24 +17,32 @@ import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
+from holdfast.testing.simulation import script
 from holdfast.testing.simulation.auditor import Auditor, Violation
 from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.hands import GPU
+from holdfast.testing.simulation.job_auditor import JobAuditor
 from holdfast.testing.simulation.loop import SimulatedLoop, Stuck, TooLong
 from holdfast.testing.simulation.people import People
 from holdfast.testing.simulation.process import Process
-from holdfast.testing.simulation.program import DAY_S, draw
+from holdfast.testing.simulation.program import DAY_S, draw, draw_of_file
 from holdfast.testing.simulation.store import Disk
 from holdfast.testing.simulation.world import SimulatedModel, World
 
 Mode = Literal["safety", "progress"]
+Kind = Literal["python", "file"]
+"""What a program is made of."""
 
+LEARNED: Final = "learned from the store"
+"""Seen where a script ran in a process that, since it was started again, was told of its workflow by nobody."""
 _LONGEST_S: Final = 400 * DAY_S
 """A program that has not ended by then never will: it sleeps for 30 days at a time, at most a few times."""
 _AFTERWARDS_S: Final = 1000.0
 """What an ended program is still watched for: late answers, and what dead sessions left behind."""
 _LATEST_EVENTS: Final = 40
+_FILES: Final = 0.2
+"""How many programs are workflow files."""
 _DISTURBANCES: Final = ("crash_any_time", "freeze_any_time", "renewals_stall", "stop")
 
 
@@ -43,6 +51,7 @@ class Outcome(msgspec.Struct):
 
     seed: int
     mode: Mode
+    made_of: Kind
     status: str
     violations: list[str]
     history: str
@@ -54,37 +63,44 @@ class Outcome(msgspec.Struct):
     joins: dict[str, int] = {}
     faults: dict[str, int] = {}
     refusals: dict[str, int] = {}
+    jobs: dict[str, int] = {}
     latest: list[str] = []
     """The last events before a violation."""
 
 
 def simulate(
-    seed: int, mode: Mode | None = None, kinds: Iterable[str] | None = None, *, tells: bool = False
-) -> Outcome:
+    seed: int, mode: Mode | None = None, kinds: Iterable[str] | None = None, *, made_of: Kind | None = None,
+    tells: bool = False,
+) -> Outcome:  # fmt: skip
     """Run the program of `seed`, and judge it.
 
     In `safety` faults never end; in `progress` they do, and then the program must end too. Undeclared, the seed
-    decides. `kinds` are the faults that happen; undeclared, the seed decides that as well. With `tells` the outcome has
-    the whole history.
+    decides; so it does about what the program is `made_of`, and which `kinds` of faults happen. With `tells` the outcome
+    has the whole history.
     """
     with _quiet():
-        return _Simulation(seed, mode, kinds).run(tells)
+        return _Simulation(seed, mode, kinds, made_of).run(tells)
 
 
 class _Simulation:
-    def __init__(self, seed: int, mode: Mode | None, kinds: Iterable[str] | None) -> None:
+    def __init__(self, seed: int, mode: Mode | None, kinds: Iterable[str] | None, made_of: Kind | None) -> None:
         self.seed = seed
         self.chance = Chance(seed)
         self._stream = self.chance.stream("simulation")
         drawn: Mode = self._stream.choice(("safety", "progress"))
         self.mode: Mode = mode or drawn
         self.faults = Faults(self.chance, kinds)
-        self.program = draw(self.chance.stream("program"), f"p{seed}")
+        self.made_of: Kind = made_of or ("file" if self.chance.stream("made of").random() < _FILES else "python")
+        drawing = draw_of_file if self.made_of == "file" else draw
+        self.program = drawing(self.chance.stream("program"), f"p{seed}")
         self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
         self.disk = Disk(self.loop.time)
         self.auditor = Auditor(self.loop, self.disk)
         self.world = World(self.loop, self.chance, self.faults, self.auditor)
         self.auditor.world = self.world
+        if self.program.file is not None:
+            self.auditor.jobs = JobAuditor(self.program.file, self.world, self.auditor.fault)
+            self.auditor.has_shells = self.program.has_shells
         self.processes = self._processes()
         self.world.processes = {process.name: process for process in self.processes}
         self.people = People(
@@ -101,8 +117,10 @@ class _Simulation:
             process = Process(
                 f"worker{number}" if executes else "desk", self.loop, self.disk, self.chance, self.faults,
                 executes=executes, slots=self._stream.choice((1, 2, 10)),
-                labels=[GPU] if number == 0 or labels.random() < 0.5 else [], workflows=self._workflows,
-                model=lambda process: SimulatedModel(self.world, process),
+                labels=[GPU] if number == 0 or labels.random() < 0.5 else [],
+                workflows=list if executes and self.program.is_learned else self._workflows,
+                model=lambda process: SimulatedModel(self.world, process), yaml=self.program.is_learned,
+                shell=script.run, lends_shell=self.program.has_shells,
             )  # fmt: skip
             process.on_open = self._opened
             process.on_end = self._ended
@@ -211,12 +229,19 @@ class _Simulation:
         statuses = [kept.row.status for kept in self.disk.runs.values()]
         seen = Counter(self.faults.seen)
         seen["conflict"] = self.disk.conflicts
+        told = ", ".join(statuses) if status == "ended" else f"{status}: {', '.join(statuses)}"
         return Outcome(
-            self.seed, self.mode, ", ".join(statuses) if status == "ended" else f"{status}: {', '.join(statuses)}",
-            [str(violation) for violation in self.auditor.violations], digest.hexdigest(), self.loop.steps,
-            self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes), dict(self.auditor.joins),
-            dict(seen), dict(self.people.refusals), latest,
+            self.seed, self.mode, self.made_of, told, [str(violation) for violation in self.auditor.violations],
+            digest.hexdigest(), self.loop.steps, self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes),
+            dict(self.auditor.joins), dict(seen), dict(self.people.refusals), self._jobs(), latest,
         )  # fmt: skip
+
+    def _jobs(self) -> dict[str, int]:
+        """What there was to be seen of the jobs of a file."""
+        seen = Counter(self.auditor.jobs.seen) if self.auditor.jobs is not None else Counter()
+        again = [each for each in self.world.executions.values() if each.life > 1]
+        seen[LEARNED] += len(again) if self.program.is_learned else 0
+        return dict(seen)
 
 
 @contextlib.contextmanager
@@ -237,4 +262,4 @@ def _quiet() -> Iterator[None]:
             gc.enable()
 
 
-__all__ = ["Mode", "Outcome", "Violation", "simulate"]
+__all__ = ["Kind", "Mode", "Outcome", "Violation", "simulate"]

@@ -401,7 +401,7 @@ class SimulatedStore:
         self._offset_ms = max(disk.wall_offset_ms + disk.clock_s() * 1000, disk.newest_ms) - disk.clock_s() * 1000
         self.heard_of = 0
         """Commits of others since this process last asked."""
-        self._nudged = False
+        self._nudged = self._reminded = False
         self._listening: asyncio.Future[None] | None = None
         self._alone = asyncio.Lock()
         self._closed = False
@@ -840,7 +840,7 @@ class SimulatedStore:
         self._check_open()
         until_s = self.disk.clock_s() + timeout_s
         self._nudged = False
-        while not self.heard_of and not self._nudged:
+        while not self.heard_of and not self._nudged and not self._reminded:
             self._listening = asyncio.get_running_loop().create_future()
             try:
                 async with asyncio.timeout(self._patience_s(until_s)):
@@ -849,7 +849,7 @@ class SimulatedStore:
                 break
             finally:
                 self._listening = None
-        heard, self.heard_of = bool(self.heard_of), 0
+        heard, self.heard_of, self._reminded = bool(self.heard_of), 0, False
         return heard
 
     def _patience_s(self, until_s: float) -> float | None:
@@ -875,6 +875,11 @@ class SimulatedStore:
     def nudge(self) -> None:
         """Let whoever listens stop listening: time has brought something that is no commit."""
         self._nudged = True
+        self.wake()
+
+    def remind(self) -> None:
+        """The same, also of somebody who is busy looking just now: then he looks once more."""
+        self._reminded = True
         self.wake()
 
     # --- The face -----------------------------------------------------------------------------------------------------

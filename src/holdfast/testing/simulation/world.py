@@ -6,9 +6,9 @@ It knows what reached it and what it answered, and nothing of what Holdfast beli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -19,6 +19,7 @@ from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
 from holdfast.testing.simulation.loop import Lane, SimulatedLoop, current_lane
 from holdfast.testing.simulation.process import Process
+from holdfast.tools.shell import Script
 
 RATES_NANOUSD: Final = {"large": (10_000, 50_000), "small": (1_000, 5_000), "tiny": (100, 500)}
 """What a token in and a token out really cost."""
@@ -48,6 +49,30 @@ class Sending(msgspec.Struct):
     said: str | None = None
     excused: bool = False
     """A person who looked has said that it may be called again."""
+    answer: dict[str, Any] | None = None
+    """What somebody who looks finds that it did, where that is not what every tool answers."""
+
+
+class Execution(msgspec.Struct):
+    """One time that a script of a workflow file ran. `token` is its name, which what it leaves has in it."""
+
+    token: str
+    run: str
+    job: str
+    step: str
+    leg: str | None
+    """The combination, as JSON; None where there is no matrix."""
+    env: Mapping[str, str]
+    process: str
+    life: int
+    """Which of the process's lives."""
+    is_here: bool
+    """Whether it ran in the process itself, and not at a worker that is connected to it."""
+    began_s: float
+    ended_s: float | None = None
+    ending: Literal["succeeded", "failed", "unknown", "cancelled"] | None = None
+    outputs: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {}
 
 
 class Witness(Protocol):
@@ -62,6 +87,8 @@ class Witness(Protocol):
     def handler_began(self, process: Process, run: str, step: str, attempt: int, seen: dict[str, str]) -> None: ...
 
     def operation_gave(self, run: str, step: str, place: str, kind: str, value: Any) -> None: ...
+
+    def script_began(self, process: Process, execution: Execution) -> None: ...
 
 
 class World:
@@ -81,6 +108,8 @@ class World:
         """When the lookup of a key answered that nothing had happened."""
         self.bills: dict[str, int] = {}
         """Nano-dollars by run."""
+        self.executions: dict[str, Execution] = {}
+        """By token."""
         loop.tell(_here, self)
 
     def process(self) -> Process:
@@ -93,13 +122,13 @@ class World:
     async def act(self, tool: str, policy: str, key: str, arguments: dict[str, Any]) -> Any:
         """What a tool does: a request travels, something happens, an answer travels back."""
         process = self.process()
-        sending = self._send(process, tool, policy, key, arguments)
+        sending = self.send(tool, policy, key, arguments)
         stream = self.chance.stream(f"tool/{tool}")
         travels_s, answers_s = spread_s(stream, 0.001, 4.0), spread_s(stream, 0.001, 4.0)
         half = stream.random() < 0.5
         if self.faults.kills("crash_while_sending"):
             sending.happens = half
-            self.loop.later(travels_s, self._arrive, sending)
+            self.loop.later(travels_s, self.arrive, sending)
             await process.die_here()
         problem = self._problem(tool)
         if isinstance(problem, ToolFailed | RuntimeError | PermissionError):
@@ -110,7 +139,7 @@ class World:
             travels_s, answers_s = spread_s(stream, 5.0, 300.0), spread_s(stream, 5.0, 300.0)
         elif self.faults.strikes("tool_late"):
             answers_s = spread_s(stream, 5.0, 300.0)
-        self.loop.later(travels_s, self._arrive, sending)
+        self.loop.later(travels_s, self.arrive, sending)
         if self.faults.strikes("tool_hangs"):
             sending.happens = half
             await asyncio.get_running_loop().create_future()
@@ -119,16 +148,18 @@ class World:
 
     def act_at_once(self, tool: str, policy: str, key: str, arguments: dict[str, Any]) -> Any:
         """The same for a plain function: it is done before it returns."""
-        sending = self._send(self.process(), tool, policy, key, arguments)
+        sending = self.send(tool, policy, key, arguments)
         problem = self._problem(tool)
         if isinstance(problem, ToolFailed | RuntimeError | PermissionError):
             sending.happens = False
         elif problem is not None:
             sending.happens = self.chance.stream(f"tool/{tool}").random() < 0.5
-        self._arrive(sending)
+        self.arrive(sending)
         return self._answer(sending, problem)
 
-    def _send(self, process: Process, tool: str, policy: str, key: str, arguments: dict[str, Any]) -> Sending:
+    def send(self, tool: str, policy: str, key: str, arguments: dict[str, Any]) -> Sending:
+        """A request leaves the process whose code is running."""
+        process = self.process()
         sending = Sending(tool, policy, key, arguments, process.name, self.loop.time())
         before = self.sendings.setdefault(key, [])
         self.witness.tool_called(process, sending, before)
@@ -141,7 +172,8 @@ class World:
                 return problem(tool)
         return None
 
-    def _arrive(self, sending: Sending) -> None:
+    def arrive(self, sending: Sending) -> None:
+        """It is there, and does what it does."""
         sending.pending = False
         if sending.happens and not sending.happened:
             sending.happened = True
@@ -158,6 +190,8 @@ class World:
 
     def response(self, sending: Sending) -> dict[str, Any]:
         """What the tool answers to a request, however often it is asked."""
+        if sending.answer is not None:
+            return sending.answer
         return {"tool": sending.tool, "step": sending.arguments.get("step"), "key": sending.key[:12]}
 
     async def look_up(self, tool: str, key: str) -> Any:
@@ -170,6 +204,24 @@ class World:
             return self.response(happened[0])
         self.lookups.setdefault(key, []).append(self.loop.time())
         return None
+
+    # --- Scripts ------------------------------------------------------------------------------------------------------
+
+    def begin(self, script: Script) -> Execution:
+        """A script begins in the process whose code is running."""
+        process, token = self.process(), f"x{len(self.executions)}"
+        # A worker has a directory for it; only it knows which.
+        is_here = script.folder.startswith("/")
+        execution = Execution(
+            token, script.run, script.job, script.step, script.env.get("LEG"), script.env, process.name, process.lives,
+            is_here, self.loop.time(),
+        )  # fmt: skip
+        self.executions[token] = execution
+        self.witness.script_began(process, execution)
+        return execution
+
+    def end(self, execution: Execution, ending: Literal["succeeded", "failed", "unknown", "cancelled"]) -> None:
+        execution.ended_s, execution.ending = self.loop.time(), ending
 
     # --- Models -------------------------------------------------------------------------------------------------------
 

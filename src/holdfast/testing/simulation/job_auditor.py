@@ -1,0 +1,316 @@
+"""Who watches the runs of a workflow file: whether what they say of jobs follows from what the scripts did.
+
+The log of a combination has the names of the executions that it is made of, so every result that is recorded can be worked
+out again from what the world knows of those. Never here: the rules by which it is (replay), what any run must keep (auditor).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import RunId, node_of
+from holdfast.core.policies import ERROR, LOST
+from holdfast.jobs.decision import SKIP, SKIPPED, decider, is_decider
+from holdfast.jobs.workflow import END
+from holdfast.testing.simulation.file import OUTPUTS, File, Job
+from holdfast.testing.simulation.hands import GPU
+from holdfast.testing.simulation.process import Process
+from holdfast.testing.simulation.replay import Outcome, Replay, job_runs, replays, step_runs, worst
+from holdfast.testing.simulation.world import Execution, World
+
+if TYPE_CHECKING:
+    from holdfast.testing.simulation.auditor import Books
+
+_WELL: Final = ("success", "skipped")
+
+SEEN: Final = (
+    "success", "failure", "skipped", "a combination cancelled", "a failure spared", "a script broken off", "out of time",
+    "tried again", "done before", "known of before", "at a connected worker",
+)  # fmt: skip
+"""What a program may see of jobs."""
+
+
+class Leg(NamedTuple):
+    """A combination as its job tells of it, and what explains that."""
+
+    number: int
+    said: Mapping[str, Any]
+    ran: Sequence[Execution]
+    replay: Replay
+
+
+class JobBooks:
+    """One run, as far as its jobs go."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.ended: dict[str, dict[str, Any]] = {}
+        """The output of each job that has ended."""
+        self.settled: dict[tuple[str, str | None], dict[str, Outcome]] = {}
+        """What became of steps that run once, by job and combination."""
+        self.done: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
+        """The combinations that have been recorded as done, and at which event."""
+        self.began_s: dict[str, float] = {}
+        """When the current try of each job did."""
+        self.failures: Counter[str] = Counter()
+
+    def matrices(self, job: Job) -> list[dict[str, int] | None]:
+        """What its combinations are; one None where it has no matrix."""
+        if job.matrix is None:
+            return [None]
+        values: Sequence[int] = job.matrix.values
+        if job.matrix.job is not None:
+            told = self.ended[job.matrix.job]["outputs"].get("numbers", "")
+            values = json.loads(told) if told else values
+        return [{"n": value} for value in values]
+
+    def was_done(self, job: Job, number: int, at: int) -> bool:
+        """Whether that combination had been recorded as done at that event."""
+        return (job.id, number) in self.done and self.done[job.id, number][0] < at
+
+    def shown(self, ids: Sequence[str]) -> dict[str, Any]:
+        """What others may see of these jobs."""
+        return {id_: {"result": self.ended[id_]["result"], "outputs": self.ended[id_]["outputs"]} for id_ in ids}
+
+    @property
+    def has_failed(self) -> bool:
+        return not all(each["result"] in _WELL for each in self.ended.values())
+
+
+class JobAuditor:
+    """Judges the runs of one file."""
+
+    def __init__(self, file: File, world: World, fault: Callable[[str, str, str], None]) -> None:
+        """`fault` is told of a promise that is broken."""
+        self._file = file
+        self._world = world
+        self._fault = fault
+        self._runs: dict[str, JobBooks] = {}
+        self.seen: Counter[str] = Counter()
+
+    def _of(self, run: str) -> JobBooks:
+        return self._runs.setdefault(run, JobBooks(self._file))
+
+    # --- What is committed --------------------------------------------------------------------------------------------
+
+    def event(self, books: Books, run: RunId, event: ev.Event) -> None:
+        match event:
+            case ev.StepStarted():
+                self._of(run).began_s[node_of(event.step)] = self._world.loop.time()
+            case ev.StepCompleted() if node_of(event.step) == END:
+                self._run_completed(run, event.output.value())
+            case ev.StepCompleted() if is_decider(node_of(event.step)):
+                self._decided(run, event)
+            case ev.StepCompleted():
+                self._job_ended(books, run, self._file.job(node_of(event.step)), event.output.value())
+            case ev.StepFailed():
+                self._step_failed(run, event)
+            case ev.AttemptFailed():
+                self._try_failed(run, event)
+            case ev.ValueRecorded() if event.payload is not None:
+                job, number = self._file.job(node_of(event.step)), int(event.path.split(".")[-2])
+                self._recorded(books, run, job, number, event.payload.value())
+            case ev.EffectCompleted():
+                said = event.response.value()
+                given = said if isinstance(said, dict) else {}
+                outputs, environment = given.get("outputs", {}), given.get("environment", {})
+                self._settle(books, run, event.call, Outcome(given.get("succeeded", True), outputs, environment))
+            case ev.EffectFailed():
+                self._settle(books, run, event.call, Outcome(False))
+            case _:
+                pass
+
+    def _settle(self, books: Books, run: RunId, call: str, outcome: Outcome) -> None:
+        about = books.calls[call].request
+        self._of(run).settled.setdefault((about["job"], _text(about.get("matrix"))), {})[about["step"]] = outcome
+
+    def _decided(self, run: RunId, event: ev.StepCompleted) -> None:
+        """A job that would wait for its place is to run, or is skipped before."""
+        job = next(each for each in self._file.jobs if decider(each.id) == node_of(event.step))
+        if event.decisions == (SKIP,):
+            self._skipped(run, job)
+        elif not job_runs(job, self._before(run, job)):
+            self._fault("a job runs if its condition says so", run, f"{job}: {event}")
+
+    def _skipped(self, run: RunId, job: Job) -> None:
+        self.seen["skipped"] += 1
+        if job_runs(job, self._before(run, job)):
+            self._fault("a job runs if its condition says so", run, f"{job} is skipped after {self._of(run).ended}")
+        self._of(run).ended[job.id] = SKIPPED
+
+    def _before(self, run: RunId, job: Job) -> dict[str, str]:
+        """The results of the jobs that come before it."""
+        return {id_: self._of(run).ended[id_]["result"] for id_ in self._file.before(job)}
+
+    def _run_completed(self, run: RunId, output: Any) -> None:
+        known = self._of(run)
+        if known.has_failed:
+            self._fault("a run of which a job has failed does not complete", run, f"{known.ended}")
+        if output != {"jobs": known.shown(list(known.ended))}:
+            self._fault("a run gives what its jobs have given", run, f"{output}, not {known.ended}")
+
+    def _step_failed(self, run: RunId, event: ev.StepFailed) -> None:
+        if event.error.error_class == LOST:
+            return  # its processes have died too often
+        if node_of(event.step) != END:
+            self._fault("a job always ends with a result", run, f"{event.step}: {event.error}")
+        elif event.error.error_class != ERROR or not self._of(run).has_failed:
+            self._fault("a run fails because one of its jobs has", run, f"{event.error}, {self._of(run).ended}")
+
+    def _try_failed(self, run: RunId, event: ev.AttemptFailed) -> None:
+        name, failures = node_of(event.step), self._of(run).failures
+        failures[name] += 1
+        self.seen["tried again"] += 1
+        if name == END or failures[name] >= self._file.job(name).tries:
+            self._fault("a job is tried as often as it says", run, f"{name}: {event.error.message}")
+
+    def _recorded(self, books: Books, run: RunId, job: Job, number: int, said: dict[str, Any]) -> None:
+        """A combination is done, and will not run again."""
+        known, about = self._of(run), f"{job.id} {number}"
+        if (job.id, number) in known.done:
+            self._fault("a combination is done once", run, about)
+        known.done[job.id, number] = books.seq, said
+        if said["outcome"] != "success":
+            self._fault("only a combination that has succeeded is done", run, f"{about}: {said}")
+        leg = self._explained(run, job, number, said)
+        if leg is not None and said["outputs"] != leg.replay.outputs:
+            self._fault("a combination gives what its steps have given", run, f"{about}: {leg}")
+
+    # --- A job that has ended -----------------------------------------------------------------------------------------
+
+    def _job_ended(self, books: Books, run: RunId, job: Job, output: dict[str, Any]) -> None:
+        known = self._of(run)
+        if output["result"] == "skipped":
+            self._skipped(run, job)
+            return
+        self.seen[output["result"]] += 1
+        if not job_runs(job, self._before(run, job)):
+            self._fault("a job runs if its condition says so", run, f"{job} runs after {known.ended}")
+        known.ended[job.id] = output
+        said: list[dict[str, Any]] = output["combinations"] if job.matrix is not None else [output]
+        if [each.get("matrix") for each in said] != known.matrices(job):
+            self._fault("a job has the combinations of its matrix", run, f"{job}: {output}")
+            return
+        legs = [leg for n, each in enumerate(said) if (leg := self._explained(run, job, n, each)) is not None]
+        if len(legs) == len(said):
+            self._check_result(run, job, output, legs)
+            self._check_outputs(books, run, job, output["outputs"], legs)
+            self._check_stopped(run, job, legs)
+
+    def _explained(self, run: RunId, job: Job, number: int, said: Mapping[str, Any]) -> Leg | None:
+        """What the rules make of the executions that its log names, if that is what it says; else it is a fault."""
+        known = self._of(run)
+        named = [line for line in said["log"].splitlines() if line in self._world.executions]
+        ran = [self._world.executions[token] for token in named]
+        matrix = _text(known.matrices(job)[number])
+        settled = known.settled.get((job.id, matrix), {})
+        found = list(replays(job, ran, settled, is_cancelled=said["outcome"] == "cancelled"))
+        fitting = [each for each in found if (each.outcome, each.steps) == (said["outcome"], said["steps"])]
+        mine = all((each.run, each.job, _leg(each)) == (run, job.id, matrix) for each in ran)
+        spared = job.spared == "all" or (job.spared == "first" and number == 0)
+        result = "success" if spared and said["outcome"] == "failure" else said["outcome"]
+        if not fitting or not mine or said["result"] != result:
+            self._fault("a combination is what its steps have come to", run, f"{job} {number}: {said}: {ran}: {found}")
+            return None
+        return Leg(number, said, ran, fitting[0])
+
+    def _check_result(self, run: RunId, job: Job, output: Mapping[str, Any], legs: Sequence[Leg]) -> None:
+        """What becomes of a job is what becomes of its combinations."""
+        known = self._of(run)
+        results, outcomes = [leg.said["result"] for leg in legs], [leg.said["outcome"] for leg in legs]
+        if (output["result"], output["outcome"]) != (worst(results), worst(outcomes)):
+            self._fault("a job is as well as its combinations", run, f"{job}: {output}")
+        if "cancelled" in outcomes and not (job.fails_fast and "failure" in results):
+            self._fault("a combination is cancelled by another's failure only", run, f"{job}: {output}")
+        has_tries = known.failures[job.id] + 1 < job.tries
+        if has_tries and "failure" in outcomes and not any(leg.replay.is_hopeless for leg in legs):
+            self._fault("a job is tried as often as it says", run, f"{job}: {output}")
+        for leg in legs:
+            self._note(job, leg)
+            done = known.done.get((job.id, leg.number))
+            if done is not None and done[1]["log"] != leg.said["log"]:
+                self._fault("what is recorded of a combination is what it counts for", run, f"{leg.said}, not {done}")
+
+    def _note(self, job: Job, leg: Leg) -> None:
+        """What this program has seen."""
+        said = leg.said
+        self.seen["a combination cancelled"] += said["outcome"] == "cancelled"
+        self.seen["a failure spared"] += said["result"] != said["outcome"]
+        self.seen["a script broken off"] += any(each.ending == "cancelled" for each in leg.ran)
+        self.seen["out of time"] += said["outcome"] == "failure" and len(said["steps"]) < len(job.steps)
+        self.seen["at a connected worker"] += any(not each.is_here for each in leg.ran)
+        self.seen["known of before"] += "is not run again" in said["log"]
+
+    def _check_outputs(
+        self, books: Books, run: RunId, job: Job, outputs: Mapping[str, str], legs: Sequence[Leg]
+    ) -> None:
+        """Of outputs the last to end wins: one of this try, if any of these has something to say."""
+        visit = books.steps[job.id]
+        before = [leg for leg in legs if self._of(run).was_done(job, leg.number, visit.starts[visit.attempt])]
+        self.seen["done before"] += len(before)
+        for name in OUTPUTS:
+            told = {leg.replay.outputs[name] for leg in legs if leg not in before} - {""}
+            told = told or {leg.replay.outputs[name] for leg in before} - {""} or {""}
+            if outputs[name] not in told:
+                self._fault("a job gives what its steps have given", run, f"{job}: {name}={outputs[name]!r} of {told}")
+
+    def _check_stopped(self, run: RunId, job: Job, legs: Sequence[Leg]) -> None:
+        """After the failure of one combination no other begins what does not ask for it."""
+        steps = {step.id: step for step in job.steps}
+        failed = [leg.ran[-1] for leg in legs if leg.said["result"] == "failure" and leg.ran and job.fails_fast]
+        for last in failed:
+            if any(step.once for step in job.steps if step.id >= last.step):
+                continue  # when the ledger's answer came, nobody outside knows
+            ended_s = last.ended_s or 0.0
+            if not last.is_here or self._world.processes[last.process].thawed_s >= ended_s:
+                continue  # when its end was noticed, nobody outside knows either
+            for other in [each for leg in legs for each in leg.ran]:
+                is_beside = (other.process, other.life) == (last.process, last.life)
+                step = steps[other.step]
+                # A step that runs once may have been on its way, which nothing breaks off.
+                asked = step.once or step_runs(step.condition, "cancelled")
+                if is_beside and not asked and other.began_s > ended_s:
+                    self._fault("a failure stops the other combinations", run, f"{other} began after {last}")
+
+    # --- A script -----------------------------------------------------------------------------------------------------
+
+    def script_began(self, books: Books, process: Process, execution: Execution) -> None:
+        """A script is about to do its work: whether it may, and whether it knows what it should."""
+        run, job, known = execution.run, self._file.job(execution.job), self._of(execution.run)
+        if not set(job.needs) <= known.ended.keys():
+            self._fault("a job begins when what it needs has ended", run, f"{execution} after {list(known.ended)}")
+            return
+        if json.loads(execution.env["SEEN"]) != known.shown(job.needs):
+            self._fault("a job sees what is recorded of those before it", run, f"{execution}, {known.ended}")
+        if execution.env["ABOUT"] != f"{self._file.given['about']} {self._file.variables['word']}":
+            self._fault("a job sees what its run began with", run, f"{execution} in {self._file}")
+        at_once = [
+            each for each in self._world.executions.values()
+            if (each.run, each.job, each.process, each.life) == (run, job.id, execution.process, execution.life)
+            and each.ended_s is None and each.began_s >= known.began_s[job.id]
+        ]  # fmt: skip
+        if len(at_once) > (job.most_at_once or len(known.matrices(job))):
+            self._fault("no more combinations run at once than may", run, f"{at_once}")
+        if execution.is_here and job.demands.get("runs-on") == GPU and GPU not in process.labels:
+            self._fault("a step starts only where its labels are", run, f"{execution}")
+        visit = books.steps[job.id]
+        session = process.engine.driver.session if process.engine is not None else None
+        if session is None or not visit.active or visit.session != session:
+            return  # of an attempt that is over, and may not know it yet
+        number = [_text(each) for each in known.matrices(job)].index(_leg(execution))
+        if known.was_done(job, number, visit.starts[visit.attempt]):
+            self._fault("a combination that has succeeded is not run again", run, f"{execution}")
+
+
+def _leg(execution: Execution) -> str | None:
+    return None if execution.leg is None else _text(json.loads(execution.leg))
+
+
+def _text(matrix: Any) -> str | None:
+    return None if matrix is None else msgspec.json.encode(matrix, order="deterministic").decode()
