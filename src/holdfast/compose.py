@@ -222,7 +222,7 @@ async def leading(
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
         lanes=lanes, lane=lane,
     )  # fmt: skip
-    leader = Leader(driver, opened, queue, strategy=known.placement, weights=known.weights)
+    leader = Leader(driver, opened, queue, strategy=known.strategy(lane), weights=known.weights)
     try:
         leader.start()
         yield leader
@@ -271,9 +271,9 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         At most `slots` steps run at once. A workflow whose `runs_on` names a label that is not among `labels` is left to
         other processes; so is a step whose demand asks for labels or tags that it has not. What demands CPU, memory or GPUs
         takes them of `resources` (the machine's cores and memory, unless given). Among connected workers that fit the
-        `strategy` chooses (the settings' `placement`, unless given). Of the runs that others started it takes those of its
-        `lane`. With `yaml` it takes up every run of a workflow in YAML
-        as well: the store knows all of those. With `execute=False` it only starts, asks and decides; other processes work.
+        `strategy` chooses (the settings' `placement` for the lane, unless given). Of the runs that others started it takes
+        those of its `lane`. With `yaml` it takes up every run of a workflow in YAML as well: the store knows all of those. With
+        `execute=False` it only starts, asks and decides; other processes work.
         `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
@@ -303,7 +303,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
             executes=execute, slots=slots, labels=labels, hands=hands, shell=shell,
             resources=resources if resources is not None else around.resources,
-            strategy=known.placement if strategy is None else strategy, weights=known.weights,
+            strategy=known.strategy(lane) if strategy is None else strategy, weights=known.weights,
             lanes=lanes, lane=lane,
         )  # fmt: skip
         hints = queue if queue is not None else open_queue(known.queue, lane)

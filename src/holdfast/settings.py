@@ -74,13 +74,15 @@ VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
 
 class LaneRules(BaseModel):
     """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows, of tenants and of services that
-    start them (`--as`, `Engine.start(by=...)`)."""
+    start them (`--as`, `Engine.start(by=...)`); and how their steps are placed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workflows: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    placement: Literal["least_loaded", "best_fit"] | None = None
+    """As for all lanes, unless said."""
 
 
 class Settings(BaseSettings):
@@ -114,6 +116,11 @@ class Settings(BaseSettings):
     pool_limits: dict[str, PoolLimits] = {}
     vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
     """What the context `vars` has in workflow files: `[vars]` in holdfast.toml. A run keeps what it began with."""
+
+    def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
+        """Which of the workers that fit gets a step of that lane."""
+        rules = self.lanes.get(lane)
+        return self.placement if rules is None or rules.placement is None else rules.placement
 
     @field_validator("pools")
     @classmethod

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Demand, Engine, Run
 from holdfast.core.events import StepStarted
+from holdfast.scheduling.job import Capacity, Job
 from holdfast.settings import LaneRules, Settings
 from tests.engine.kit import bounded, opened
 from tests.engine.test_placing import FOUR_CORES, Stage, played
@@ -49,3 +50,17 @@ async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor
         for run in runs:
             assert await run.status() == "completed"
             assert await sessions_of(run) == {own.driver.session}
+
+
+@bounded
+@pytest.mark.parametrize(("lane", "chosen"), [("default", "large"), ("packed", "small")])
+async def test_each_lane_may_place_in_its_own_way(store: str, lane: str, chosen: str) -> None:
+    """The small worker is half taken, so it is the one with more load and with less left."""
+    settings = Settings(lanes={"packed": LaneRules(tenants=("acme",), placement="best_fit")})
+    async with opened(store, settings=settings, lane=lane) as engine:
+        scheduler = engine.driver.placing.scheduler
+        for name, slots, busy in (("large", 10, 0), ("small", 2, 1)):
+            scheduler.join(Capacity(name, frozenset({"g"}), frozenset(), frozenset(), slots, busy=busy), 0.0)
+        scheduler.submit(Job(("a",), "g", "acme", Demand()), 0.0)
+        (placed,) = scheduler.place(0.0)
+        assert placed.worker == chosen
