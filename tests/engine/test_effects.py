@@ -284,7 +284,7 @@ async def test_resolving_an_effect_by_calling_again_uses_the_same_key(store: str
 
 async def test_an_unknown_outcome_is_asked_about_even_when_its_step_has_failed_for_good(store: str) -> None:
     async with opened(store) as engine:
-        run = await engine.start(pays(World(forever), "once", retry=ONE_TRY, timeout_s=0.05))
+        run = await engine.start(pays(World(forever), "once", retry=ONE_TRY, timeout_s=0.4))
         state = await run.until(lambda state: status(state) == "requires_attention")
         (gate,) = state.gates
         await run.until(lambda state: bool(state.phase))
