@@ -87,7 +87,7 @@ class People:
     def _hear(self, run: RunId, event: ev.Event) -> None:
         """A question, a wait or a doubt becomes known to those whom it concerns."""
         match event:
-            case ev.GateOpened():
+            case ev.GateOpened() if event.allowed:  # else it waits for something to happen, and not for a word
                 self._do(self._answer(event))
             case ev.SignalAwaited():
                 self._do(self._send_signal(run, event.name, event.due_at_ms is None))
