@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,62 @@ async def test_another_leader_goes_on_and_no_quota_is_exceeded(settings: Setting
         starts = [each.event.step for run in runs for each in await run.events() if isinstance(each.event, StepStarted)]
         assert len(starts) == len(runs) * 9, "no step was started twice"
     assert stage.most["quota"] == 5
+
+
+@bounded
+async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_live(settings: Settings) -> None:
+    """One worker has all of a pool, and is slow to say so."""
+    stage = Stage()
+    wf = played(stage, "quota", Demand(pools={"BROWSERS": 1}, cpu_m=100), copies=8)
+    small, large = Resources(cpu_m=500), Resources(cpu_m=8000)
+    async with AsyncExitStack() as undo:
+        busy = await undo.enter_async_context(
+            Engine.open(settings.store, workflows=[wf], resources=small, settings=settings)
+        )
+        await busy.set_pool("BROWSERS", slots=5)
+        async with leading(settings.store, settings=settings) as first:
+            await first.leads.wait()
+            await led([busy])
+            run = await busy.start(wf)
+            await stage.seen("quota", 5)
+        dispatch: Any = busy.driver.others
+        report, dispatch._report = dispatch._report, lambda: asyncio.sleep(0)
+        idle = await undo.enter_async_context(
+            Engine.open(settings.store, workflows=[wf], resources=large, settings=settings)
+        )
+        second = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await second.leads.wait()
+        await led([idle])
+        await asyncio.sleep(1)
+        dispatch._report = report
+        await asyncio.sleep(0.5)
+        assert stage.now["quota"] == 5
+        stage.go.set()
+        await run.result()
+    assert stage.most["quota"] == 5
+
+
+@bounded
+async def test_what_comes_to_a_worker_too_late_does_not_begin_there(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage()
+    stage.go.set()
+    wf = played(stage, "late", Demand(cpu_m=100))
+    async with AsyncExitStack() as undo:
+        leader = await undo.enter_async_context(leading(settings.store, settings=settings))
+        await leader.leads.wait()
+        engine = await undo.enter_async_context(
+            Engine.open(settings.store, workflows=[wf], resources=FOUR_CORES, settings=settings)
+        )
+        await led([engine])
+        with monkeypatch.context() as slow:
+            slow.setattr("holdfast.engine.leader.ON_ITS_WAY_MS", -1000)
+            run = await engine.start(wf)
+            await asyncio.sleep(1.5)
+            assert stage.most["late"] == 0
+        await run.result()
+    assert stage.most["late"] == 1
 
 
 @bounded

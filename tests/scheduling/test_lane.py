@@ -14,7 +14,6 @@ from holdfast.ports import Handed, Job, PlacedStep, Report
 from holdfast.scheduling import placement
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import ON_ITS_WAY_S
 
 
 def a_lane() -> Lane:
@@ -25,9 +24,14 @@ def handed(run: str, graph: str = "g", receipt: str = "", dead: str = "", tenant
     return Handed(Job(RunId(run), graph, frozenset([SessionId(dead)] if dead else []), tenant), receipt)
 
 
-def worker(name: str, free: int, *graphs: str, taken: int = 0, held: tuple[PlacedStep, ...] = ()) -> Report:
+UNTIL_MS = 2000
+
+
+def worker(
+    name: str, free: int, *graphs: str, taken: int = 0, held: tuple[PlacedStep, ...] = (), at_ms: int = 1
+) -> Report:
     own = Resources(cpu_m=1000)
-    return Report(SessionId(name), graphs or ("g",), 10, free, taken, ("fast",), own, held)
+    return Report(SessionId(name), graphs or ("g",), 10, free, taken, ("fast",), own, held, at_ms=at_ms)
 
 
 def step(run: str, **demand: Any) -> PlacedStep:
@@ -44,7 +48,7 @@ def test_the_least_loaded_gets_the_next_job() -> None:
     lane.roster.hear(worker("b", 3), 0)
     for number in range(4):
         lane.offer(handed(str(number)), 0)
-    placed = runs(lane.placements(0))
+    placed = runs(lane.placements(0, UNTIL_MS))
     assert {name: len(given_) for name, given_ in placed.items()} == {"a": 1, "b": 3}
     assert "0" in placed["b"]
     assert lane.waiting == 0
@@ -55,11 +59,11 @@ def test_a_job_waits_for_somebody_who_can_run_it_and_holds_up_no_other() -> None
     lane.roster.hear(worker("a", 5, "known"), 0)
     lane.offer(handed("1", "unknown"), 0)
     lane.offer(handed("2", "known"), 0)
-    assert runs(lane.placements(0)) == {"a": ["2"]}
+    assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["2"]}
     assert lane.roster.can_run("known")
     assert not lane.roster.can_run("unknown")
     lane.roster.hear(worker("b", 5, "unknown"), 0)
-    assert runs(lane.placements(0)) == {"b": ["1"]}
+    assert runs(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
 def test_a_tenant_with_a_long_line_holds_up_no_other() -> None:
@@ -71,7 +75,7 @@ def test_a_tenant_with_a_long_line_holds_up_no_other() -> None:
     placed = []
     for turn in range(4):
         lane.roster.hear(worker("a", 1, taken=turn), turn)
-        placed += lane.placements(turn)[SessionId("a")]
+        placed += lane.placements(turn, UNTIL_MS)[SessionId("a")]
     assert sorted(each.job.run for each in placed) == ["long-0", "long-1", "short-0", "short-1"]
 
 
@@ -80,25 +84,25 @@ def test_what_is_on_its_way_to_a_worker_takes_its_slots_whatever_it_says_meanwhi
     lane.roster.hear(worker("a", 2), 0)
     for number in range(5):
         lane.offer(handed(str(number)), 0)
-    assert runs(lane.placements(0)) == {"a": ["0", "1"]}
+    assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["0", "1"]}
     lane.roster.hear(worker("a", 2), 0.5)  # said before they came
-    assert lane.placements(0.5) == {}
+    assert lane.placements(0.5, UNTIL_MS) == {}
     lane.roster.hear(worker("a", 1, taken=1), 0.6)  # one came and has ended
-    assert lane.placements(0.6) == {}
+    assert lane.placements(0.6, UNTIL_MS) == {}
     lane.roster.hear(worker("a", 1, taken=2), 0.7)
-    assert runs(lane.placements(0.7)) == {"a": ["2"]}
+    assert runs(lane.placements(0.7, UNTIL_MS)) == {"a": ["2"]}
 
 
 def test_what_never_comes_to_a_worker_keeps_its_slots_only_for_a_while() -> None:
     lane = a_lane()
     lane.roster.hear(worker("a", 1), 0)
     lane.offer(handed("lost"), 0)
-    assert runs(lane.placements(0)) == {"a": ["lost"]}
+    assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["lost"]}
     lane.offer(handed("next"), 0)
-    lane.roster.hear(worker("a", 1), ON_ITS_WAY_S / 2)
-    assert lane.placements(ON_ITS_WAY_S / 2) == {}
-    lane.roster.hear(worker("a", 1), ON_ITS_WAY_S + 0.1)
-    assert runs(lane.placements(ON_ITS_WAY_S + 0.1)) == {"a": ["next"]}
+    lane.roster.hear(worker("a", 1, at_ms=UNTIL_MS), 9)  # heard late, and said in time
+    assert lane.placements(9, UNTIL_MS) == {}
+    lane.roster.hear(worker("a", 1, at_ms=UNTIL_MS + 1), 9)
+    assert runs(lane.placements(9, UNTIL_MS)) == {"a": ["next"]}
 
 
 def test_a_run_that_waits_already_waits_once_and_is_placed_with_all_that_is_known() -> None:
@@ -109,7 +113,7 @@ def test_a_run_that_waits_already_waits_once_and_is_placed_with_all_that_is_know
     assert lane.offer(twice, 0) is twice, "its entry in the queue must not stay there for ever"
     assert lane.offer(handed("1", receipt="r1"), 0) is None, "told again by a queue that was away"
     lane.roster.hear(worker("a", 9), 0)
-    ((placed,),) = lane.placements(0).values()
+    ((placed,),) = lane.placements(0, UNTIL_MS).values()
     assert placed == Handed(Job(RunId("1"), "g", frozenset([SessionId("x"), SessionId("y")]), "t"), "r1")
 
 
@@ -133,7 +137,7 @@ def test_a_worker_that_is_silent_is_told_apart() -> None:
     lane.roster.forget(SessionId("a"))
     lane.offer(handed("1"), 0)
     lane.offer(handed("2"), 0)
-    assert runs(lane.placements(5)) == {"b": ["1"]}
+    assert runs(lane.placements(5, UNTIL_MS)) == {"b": ["1"]}
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -147,13 +151,13 @@ def test_steps_take_of_their_worker_until_it_holds_them_no_more() -> None:
     lane = a_lane()
     lane.roster.hear(worker("a", 5), 0)
     lane.find([step("1", cpu_m=600), step("2", cpu_m=600), step("3", labels=("slow",))], 0)
-    assert steps(lane.placements(0)) == {"a": ["1"]}
+    assert steps(lane.placements(0, UNTIL_MS)) == {"a": ["1"]}
     lane.roster.hear(worker("a", 5), 0.1)  # said before it came
-    assert lane.placements(0.1) == {}
+    assert lane.placements(0.1, UNTIL_MS) == {}
     lane.roster.hear(worker("a", 4, taken=1, held=(step("1", cpu_m=600),)), 0.2)
-    assert lane.placements(0.2) == {}
+    assert lane.placements(0.2, UNTIL_MS) == {}
     lane.roster.hear(worker("a", 5, taken=1), 0.3)  # it is over
-    assert steps(lane.placements(0.3)) == {"a": ["2"]}
+    assert steps(lane.placements(0.3, UNTIL_MS)) == {"a": ["2"]}
     assert lane.waiting == 1, "nobody is slow"
 
 
@@ -162,21 +166,34 @@ def test_a_leader_that_has_just_begun_knows_from_the_workers_what_is_in_use() ->
     lane.scheduler.set_pool("P", "slots", 5, 0)
     lane.roster.hear(worker("a", 5, taken=7, held=(step("old", cpu_m=600, pools={"P": 5}),)), 0)
     lane.find([step("1", pools={"P": 1}), step("2", cpu_m=600)], 0)
-    assert lane.placements(0) == {}
+    assert lane.placements(0, UNTIL_MS) == {}
     lane.roster.hear(worker("a", 6, taken=7), 1)
-    assert steps(lane.placements(1)) == {"a": ["1", "2"]}
+    assert steps(lane.placements(1, UNTIL_MS)) == {"a": ["1", "2"]}
 
 
 def test_a_step_that_never_came_to_its_worker_takes_nothing_for_long_and_is_found_again() -> None:
     lane = a_lane()
     lane.roster.hear(worker("a", 5), 0)
     lane.find([step("1", cpu_m=1000)], 0)
-    assert steps(lane.placements(0)) == {"a": ["1"]}
+    assert steps(lane.placements(0, UNTIL_MS)) == {"a": ["1"]}
     lane.find([step("1", cpu_m=1000)], 0.1)
-    assert lane.placements(0.1) == {}, "it is on its way"
-    lane.roster.hear(worker("a", 5), ON_ITS_WAY_S + 0.1)
-    lane.find([step("1", cpu_m=1000)], ON_ITS_WAY_S + 0.2)
-    assert steps(lane.placements(ON_ITS_WAY_S + 0.2)) == {"a": ["1"]}
+    assert lane.placements(0.1, UNTIL_MS) == {}, "it is on its way"
+    lane.roster.hear(worker("a", 5, at_ms=UNTIL_MS + 1), 0.2)
+    lane.find([step("1", cpu_m=1000)], 0.3)
+    assert steps(lane.placements(0.3, UNTIL_MS)) == {"a": ["1"]}
+
+
+def test_what_a_worker_has_that_says_nothing_stays_its_own_and_it_is_given_nothing_more() -> None:
+    lane = a_lane()
+    lane.scheduler.set_pool("P", "slots", 1, 0)
+    held = (step("old", pools={"P": 1}),)
+    lane.roster.hear(worker("a", 5, held=held), 0)
+    lane.roster.mute(SessionId("a"), 4)
+    lane.roster.hear(worker("b", 1), 4)
+    lane.find([step("1", pools={"P": 1}), step("2", cpu_m=1), step("3", cpu_m=1)], 4)
+    assert steps(lane.placements(4, UNTIL_MS)) == {"b": ["2"]}
+    lane.roster.hear(worker("a", 5), 5)
+    assert steps(lane.placements(5, UNTIL_MS)) == {"a": ["1", "3"]}
 
 
 def test_what_a_worker_had_that_is_gone_is_free() -> None:
@@ -185,9 +202,9 @@ def test_what_a_worker_had_that_is_gone_is_free() -> None:
     lane.roster.hear(worker("a", 5, held=(step("old", pools={"P": 1}),)), 0)
     lane.roster.hear(worker("b", 5), 0)
     lane.find([step("1", pools={"P": 1})], 0)
-    assert lane.placements(0) == {}
+    assert lane.placements(0, UNTIL_MS) == {}
     lane.roster.forget(SessionId("a"))
-    assert steps(lane.placements(0)) == {"b": ["1"]}
+    assert steps(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
 def test_who_stands_in_line_no_more_is_forgotten_unless_he_came_later() -> None:
@@ -196,7 +213,7 @@ def test_who_stands_in_line_no_more_is_forgotten_unless_he_came_later() -> None:
     lane.find([step("3", cpu_m=1)], 5)
     lane.forget_others({RunId("2")}, 5)
     lane.roster.hear(worker("a", 5), 6)
-    assert steps(lane.placements(6)) == {"a": ["2", "3"]}
+    assert steps(lane.placements(6, UNTIL_MS)) == {"a": ["2", "3"]}
 
 
 GRAPHS = st.sampled_from(["g0", "g1", "g2"])
@@ -229,7 +246,7 @@ def test_whatever_is_said_jobs_go_once_in_order_to_who_can_run_them_and_no_slot_
                 lane.roster.forget(SessionId(name))
                 known.pop(name, None)
             case _:
-                for name, placed in lane.placements(0).items():
+                for name, placed in lane.placements(0, UNTIL_MS).items():
                     free, graphs = known[name]
                     assert len(placed) <= free
                     known[name] = free - len(placed), graphs
@@ -252,7 +269,7 @@ def test_jobs_of_one_workflow_are_placed_in_the_order_in_which_they_came(offers,
     taken = 0
     for turn in range(len(offers)):
         lane.roster.hear(worker("a", free[turn % len(free)], "g0", "g1", "g2", taken=taken), 0)
-        for each in lane.placements(0).get(SessionId("a"), []):
+        for each in lane.placements(0, UNTIL_MS).get(SessionId("a"), []):
             order[each.job.graph_hash].append(each.job.run)
             taken += 1
     assert order == {

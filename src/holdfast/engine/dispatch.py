@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.core.state import State
@@ -140,7 +142,7 @@ class Dispatch:
         now_s = driver.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
-            await self._queue.report(said)
+            await self._queue.report(msgspec.structs.replace(said, at_ms=driver.store.now_ms()))
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
@@ -167,6 +169,11 @@ class Dispatch:
                 continue
             handed = await self._queue.placed(session)
             if handed:
+                # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
+                now_ms = driver.store.now_ms()
+                for each in handed:
+                    if not each.job.until_ms or now_ms <= each.job.until_ms:
+                        driver.placing.accept(each.job.steps)
                 self._taken += len(handed)
                 self._taking += _slots(handed)
                 self._begin(self._take_up(session, handed))
@@ -186,8 +193,8 @@ class Dispatch:
         await self._queue.acknowledge(session, handed)
 
     async def _take_one(self, job: Job) -> None:
-        """Look at a run that was given to this process, and with it at those of its steps that were placed here."""
-        self._driver.placing.accept(job.steps)
+        """Look at a run that was given to this process, and with it at those of its steps that were placed here and have
+        come in time; the others stand in line in the store."""
         try:
             await self._look(job)
         finally:

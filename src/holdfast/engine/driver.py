@@ -374,7 +374,7 @@ class Driver:
         """What this process says of itself."""
         return Report(
             session, self._able, self.slots, free, taken, self.labels, self.resources, self.placing.held(),
-            self.placing.connected(),
+            self.placing.connected(), self.lane,
         )  # fmt: skip
 
     def places(self, state: State) -> bool:

@@ -15,8 +15,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from holdfast.core.commands import Look
-from holdfast.core.ids import RunId
+from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.driver import Driver
@@ -25,10 +27,11 @@ from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
-from holdfast.ports import DueRun, Handed, Job, Leadership, PlacedStep, Queue, Store
+from holdfast.ports import DueRun, Handed, Job, Leadership, PlacedStep, Queue, Report, Store
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
+from holdfast.scheduling.roster import ON_ITS_WAY_MS
 
 log = logging.getLogger("holdfast")
 
@@ -50,6 +53,9 @@ _AWAY_S: Final = 0.5
 _NO_WEIGHTS: Final[Mapping[str, float]] = {}
 _OUTLIVES_S: Final = 600.0
 """What was placed goes on when the leader dies. Its part of a pool is the next leader's, or stays taken for so long."""
+
+
+_decode_report = msgspec.json.Decoder(Report).decode
 
 
 class Fleet(Store, Leadership, Protocol):
@@ -87,6 +93,10 @@ class Leader:
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
         self._all_in_hand = False
+        self._led_s = 0.0
+        """Since when it leads."""
+        self._knows = False
+        """Whether it has heard of every worker what that has, since it leads."""
         self._costs = Daily(store, driver.clock)
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
@@ -157,6 +167,7 @@ class Leader:
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
             if leads and not self.leads.is_set():
                 log.info("holdfast leads lane %s as %s", self.lane, self._driver.session)
+                self._led_s, self._knows = self._driver.clock.monotonic_s(), False
                 self.leads.set()
             elif not leads and self.leads.is_set():
                 log.warning("holdfast leads lane %s no more", self.lane)
@@ -205,9 +216,10 @@ class Leader:
                 async with asyncio.timeout(pause_s):  # until a pool has refilled
                     await self._awake.wait()
             self._awake.clear()
-            if not self.leads.is_set():
+            if not (self.leads.is_set() and self._knows):
                 continue
-            placed = self._jobs.placements(self._driver.clock.monotonic_s())
+            until_ms = self._store.now_ms() + ON_ITS_WAY_MS
+            placed = self._jobs.placements(self._driver.clock.monotonic_s(), until_ms)
             if placed:
                 self._desk.placed()
             self._desk.stir()
@@ -236,6 +248,7 @@ class Leader:
         """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
         store, now_s = self._store, self._driver.clock.monotonic_s()
         await store.bury()
+        await self._get_to_know(now_s)
         if now_s - self._hashes_s >= _HASHES_EVERY_S:
             self._hashes, self._hashes_s = await store.unended_hashes(), now_s
             await self._tidy(now_s)
@@ -260,6 +273,22 @@ class Leader:
         await self._costs.turn()
         self._all_in_hand = bool(due) and not looks
         return handed_on + len(looks)
+
+    async def _living(self) -> set[SessionId]:
+        """The workers of this lane that live, as far as the store knows."""
+        found = map(_decode_report, await self._store.described())
+        return {report.worker for report in found if report.lane == self.lane and report.hashes}
+
+    async def _get_to_know(self, now_s: float) -> None:
+        """Place nothing before every worker that lives has said what it has: it may have been given that by another leader.
+        One that says nothing is waited for as long as for any word of a worker."""
+        if self._knows:
+            return
+        heard = self._jobs.roster.heard_since
+        self._knows = now_s - self._led_s > _SILENT_S or all(
+            heard(worker, self._led_s) for worker in await self._living()
+        )
+        self._awake.set()
 
     async def _due(self) -> list[DueRun]:
         """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
@@ -297,10 +326,16 @@ class Leader:
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _tidy(self, now_s: float) -> None:
-        """Forget what is long past, and workers that say nothing; what they were given is offered to others."""
+        """Forget what is long past, and workers that are dead. Those that say nothing are given nothing; what they have not
+        taken is offered to others, and what they have is theirs."""
         self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
-        for worker in self._jobs.roster.silent(now_s - _SILENT_S):
-            self._jobs.roster.forget(worker)
+        silent = self._jobs.roster.silent(now_s - _SILENT_S)
+        living = await self._living() if silent else set()
+        for worker in silent:
+            if worker in living:
+                self._jobs.roster.mute(worker, now_s)
+            else:
+                self._jobs.roster.forget(worker)
             for job in await self._queue.reclaim(worker):
                 self._offer(Handed(job, ""))
 
@@ -308,8 +343,8 @@ class Leader:
         """Until there may be more to find than the turn before has `found`."""
         if found >= MOST_RUNS:
             return SHORTEST_PAUSE_S
-        if self._all_in_hand:
-            return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up
+        if self._all_in_hand or not self._knows:
+            return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up; and workers are about to speak
         due_ms = await self._store.next_due_ms(self._hashes)
         if due_ms is None:
             return LONGEST_PAUSE_S

@@ -29,8 +29,8 @@ class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for.
 
-    Offered, `steps` are to be placed; handed to a worker, they were placed with it. `looks`: the run has something to do
-    besides them.
+    Offered, `steps` are to be placed; handed to a worker, they were placed with it, and begin there only if it takes them up
+    until `until_ms` (store time). `looks`: the run has something to do besides them.
     """
 
     run: RunId
@@ -39,13 +39,14 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     tenant: str = ""
     steps: tuple[PlacedStep, ...] = ()
     looks: bool = True
+    until_ms: int = 0
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
     that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
     them is still on its way, and needs a slot too. `held` are the placed steps that it has and is not done with, `connected`
-    the workers that do steps for it, with the tasks that they offer as their `hashes`."""
+    the workers that do steps for it, with the tasks that they offer as their `hashes`. It was said at `at_ms` (store time)."""
 
     worker: SessionId
     hashes: tuple[str, ...]
@@ -56,6 +57,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     resources: Resources = Resources()
     held: tuple[PlacedStep, ...] = ()
     connected: tuple[Report, ...] = ()
+    lane: str = DEFAULT
+    at_ms: int = 0
 
 
 class Handed(msgspec.Struct, frozen=True):

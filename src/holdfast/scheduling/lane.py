@@ -81,18 +81,19 @@ class Lane:
         self._since_s.clear()
         return left
 
-    def placements(self, now_s: float) -> dict[SessionId, list[Handed]]:
-        """What can be placed now, under its worker; it waits no more."""
+    def placements(self, now_s: float, until_ms: int) -> dict[SessionId, list[Handed]]:
+        """What can be placed now, under its worker; it waits no more. Steps begin there until `until_ms` or not at all."""
         placed: dict[SessionId, list[Handed]] = {}
         for each in self.scheduler.place(now_s):
             key = each.job.key
-            self.roster.give(each, now_s, holds=key in self._steps)
-            placed.setdefault(SessionId(each.worker), []).append(self._taken_out(key))
+            self.roster.give(each, until_ms, holds=key in self._steps)
+            placed.setdefault(SessionId(each.worker), []).append(self._taken_out(key, until_ms))
         return placed
 
-    def _taken_out(self, key: Key) -> Handed:
+    def _taken_out(self, key: Key, until_ms: int) -> Handed:
         if key in self._steps:
             step = self._steps.pop(key)
             del self._since_s[key]
-            return Handed(Job(step.run, step.graph_hash, tenant=step.tenant, steps=(step,), looks=False), "")
+            job = Job(step.run, step.graph_hash, tenant=step.tenant, steps=(step,), looks=False, until_ms=until_ms)
+            return Handed(job, "")
         return self._runs.pop(RunId(key[0]))[1]

@@ -15,8 +15,9 @@ from holdfast.ports import PlacedStep, Report
 from holdfast.scheduling.job import Capacity, Job, Key, Placement
 from holdfast.scheduling.placement import Scheduler
 
-ON_ITS_WAY_S: Final = 2.0
-"""A worker that has not taken what was placed with it for so long has never got it."""
+ON_ITS_WAY_MS: Final = 2_000
+"""A worker that takes up what was placed with it later than that does not begin it. One that says afterwards that it has
+not taken it has never got it."""
 
 
 def able_of(step: PlacedStep) -> str:
@@ -42,12 +43,13 @@ def job_of(step: PlacedStep) -> Job:
 
 
 class _Worker:
-    __slots__ = ("arrived", "free", "given", "given_s", "hashes", "heard_s", "holds", "on_its_way", "slots")
+    __slots__ = ("arrived", "free", "given", "hashes", "heard_s", "holds", "on_its_way", "slots", "until_ms")
 
     def __init__(self, report: Report) -> None:
         self.given = report.taken
         """How many jobs it has been given, by its own count."""
-        self.given_s = 0.0
+        self.until_ms = 0
+        """When it will begin nothing more of that which it has not taken yet."""
         self.hashes: frozenset[str] = frozenset()
         self.slots = self.free = 0
         self.heard_s = 0.0
@@ -111,8 +113,9 @@ class Roster:
         )  # fmt: skip
 
     def _take_in(self, worker: _Worker, report: Report, now_s: float) -> None:
-        """Find out what has arrived. What has been on its way for too long is lost: somebody will find it in the store."""
-        lost = now_s - worker.given_s > ON_ITS_WAY_S
+        """Find out what has arrived. What has not by the time that it could begin is lost: somebody will find it in the
+        store. What counts is when the worker said so, not when that was heard."""
+        lost = report.at_ms > worker.until_ms
         if report.taken > worker.given or lost:
             worker.given = report.taken
         for key, number in list(worker.on_its_way.items()):
@@ -125,18 +128,31 @@ class Roster:
                 self._scheduler.finish(key, now_s)  # lost, or the worker's own affair by now
             worker.holds.discard(key)
 
-    def give(self, placement: Placement, now_s: float, *, holds: bool) -> None:
-        """A job is on its way to its worker, which then `holds` it, or has only to look at it."""
+    def give(self, placement: Placement, until_ms: int, *, holds: bool) -> None:
+        """A job is on its way to its worker, which then `holds` it, or has only to look at it. After `until_ms` it does not
+        begin it any more."""
         worker = self._workers[SessionId(placement.worker)]
         worker.given += 1
-        worker.given_s = now_s
+        worker.until_ms = until_ms
         worker.on_its_way[placement.job.key] = worker.given
         if holds:
             worker.holds.add(placement.job.key)
 
+    def heard_since(self, worker: SessionId, since_s: float) -> bool:
+        """Whether a worker has spoken since then."""
+        known = self._workers.get(worker)
+        return known is not None and known.heard_s >= since_s
+
     def silent(self, since_s: float) -> list[SessionId]:
         """Workers that have said nothing since then."""
         return [name for name, worker in self._workers.items() if worker.heard_s < since_s]
+
+    def mute(self, name: SessionId, now_s: float) -> None:
+        """It says nothing, and lives: it is given nothing more, and what it has stays its own."""
+        worker = self._workers[name]
+        worker.slots = worker.free = 0
+        worker.hashes = frozenset()
+        self._scheduler.join(Capacity(name, frozenset(), frozenset(), frozenset(), 0), now_s)
 
     def forget(self, worker: SessionId) -> None:
         """It is gone, and what it had is free."""
