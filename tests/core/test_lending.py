@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -332,7 +332,9 @@ def test_more_holders_than_slots_take_turns() -> None:
 # --- Several pools at once --------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=40)
+@settings(
+    deadline=None, max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate]
+)  # shrinking takes minutes
 @given(
     st.integers(2, 4),
     st.lists(st.sets(st.sampled_from("XYZ"), min_size=2), min_size=4, max_size=4),
