@@ -443,6 +443,7 @@ class Driver:
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
             self.session = None
+            self.desk.lose()
             self.placing.lose()
             for running in [each for group in self._attempts.values() for each in group.values()]:
                 running.attempt.call_off()

@@ -92,6 +92,10 @@ class PoolDesk:
             self._telling.cancel()
         self._telling = loop.call_later(after_s, self._tell)
 
+    def lose(self) -> None:
+        """The session is dead: nothing is held of any pool."""
+        self._shares.lose()
+
     def placed(self) -> None:
         """Something has been placed: say at once what is in use, before anything of it could be given back."""
         if self.borrows:

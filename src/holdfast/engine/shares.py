@@ -108,6 +108,10 @@ class PoolShares:
             return 0
         return held.usable
 
+    def lose(self) -> None:
+        """The session is dead: what it kept is others' from now on, and not of the session that comes next."""
+        self._lose()
+
     async def visit(self) -> None:
         """Say what is needed and given back, and hear what there is. Not twice at once."""
         self._look()
