@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from holdfast import Demand, Engine
 from holdfast.compose import leading
@@ -108,7 +109,7 @@ async def test_another_leader_goes_on_and_no_quota_is_exceeded(settings: Setting
 
 @bounded
 async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_live(settings: Settings) -> None:
-    """One worker has all of a pool, and is slow to say so."""
+    """One worker has all of a pool and is slow to say so, and what it has said before is lost with the queue."""
     stage = Stage()
     wf = played(stage, "quota", Demand(pools={"BROWSERS": 1}, cpu_m=100), copies=8)
     small, large = Resources(cpu_m=500), Resources(cpu_m=8000)
@@ -124,6 +125,9 @@ async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_l
             await stage.seen("quota", 5)
         dispatch: Any = busy.driver.others
         report, dispatch._report = dispatch._report, lambda: asyncio.sleep(0)
+        assert settings.queue is not None
+        async with Redis.from_url(settings.queue) as redis:
+            await redis.flushall()
         idle = await undo.enter_async_context(
             Engine.open(settings.store, workflows=[wf], resources=large, settings=settings)
         )

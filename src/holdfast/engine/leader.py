@@ -274,20 +274,25 @@ class Leader:
         self._all_in_hand = bool(due) and not looks
         return handed_on + len(looks)
 
-    async def _living(self) -> set[SessionId]:
-        """The workers of this lane that live, as far as the store knows."""
+    async def _living(self) -> dict[SessionId, Report]:
+        """The workers of this lane that live, and what the store knows of them: a second ago, or less."""
         found = map(_decode_report, await self._store.described())
-        return {report.worker for report in found if report.lane == self.lane and report.hashes}
+        return {report.worker: report for report in found if report.lane == self.lane and report.hashes}
 
     async def _get_to_know(self, now_s: float) -> None:
-        """Place nothing before every worker that lives has said what it has: it may have been given that by another leader.
-        One that says nothing is waited for as long as for any word of a worker."""
+        """Place nothing before it is known what every worker that lives has: another leader may have given it that. Of one
+        that says nothing for long the store tells: nobody has given it anything since."""
         if self._knows:
             return
-        heard = self._jobs.roster.heard_since
-        self._knows = now_s - self._led_s > _SILENT_S or all(
-            heard(worker, self._led_s) for worker in await self._living()
-        )
+        roster = self._jobs.roster
+        living = await self._living()
+        unheard = [report for worker, report in living.items() if not roster.heard_since(worker, self._led_s)]
+        if unheard and now_s - self._led_s <= _SILENT_S:
+            return
+        for report in unheard:
+            roster.hear(report, now_s)
+            roster.mute(report.worker, now_s)
+        self._knows = True
         self._awake.set()
 
     async def _due(self) -> list[DueRun]:
@@ -330,7 +335,7 @@ class Leader:
         taken is offered to others, and what they have is theirs."""
         self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
         silent = self._jobs.roster.silent(now_s - _SILENT_S)
-        living = await self._living() if silent else set()
+        living = await self._living() if silent else {}
         for worker in silent:
             if worker in living:
                 self._jobs.roster.mute(worker, now_s)
