@@ -281,9 +281,8 @@ async def test_a_frozen_once_effect_is_a_question_until_its_sender_says_that_it_
     os.kill(frozen.pid, signal.SIGCONT)
     assert await run.result() == 5
     assert count(path, "paid") == 1
-    assert [type(each).__name__ for each in await events_of(run, ev.EffectReleased, ev.GateWithdrawn)] == [
-        "GateWithdrawn", "EffectReleased",
-    ]  # fmt: skip
+    found = [type(each).__name__ for each in await events_of(run, ev.EffectReleased, ev.GateWithdrawn)]
+    assert found == ["GateWithdrawn", "EffectReleased"], (frozen.pid, happened(path), await history(run))
 
 
 @bounded
