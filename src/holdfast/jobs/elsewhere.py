@@ -25,6 +25,10 @@ _PROBLEMS: Final[dict[str, type[HoldfastError]]] = {
 """What may have become of a script that has no ending."""
 
 
+_LEAVE_S: Final = 60.0
+"""What a worker gets to remove its directory before it is left to itself with that."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker is to run next. The script's `folder` is below the directory that it has for this job."""
 
@@ -141,7 +145,7 @@ class Elsewhere:
     async def leave(self) -> None:
         """There are no more scripts. What the worker makes of that changes nothing: it has said all that there was."""
         said = self._conversation.answer(None)
-        await asyncio.wait((self._errand,))
+        await asyncio.wait((self._errand,), timeout=_LEAVE_S)
         said.cancel()
 
 

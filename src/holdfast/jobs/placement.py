@@ -15,7 +15,7 @@ from holdfast.core.demand import Demand
 
 MOST_AT_ONCE: Final = 32
 """Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
-_TOO_EARLY: Final = "and a job is placed before anything of it is worked out"
+_TOO_EARLY: Final = "and a place is sought before any of that is worked out"
 
 
 def demand_of(job: Job) -> Demand:
