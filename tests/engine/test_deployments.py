@@ -305,6 +305,19 @@ async def test_a_question_about_the_code_is_withdrawn_when_it_is_back_although_t
 
 
 @bounded
+async def test_a_worker_that_stops_when_idle_takes_back_a_question_about_code_that_it_has(store: str) -> None:
+    """It has no place for the step, so there is nothing else for it to do."""
+    wf = drawing()
+    async with opened(store, execute=False) as desk:
+        run = await desk.start(wf)
+        async with opened(store, workflows=[NEW], settings=Settings(workflow_grace_s=1)):
+            await run.until(asked)
+        async with opened(store, workflows=[wf]) as plain:
+            await asyncio.wait_for(plain.idle(), 20)
+        assert not (await run.state()).gates
+
+
+@bounded
 async def test_a_run_whose_step_waits_for_a_place_goes_on_with_other_code_when_it_is_told_to(store: str) -> None:
     old, new = drawing(), drawing(2)
     async with opened(store, workflows=[new], labels=["gpu"], settings=Settings(workflow_grace_s=1)) as newer:

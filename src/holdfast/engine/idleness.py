@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import with_room
 from holdfast.core.status import Wait
 from holdfast.engine.adoption import Adoption
@@ -68,8 +67,6 @@ class Idleness:
             if due.dead or row is None or row.status == "running":
                 return True
             waits = msgspec.json.decode(row.waiting_for, type=list[Wait])
-            if any(wait.reason == WORKFLOW_MISSING for wait in waits):
-                return True  # asked while nobody could run it; this process can
             if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
                 return True
         if await self._may_place():
