@@ -63,7 +63,7 @@ test: setup ## Run the tests
 	@$(PY) -m pytest $(ARGS)
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
-	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP $(ARGS)
+	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)
