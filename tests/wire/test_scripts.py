@@ -9,7 +9,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire.client import Event
-from tests.wire.kit import Process, Server, ended, holdfast, until
+from tests.wire.conftest import Hire
+from tests.wire.kit import Server, ended, holdfast, until
 
 WHERE = "awk '/^PPid/ {print $2}' /proc/$PPID/status"
 """Prints which process runs the script: the parent of its keeper."""
@@ -34,33 +35,9 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-async def client(server: Server) -> AsyncIterator[Client]:
-    async with Client.connect(server.address) as connected:
-        yield connected
-
-
-class Workers:
-    """Starts workers with a shell, and ends them with the test."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.hired: list[Process] = []
-
-    def hire(self, name: str, *words: str, address: str | None = None) -> Process:
-        worker = self._server.worker(name, "--shell", *words, address=address, target=None)
-        self.hired.append(worker)
-        worker.says(f"Connected to .* as {name}: holdfast.shell")
-        return worker
-
-
-@pytest.fixture
-def workers(server: Server) -> Iterator[Workers]:
-    found = Workers(server)
-    try:
-        yield found
-    finally:
-        with ended(*found.hired):
-            pass
+def hire_shell(hire: Hire) -> Hire:
+    """Starts workers that run scripts and nothing else."""
+    return lambda name, *words, **how: hire(name, "--shell", *words, target=None, **how)
 
 
 class Held:
@@ -123,9 +100,9 @@ jobs:
 
 
 async def test_jobs_run_at_a_worker_that_has_no_store_and_knows_no_workflow(
-    client: Client, workers: Workers, server: Server
+    client: Client, hire_shell: Hire, server: Server
 ) -> None:
-    worker = workers.hire("hand")
+    worker = hire_shell("hand")
     view = await client.result(await client.submit(yaml=PIPELINE))
     assert view.status == "completed", view.error
     assert view.output["jobs"]["make"]["outputs"] == {"text": "hello world", "pid": str(worker.pid)}
@@ -134,7 +111,7 @@ async def test_jobs_run_at_a_worker_that_has_no_store_and_knows_no_workflow(
 
 
 async def test_without_a_worker_that_has_a_shell_a_job_waits_and_whoever_asks_is_told(
-    client: Client, server: Server, workers: Workers, folder: Path
+    client: Client, server: Server, hire_shell: Hire, folder: Path
 ) -> None:
     runs = [await client.submit(yaml=file_of("true", **{"runs-on": label})) for label in ("any", "gpu")]
     for run in runs:
@@ -146,20 +123,20 @@ async def test_without_a_worker_that_has_a_shell_a_job_waits_and_whoever_asks_is
     words = (sys.executable, "-m", "holdfast", "queue", "why", run, "--store", str(folder / "runs.db"))
     asked = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, timeout=60, check=False)
     assert "a shell for the workflow file, label gpu, which no running worker has" in " ".join(asked.stdout.split())
-    workers.hire("plain")
+    hire_shell("plain")
     assert (await client.result(easy)).status == "completed"
     assert (await client.query(run)).status == "waiting"
-    workers.hire("equipped", "--label", "gpu")
+    hire_shell("equipped", "--label", "gpu")
     assert (await client.result(run)).status == "completed"
 
 
 async def test_the_job_of_a_killed_worker_runs_again_from_its_first_step(
-    client: Client, workers: Workers, held: Held, tmp_path: Path
+    client: Client, hire_shell: Hire, held: Held, tmp_path: Path
 ) -> None:
-    first = workers.hire("victim")
+    first = hire_shell("victim")
     run = await client.submit(yaml=file_of(f"echo first >> {tmp_path / 'steps'}", held.script))
     assert await held.lines(1) == [str(first.pid)]
-    second = workers.hire("heir")
+    second = hire_shell("heir")
     first.signal(signal.SIGKILL)
     assert (await held.lines(2))[-1] == str(second.pid) or (await held.lines(3))[-1] == str(second.pid)
     held.go.touch()
@@ -169,14 +146,14 @@ async def test_the_job_of_a_killed_worker_runs_again_from_its_first_step(
 
 
 async def test_a_step_that_runs_once_is_asked_about_when_its_worker_dies_in_it(
-    client: Client, workers: Workers, held: Held, tmp_path: Path
+    client: Client, hire_shell: Hire, held: Held, tmp_path: Path
 ) -> None:
-    first = workers.hire("unlucky")
+    first = hire_shell("unlucky")
     run = await client.submit(
         yaml=file_of({"run": held.script, "effect": "once", "id": "pay"}, f"touch {tmp_path}/after")
     )
     await held.lines(1)
-    second = workers.hire("careful")
+    second = hire_shell("careful")
     first.signal(signal.SIGKILL)
     gate = ""
     async for told in client.watch(run):
@@ -192,10 +169,10 @@ async def test_a_step_that_runs_once_is_asked_about_when_its_worker_dies_in_it(
 
 
 async def test_a_worker_that_was_cut_off_comes_back_to_its_script(
-    client: Client, workers: Workers, held: Held, server: Server
+    client: Client, hire_shell: Hire, held: Held, server: Server
 ) -> None:
     with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
-        worker = workers.hire("returning", address=f"127.0.0.1:{proxy.port}")
+        worker = hire_shell("returning", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit(yaml=file_of(held.script, "echo on"))
         await held.lines(1)
         proxy.cut()
@@ -207,10 +184,10 @@ async def test_a_worker_that_was_cut_off_comes_back_to_its_script(
 
 
 async def test_what_a_script_came_to_while_its_worker_was_away_is_told_when_it_is_back(
-    client: Client, workers: Workers, held: Held, server: Server, tmp_path: Path
+    client: Client, hire_shell: Hire, held: Held, server: Server, tmp_path: Path
 ) -> None:
     with TcpProxy(int(server.address.rpartition(":")[2])) as proxy:
-        worker = workers.hire("insistent", address=f"127.0.0.1:{proxy.port}")
+        worker = hire_shell("insistent", address=f"127.0.0.1:{proxy.port}")
         run = await client.submit(yaml=file_of(f"{held.script}; echo late; touch {tmp_path}/done", "echo on"))
         await held.lines(1)
         proxy.closed = True
@@ -226,9 +203,9 @@ async def test_what_a_script_came_to_while_its_worker_was_away_is_told_when_it_i
 
 
 async def test_a_combination_that_another_has_failed_is_broken_off_at_its_worker(
-    client: Client, workers: Workers, held: Held, tmp_path: Path
+    client: Client, hire_shell: Hire, held: Held, tmp_path: Path
 ) -> None:
-    workers.hire("patient")
+    hire_shell("patient")
     after = tmp_path / "after"
     fails = f"if [ $N = 1 ]; then while [ ! -e {held.begun} ]; do sleep 0.02; done; exit 1; fi; {held.script}"
     job = file_of(
@@ -242,9 +219,9 @@ async def test_a_combination_that_another_has_failed_is_broken_off_at_its_worker
 
 
 async def test_a_run_that_is_cancelled_ends_its_script_at_the_worker(
-    client: Client, workers: Workers, held: Held
+    client: Client, hire_shell: Hire, held: Held
 ) -> None:
-    workers.hire("obedient")
+    hire_shell("obedient")
     run = await client.submit(yaml=file_of(held.script))
     await held.lines(1)
     await client.cancel(run)
@@ -252,8 +229,8 @@ async def test_a_run_that_is_cancelled_ends_its_script_at_the_worker(
     assert (await client.result(run)).status == "cancelled"
 
 
-async def test_a_long_log_arrives_whole(client: Client, workers: Workers, server: Server) -> None:
-    workers.hire("talkative")
+async def test_a_long_log_arrives_whole(client: Client, hire_shell: Hire, server: Server) -> None:
+    hire_shell("talkative")
     run = await client.submit(yaml=file_of("seq -f 'line %g' 1 5000", "echo the end"))
     assert (await client.result(run)).status == "completed"
     server.process.says(f"{run}.* the end")
@@ -262,8 +239,8 @@ async def test_a_long_log_arrives_whole(client: Client, workers: Workers, server
     assert not [line for line in said if "lost" in line]
 
 
-async def test_what_does_not_fit_into_a_message_fails_its_step_in_words(client: Client, workers: Workers) -> None:
-    workers.hire("wordy")
+async def test_what_does_not_fit_into_a_message_fails_its_step_in_words(client: Client, hire_shell: Hire) -> None:
+    hire_shell("wordy")
     inflated = "printf 'a=%s\\n' \"$(head -c 900000 /dev/zero | tr '\\0' '\\1')\" >> \"$GITHUB_OUTPUT\""
     view = await client.result(await client.submit(yaml=file_of(inflated)))
     assert view.error is not None
@@ -280,9 +257,9 @@ async def test_what_does_not_fit_into_a_message_fails_its_step_in_words(client: 
     ],
 )
 async def test_a_step_that_fails_there_says_why_as_it_would_here(
-    client: Client, workers: Workers, step: dict[str, str], told: str
+    client: Client, hire_shell: Hire, step: dict[str, str], told: str
 ) -> None:
-    workers.hire("honest")
+    hire_shell("honest")
     view = await client.result(await client.submit(yaml=file_of(step)))
     assert (view.status, told in str(view.error)) == ("failed" if told else "completed", True)
 

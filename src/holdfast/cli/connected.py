@@ -56,11 +56,16 @@ async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
     try:
         from holdfast.wire import credential
         from holdfast.wire.worker import Worker
+
+        if shell:
+            from holdfast.wire.shell import offer_shell
+
+            offer_shell(tasks)
     except ModuleNotFoundError as problem:
         raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
 
     trust = credential.Trust(credential.read_token(how.token_file), how.ca, how.certificate, how.key)
-    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say, shell=shell)
+    worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
     stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")
     working = asyncio.ensure_future(worker.run())
     await asyncio.wait([stop, working], return_when=asyncio.FIRST_COMPLETED)

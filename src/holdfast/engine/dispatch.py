@@ -94,11 +94,8 @@ class Dispatch:
         """A run has gone on. `here`: this process takes up what is ready in it."""
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
         # The tasks of connected workers are found by whoever they are connected to; a leader knows none of these.
-        steps = (
-            ()
-            if self._driver.places(state)
-            else tuple(each for each in unplaced_of(state) if not each.demand.is_remote)
-        )
+        waits = () if self._driver.places(state) else unplaced_of(state)
+        steps = tuple(each for each in waits if not each.demand.is_remote)
         if (wants and not here) or steps:
             lane = self._driver.lanes.of(state.workflow, state.tenant, state.by)
             self._offers.setdefault(lane, {})[state.run] = Job(

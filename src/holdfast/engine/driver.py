@@ -147,6 +147,8 @@ class Driver:
         self.hands = hands
         """Workers that are connected to this process, if it takes connections."""
         self._shell = shell
+        self._able: tuple[str, ...] = ()
+        """What this process can be given, as those are called who are able to run it."""
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets)
@@ -356,19 +358,11 @@ class Driver:
             await self.store.widen_session(self.session, list(self.workflows))
         return True
 
-    @property
-    def _able(self) -> tuple[str, ...]:
-        """What this process can be given: its workflows, and their scripts if it runs any."""
-        return (*self.workflows, *(self._scripts if self._shell else ()))
-
-    @property
-    def _scripts(self) -> list[str]:
-        """The workflows that have scripts, as those are called that run them."""
-        graphs = {hash_: workflow.graph for hash_, workflow in self.workflows.items()}
-        return [scripts_of(hash_) for hash_, graph in graphs.items() if graph.has_scripts]
-
     def _tell_able(self) -> None:
-        self.placing.able(self._able, self._scripts)
+        """What this process can be given has changed: its workflows, and their scripts if it runs any."""
+        scripts = [scripts_of(hash_) for hash_, workflow in self.workflows.items() if workflow.graph.has_scripts]
+        self._able = (*self.workflows, *(scripts if self._shell else ()))
+        self.placing.able(self._able, scripts)
 
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""

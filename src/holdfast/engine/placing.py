@@ -122,8 +122,9 @@ class Placing:
 
     def hear(self, state: State) -> None:
         """A run has gone on: see to it that exactly those of its steps wait that wait for a place."""
-        for step in sorted(self.ready(state.run) & self._doubted.pop(state.run, frozenset())):
-            self._drop(state.run, step)  # by now it is known that it has not begun
+        if doubted := self._doubted.pop(state.run, None):
+            for step in sorted(self.ready(state.run) & doubted):
+                self._drop(state.run, step)  # by now it is known that it has not begun
         known = self._steps.get(state.run)
         if known is None and not state.unplaced:
             return

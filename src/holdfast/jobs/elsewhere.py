@@ -23,8 +23,6 @@ _PROBLEMS: Final[dict[str, type[HoldfastError]]] = {
     each.__name__: each for each in (InvalidInput, ToolFailed, OutcomeUnknown)
 }
 """What may have become of a script that has no ending."""
-
-
 _LEAVE_S: Final = 60.0
 """What a worker gets to remove its directory before it is left to itself with that."""
 

@@ -10,15 +10,21 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.jobs.elsewhere import Done, Order
 from holdfast.jobs.room import Here, room_here
 from holdfast.machine import MachineClock
 from holdfast.tools import shell
 from holdfast.wire.binding import MESSAGE_BYTES
-from holdfast.wire.task import Job
+from holdfast.wire.task import Job, Tasks
 
 _SLACK_BYTES = 4096
+
+
+def offer_shell(tasks: Tasks) -> None:
+    """Have a worker run the scripts of workflow files too, with the rights of its account."""
+    tasks.bodies[SHELL] = run_scripts
 
 
 async def run_scripts(job: Job, _: Any) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import grpc
 import msgspec
 
-from holdfast.core.demand import SHELL
 from holdfast.core.policies import ERROR, NETWORK, TIMEOUT, VALIDATION
 from holdfast.errors import HoldfastError, StepError, UsageError
 from holdfast.machine import RandomIds
@@ -26,7 +25,6 @@ from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
 from holdfast.wire.credential import Trust
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
-from holdfast.wire.shell import run_scripts
 from holdfast.wire.task import CallFailed, Job, Tasks
 
 log = logging.getLogger("holdfast")
@@ -53,15 +51,14 @@ class Worker:
 
     def __init__(
         self, tasks: Tasks, addresses: Sequence[str], offer: Offer, trust: Trust | None = None,
-        tell: Callable[[str], None] = log.info, *, shell: bool = False,
+        tell: Callable[[str], None] = log.info,
     ) -> None:  # fmt: skip
-        """`tell` is told how it goes, in words. With `shell` it runs the scripts of workflow files too, with the rights of
-        this account. Raises UsageError for an address that is none."""
+        """`tell` is told how it goes, in words. Raises UsageError for an address that is none."""
         for address in addresses:
             credential.split(address)
-        self._bodies = tasks.bodies | ({SHELL: run_scripts} if shell else {})
-        if not self._bodies:
-            raise UsageError("There is no task to offer; define one with @tasks.task('name'), or offer the shell.")
+        if not tasks.bodies:
+            raise UsageError("There is no task to offer; define one with @tasks.task('name').")
+        self._bodies = tasks.bodies
         self._addresses = list(addresses)
         self._offer = offer
         self._trust = trust if trust is not None else Trust()
