@@ -12,7 +12,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "settings", "machine", "threads"},
+    {"errors", "settings", "machine", "privacy", "threads"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
@@ -25,7 +25,13 @@ FLOORS = (
 )
 """From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
 
-NEIGHBOURS = {("settings", "errors"), ("machine", "errors"), ("testing", "compose")}
+NEIGHBOURS = {
+    ("settings", "errors"),
+    ("settings", "privacy"),
+    ("privacy", "errors"),
+    ("machine", "errors"),
+    ("testing", "compose"),
+}
 """Rooms of one floor that may know each other: `settings` raises errors, the simulation opens engines."""
 
 EXCEPTIONS = {("machine", "core")}

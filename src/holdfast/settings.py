@@ -20,6 +20,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
 
 REDACTED: Final = "[secret]"
@@ -247,8 +248,10 @@ def _forms(value: str) -> set[str]:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"The secrets file cannot be read: {problem}.") from None
+        lines = privacy.read_secret(path, "secrets file").decode().splitlines()
+    except UnicodeDecodeError as problem:
+        raise UsageError(
+            f"The secrets file {path} is no text in UTF-8: {problem.reason}. Nothing was started."
+        ) from None
     pairs = (line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}

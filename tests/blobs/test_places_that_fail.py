@@ -360,6 +360,7 @@ async def test_credentials_from_the_secrets_file_are_used_and_never_logged(
         monkeypatch.delenv(name)
     file = tmp_path / "secrets"
     file.write_text(f"AWS_ACCESS_KEY_ID={ACCESS_KEY}\nAWS_SECRET_ACCESS_KEY={SECRET_KEY}\n")
+    file.chmod(0o600)
     settings = Settings(blobs="s3://payloads", secrets_file=file)
     wf = Workflow("tells")
     wf.node("tell")(task(lambda state: f"{SECRET_KEY} " + LARGE))

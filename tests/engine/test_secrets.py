@@ -280,6 +280,7 @@ async def test_a_secret_that_is_not_set_is_an_error_that_says_how_to_set_it_and_
 async def test_secrets_of_a_file_are_known_from_the_start_and_need_not_be_asked_for(store: str, tmp_path: Path) -> None:
     file = tmp_path / "secrets.env"
     file.write_text("# the vault\nVAULT=canary-from-a-file\n\nOTHER = spaced-canary \n")
+    file.chmod(0o600)
     wf = Workflow("file")
     wf.node("work")(task(lambda state: f"{state.input['text']} canary-from-a-file spaced-canary"))
     async with opened(store, settings=Settings(secrets_file=file)) as engine:

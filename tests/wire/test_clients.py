@@ -128,30 +128,34 @@ async def test_a_workflow_file_is_run_and_known_again_after_a_restart(tmp_path: 
 async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
     """And one with TLS and a token hears only who knows both."""
     (tmp_path / "token").write_text("s3cret\n")
+    key = tmp_path / "key.pem"
+    key.write_bytes(PEM.read_bytes())
+    for file in (tmp_path / "token", key):
+        file.chmod(0o600)
     words = (
         "--token-file",
         str(tmp_path / "token"),
         "--tls-cert",
         str(PEM),
         "--tls-key",
-        str(PEM),
+        str(key),
         "--client-ca",
         str(PEM),
     )
     server = Server(tmp_path, *words)
     with ended(server.process):
         address = f"localhost:{server.address.rpartition(':')[2]}"
-        async with Client.connect(address, Trust("s3cret", PEM, PEM, PEM)) as client:
+        async with Client.connect(address, Trust("s3cret", PEM, PEM, key)) as client:
             with pytest.raises(UsageError, match=r"takes no workflow files"):
                 await client.submit(yaml=FILE)
-        async with Client.connect(address, Trust("guess", PEM, PEM, PEM)) as client:
+        async with Client.connect(address, Trust("guess", PEM, PEM, key)) as client:
             with pytest.raises(UsageError, match=r"The token is missing or wrong"):
                 await client.submit("echo")
         for stranger in (Trust("s3cret"), Trust("s3cret", PEM)):  # one without TLS, one without a certificate
             async with Client.connect(address, stranger) as client:
                 with pytest.raises(HoldfastError, match="UNAVAILABLE"):
                     await client.submit("echo")
-        shown = ("--ca", str(PEM), "--cert", str(PEM), "--key", str(PEM))
+        shown = ("--ca", str(PEM), "--cert", str(PEM), "--key", str(key))
         worker = server.worker("stranger", *shown, address=address)
         assert await asyncio.to_thread(worker.process.wait, 10) == 2
         worker.says("refuses this worker: The token is missing or wrong")

@@ -57,6 +57,7 @@ def test_a_worker_that_cannot_connect_so_is_told(
 
 def test_a_token_is_one_line_of_text(tmp_path: Path) -> None:
     file = tmp_path / "token"
+    file.touch(0o600)
     for bad in ("", "\n", "two\nlines", "ü", "x" * 5000):
         file.write_text(bad)
         with pytest.raises(UsageError, match="holds no token"):

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Self
 
+from holdfast import privacy
 from holdfast.blobs.layout import is_old, place
 from holdfast.errors import NotFound, StoreError, StoreFull, StoreUnreadable
 
@@ -73,7 +74,7 @@ class Folder:
     def _write(self, file: Path, content: bytes) -> None:
         self._expect_root()
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            privacy.make_folder(file.parent)
             if not _holds(file, content):  # one that was damaged is mended
                 _replace(file, content)
             # Also what another process has just written or made: it may not have come to syncing it.

@@ -9,13 +9,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from holdfast import privacy
+
 
 class JournalFile:
     """The writing end: each line is a single write to a descriptor opened O_APPEND."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, privacy.FILE)
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
             os.write(self._descriptor, b"\n")  # a torn last line must not swallow the next one

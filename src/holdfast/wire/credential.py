@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
+from holdfast import privacy
 from holdfast.errors import UsageError
 
 HEADER: Final = "authorization"
@@ -41,7 +42,7 @@ def read_token(file: Path | None) -> str | None:
     """The token in a file, without the blanks around it. Raises UsageError where there is none."""
     if file is None:
         return None
-    token = _read(file, "token").decode("ascii", "replace").strip()
+    token = privacy.read_secret(file, "token").decode("ascii", "replace").strip()
     if not token or len(token) > _MOST_TOKEN or not token.isprintable() or not token.isascii():
         raise UsageError(f"{file} holds no token: one line of 1 to {_MOST_TOKEN} printable ASCII characters is needed.")
     return token
@@ -92,7 +93,7 @@ def server_credentials(address: str, identity: Identity) -> Any:
     if identity.certificate is None or identity.key is None:
         return None
     ca = _read(identity.client_ca, "authority") if identity.client_ca is not None else None
-    pair = (_read(identity.key, "key"), _read(identity.certificate, "certificate"))
+    pair = (privacy.read_secret(identity.key, "key"), _read(identity.certificate, "certificate"))
     return grpc.ssl_server_credentials([pair], root_certificates=ca, require_client_auth=ca is not None)
 
 
@@ -107,7 +108,7 @@ def channel(address: str, trust: Trust, options: Iterable[tuple[str, Any]]) -> A
                 " Name the authority of the server's certificate with --ca. Nothing was sent."
             )
         return grpc.aio.insecure_channel(address, options=tuple(options))
-    key = _read(trust.key, "key") if trust.key is not None else None
+    key = privacy.read_secret(trust.key, "key") if trust.key is not None else None
     chain = _read(trust.certificate, "certificate") if trust.certificate is not None else None
     secure = grpc.ssl_channel_credentials(_read(trust.ca, "authority"), key, chain)
     return grpc.aio.secure_channel(address, secure, options=tuple(options))

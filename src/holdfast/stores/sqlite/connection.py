@@ -9,6 +9,7 @@ import errno
 import os
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import apsw
 
@@ -52,11 +53,16 @@ class Place:
         return there.st_dev, there.st_ino
 
 
-def connect(path: Path, *, create: bool = False, wait_s: float) -> apsw.Connection:
-    """A connection with everything set that a connection must set for itself. Raises StoreError."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+def connect(path: Path, *, like: Path | None = None, wait_s: float) -> apsw.Connection:
+    """A connection with everything set that a connection must set for itself; with `like`, to a file that is made if it
+    is not there, with the mode and the owner of that one. Its log and its index get those of the file. Raises StoreError.
+    """
+    flags, name = apsw.SQLITE_OPEN_READWRITE, str(path)
+    if like is not None:
+        flags |= apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+        name = f"file:{quote(str(path))}?modeof={quote(str(like))}"
     try:
-        db = apsw.Connection(str(path), flags=flags)
+        db = apsw.Connection(name, flags=flags)
     except apsw.Error as problem:
         raise explain(problem, path) from problem
     try:

@@ -6,11 +6,13 @@ Never here: what the tables mean. A crash between any two statements leaves a fi
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Final
 
 import apsw
 
+from holdfast import privacy
 from holdfast.errors import NotAStore, StoreTooNew, StoreUnreadable, UsageError
 from holdfast.stores.sqlite.connection import connect, explain
 from holdfast.stores.sqlite.turnstile import Turnstile
@@ -59,11 +61,12 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
         if db is None or not ready:
             with turnstile:
                 if db is None:
-                    db = connect(path, create=True, wait_s=wait_s)
+                    db = connect(path, like=turnstile.room, wait_s=wait_s)
                     undo.callback(db.close)
                 _prepare(db, path)
         with contextlib.suppress(OSError):
-            (locks_of(path) / _MADE).touch()
+            os.close(privacy.open_file(locks_of(path) / _MADE))
+        privacy.close(path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm")))
         undo.pop_all()
         return db, turnstile
 
@@ -118,7 +121,7 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
 def _turnstile(path: Path, wait_s: float) -> Turnstile:
     folder = locks_of(path)
     try:
-        folder.mkdir(exist_ok=True)
+        privacy.make_folder(folder)
         return Turnstile(folder, wait_s)
     except OSError as problem:
         raise explain(problem, folder) from problem

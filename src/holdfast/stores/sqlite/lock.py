@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Final, Self
 
+from holdfast import privacy
+
 _open: Final[set[int]] = set()
 
 
@@ -33,7 +35,7 @@ class LockFile:
     def __init__(self, path: Path) -> None:
         """Make the file if it is missing. Raises OSError."""
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._fd = privacy.open_file(path)
         _open.add(self._fd)
 
     @classmethod

@@ -43,6 +43,11 @@ class Turnstile:
         if not self._depth:
             self._room.unlock()
 
+    @property
+    def room(self) -> Path:
+        """The file that is locked by whoever writes."""
+        return self._room.path
+
     def close(self) -> None:
         self._turnstile.close()
         self._room.close()

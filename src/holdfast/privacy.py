@@ -1,0 +1,87 @@
+"""Files that concern nobody but the account that runs us: made for it alone, and believed only where it alone may read.
+
+Never here: what is in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import UsageError
+
+FILE: Final = 0o600
+FOLDER: Final = 0o700
+_OTHERS: Final = 0o077
+_WORLD: Final = 0o007
+
+_log = logging.getLogger(__name__)
+
+
+def make_folder(path: Path) -> None:
+    """Have a folder at `path`, with those above it that are missing. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        if not path.parent.exists():
+            make_folder(path.parent)
+        path.mkdir(FOLDER)
+    if not path.is_dir():
+        raise NotADirectoryError(f"{path} is no folder")
+    close(path)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor of the file at `path`, made if it is missing, that no other program inherits. Raises OSError.
+
+    What root makes in somebody's folder is that person's: it would keep them out of what is theirs.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE)
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        with contextlib.suppress(OSError):  # a file system that knows no owners
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    return descriptor
+
+
+def close(*paths: Path) -> None:
+    """Close `paths` to everybody else, where they are this account's and were made with an open mode; say so. What is
+    somebody else's, or not there, is left as it is."""
+    for path in paths:
+        try:
+            found = path.stat()
+            if found.st_uid != os.geteuid() or not found.st_mode & _OTHERS:
+                continue
+            path.chmod(FOLDER if stat.S_ISDIR(found.st_mode) else FILE)
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            _log.warning("%s is open to other users of this machine and cannot be closed: %s", path, problem.strerror)
+        else:
+            _log.warning(
+                "%s was open to other users of this machine (mode %03o); only this account may use it now.",
+                path,
+                stat.S_IMODE(found.st_mode),
+            )
+
+
+def read_secret(file: Path, what: str) -> bytes:
+    """What is in `file`, which is to be known to nobody else. `what` names it in an error: "token", "secrets file".
+
+    A file of root's may be open to a group, as containers are given their secrets. Raises UsageError.
+    """
+    try:
+        with file.open("rb") as opened:
+            found = os.fstat(opened.fileno())
+            content = opened.read()
+    except OSError as problem:
+        raise UsageError(f"The {what} {file} cannot be read: {problem.strerror}. Nothing was started.") from None
+    unwanted = _WORLD if found.st_uid == 0 != os.geteuid() else _OTHERS
+    if stat.S_ISREG(found.st_mode) and found.st_mode & unwanted:
+        raise UsageError(
+            f"The {what} {file} is open to other users of this machine (mode {stat.S_IMODE(found.st_mode):03o}), who may"
+            f" have read it. Nothing was started: close it (chmod 600 {file}), and consider replacing what is in it."
+        )
+    return content
