@@ -82,9 +82,11 @@ lint: setup ## Check style and formatting without changing anything
 	@echo "lint: ruff format --check"
 	@$(PY) -m ruff format --check
 
-types: setup ## Check the types of src, strictly
+types: setup ## Check the types of src, and of an example as its author would, strictly
 	@echo "types: mypy --strict src"
 	@$(PY) -m mypy --strict src
+	@echo "types: a user's file, as a user would check it"
+	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py
 
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only

@@ -8,9 +8,9 @@ import sys
 import holdfast
 
 PUBLIC = [
-    "Demand",
-    "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
-    "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
+    "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
+    "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "task", "tool",
     "tool_node",
 ]  # fmt: skip

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.authoring.context import Answer, Context
 from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
 from holdfast.authoring.tool import Tool, tool
+from holdfast.authoring.view import Fields, NodeView, StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import Demand
 from holdfast.core.graph import Join
@@ -34,8 +36,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Demand", "Engine", "ErrorRecord", "HoldfastError", "InvalidWorkflow", "Join", "NonDeterministicStep", "OperationFailed",
-    "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
+    "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
+    "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "task", "tool",
     "tool_node",
 ]  # fmt: skip

@@ -5,9 +5,10 @@ Never here: executing a node (engine.nodes), the graph around it (workflow).
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, overload
 
 import msgspec
 from pydantic import BaseModel
@@ -137,17 +138,46 @@ def _join(given: Join | str | None) -> Join:
     return modes[given]
 
 
-def _decorator(kind: Kind, function: Handler | None, common: dict[str, Any], **settings: Any) -> Any:
-    def make(handler: Any) -> NodeDefinition:
-        if not callable(handler) or isinstance(handler, NodeDefinition):
-            raise UsageError(f"@{kind} goes directly above a function, below @wf.node(...).")
-        return NodeDefinition(handler, kind, settings=settings, **common)
-
-    return make(function) if function is not None else make
+Options = ParamSpec("Options")
 
 
+class NodeDecorator(Protocol[Options]):
+    """A decorator that stands bare above a function, or called with options."""
+
+    @overload
+    def __call__(self, function: Handler, /, *none: Options.args, **options: Options.kwargs) -> NodeDefinition: ...
+
+    @overload
+    def __call__(self, *none: Options.args, **options: Options.kwargs) -> Callable[[Handler], NodeDefinition]: ...
+
+
+def _with_or_without_options(make: Callable[Concatenate[Handler, Options], NodeDefinition]) -> NodeDecorator[Options]:
+    """`make`, whose first parameter is the function, as a decorator of either form."""
+
+    @functools.wraps(make)
+    def decorate(function: Handler | None = None, /, **options: Any) -> Any:
+        bound: Any = functools.partial(make, **options)
+        return bound if function is None else bound(function)
+
+    either: Any = decorate
+    decorator: NodeDecorator[Options] = either
+    return decorator
+
+
+def _define(kind: Kind, function: Any, common: dict[str, Any], **settings: Any) -> NodeDefinition:
+    if not callable(function) or isinstance(function, NodeDefinition):
+        raise UsageError(f"@{kind} goes directly above a function, below @wf.node(...).")
+    return NodeDefinition(function, kind, settings=settings, **common)
+
+
+def _defining(kind: Kind, common: dict[str, Any], **settings: Any) -> Callable[[Handler], NodeDefinition]:
+    """The decorator that defines such a node."""
+    return lambda function: _define(kind, function, common, **settings)
+
+
+@_with_or_without_options
 def task(
-    function: Handler | None = None,
+    function: Handler,
     /,
     *,
     retry: RetryPolicy | int | None = None,
@@ -156,14 +186,14 @@ def task(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
     tools: Sequence[ToolRef] = (),
-) -> Any:
+) -> NodeDefinition:
     """Plain Python: `async def f(state)` or `def f(state)` (run in a thread), optionally with `ctx` for operations.
 
     What it returns is the node's output: JSON data, a Pydantic model, a dataclass or a msgspec Struct. `tools` are
     those that `ctx.tool` may call. `retry` is a number of attempts or a RetryPolicy; undeclared, only what passes by
     itself (time-outs, rate limits) is tried again. `timeout_s` bounds one attempt.
     """
-    return _decorator("task", function, _common(locals()), tools=tuple(tools))
+    return _define("task", function, _common(locals()), tools=tuple(tools))
 
 
 def llm_node(
@@ -181,7 +211,7 @@ def llm_node(
     join: Join | str | None = None,
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
-) -> Any:
+) -> Callable[[Handler], NodeDefinition]:
     """A model call, or with `tools` a loop of them until the model stops or `max_turns` is reached.
 
     The function returns the prompt: `{"system": ..., "user": ...}`. The output is the model's text, or with `output`
@@ -193,8 +223,8 @@ def llm_node(
         raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
     if max_tokens < 1:
         raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
-    return _decorator(
-        "llm_node", None, _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
+    return _defining(
+        "llm_node", _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
     )  # fmt: skip
 
@@ -209,7 +239,7 @@ def tool_node(
     join: Join | str | None = None,
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
-) -> Any:
+) -> Callable[[Handler], NodeDefinition]:
     """One call of the tool `name`; the function returns its arguments.
 
     `key` names the effect by what it is, filled from the arguments: `key="invite:{supplier}:{round}"`; then a loop that
@@ -220,7 +250,7 @@ def tool_node(
     wide = (
         {"unique": unique} if unique == "tenant" else {}
     )  # a setting of its own, so that no other node's hash changes
-    return _decorator("tool_node", None, _common(locals()), tools=(name,), key=key, **wide)
+    return _defining("tool_node", _common(locals()), tools=(name,), key=key, **wide)
 
 
 def remote_task(
@@ -232,7 +262,7 @@ def remote_task(
     join: Join | str | None = None,
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
-) -> Any:
+) -> Callable[[Handler], NodeDefinition]:
     """The task `task`, done by a worker that is connected to a serving process and offers it; in whatever language.
 
     The function returns the task's arguments, as JSON data; the output is what the worker returns. `tools` are those that
@@ -244,11 +274,12 @@ def remote_task(
         raise UsageError(
             f"task={task!r}: names that begin with {RESERVED!r} are Holdfast's own; call the task otherwise."
         )
-    return _decorator("remote_task", None, _common(locals()), task=task, tools=tuple(tools))
+    return _defining("remote_task", _common(locals()), task=task, tools=tuple(tools))
 
 
+@_with_or_without_options
 def human_gate(
-    function: Handler | None = None,
+    function: Handler,
     /,
     *,
     form: type[BaseModel] | None = None,
@@ -263,7 +294,7 @@ def human_gate(
     retry: RetryPolicy | int | None = None,
     join: Join | str | None = None,
     guard: str | Guard | None = None,
-) -> Any:
+) -> NodeDefinition:
     """A person decides. The function returns what is shown: any object; `reviewers` in it are whom it asks.
 
     `form` is the shape of the decision's data, filled from fields of the same name in what is shown; without one there
@@ -278,14 +309,15 @@ def human_gate(
     common = {
         "retry": retry, "timeout_s": None, "join": join, "guard": guard, "continue_on_error": False,
     }  # fmt: skip
-    return _decorator(
+    return _define(
         "human_gate", function, common, form=form, reviewers=tuple(reviewers), deadline_s=deadline_s or None,
         remind_every_s=remind_every_s, cancel_after_s=cancel_after_s, four_eyes=four_eyes, decisions=tuple(decisions),
     )  # fmt: skip
 
 
+@_with_or_without_options
 def branch(
-    function: Handler | None = None,
+    function: Handler,
     /,
     *,
     model: str | None = None,
@@ -296,19 +328,18 @@ def branch(
     join: Join | str | None = None,
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
-) -> Any:
+) -> NodeDefinition:
     """Which way to go: the function returns the name of an edge (its `when`, or its target), or several.
 
     With `model` the function returns a prompt, and the model chooses among exactly these names; guards are asked about
     its choice as about any other.
     """
-    return _decorator(
-        "branch", function, _common(locals()), model=model, max_tokens=max_tokens, temperature=temperature
-    )
+    return _define("branch", function, _common(locals()), model=model, max_tokens=max_tokens, temperature=temperature)
 
 
+@_with_or_without_options
 def check(
-    function: Handler | None = None,
+    function: Handler,
     /,
     *,
     retry: RetryPolicy | int | None = None,
@@ -317,13 +348,13 @@ def check(
     guard: str | Guard | None = None,
     continue_on_error: bool = False,
     tools: Sequence[ToolRef] = (),
-) -> Any:
+) -> NodeDefinition:
     """Validation. The function returns True or "pass", False or "fail", or "retry" to go back along a declared loop.
 
     `(result, reason)` adds why. False goes back too, where a loop leads back and no edge is for failure; a check that
     fails without an edge for it fails its step.
     """
-    return _decorator("check", function, _common(locals()), tools=tuple(tools))
+    return _define("check", function, _common(locals()), tools=tuple(tools))
 
 
 def _common(given: dict[str, Any]) -> dict[str, Any]:

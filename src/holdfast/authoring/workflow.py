@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 from pydantic import BaseModel, ValidationError
@@ -20,6 +20,8 @@ from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edg
 from holdfast.core.ids import NodeName
 from holdfast.core.money import nanousd
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
+
+G = TypeVar("G", bound=Guard)
 
 
 class Workflow:
@@ -90,6 +92,12 @@ class Workflow:
             return made
 
         return place
+
+    @overload
+    def guard(self, name: str) -> Callable[[G], G]: ...
+
+    @overload
+    def guard(self, name: G) -> G: ...
 
     def guard(self, name: str | Guard) -> Any:
         """Register a pure function of the state under a name: it returns whether a transition is allowed, or raises

@@ -45,6 +45,7 @@ from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt,
 from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn
 
 if TYPE_CHECKING:
+    from holdfast.authoring.context import Context
     from holdfast.engine.attempt import Attempt
 
 T = TypeVar("T")
@@ -558,6 +559,10 @@ class StepContext:
                 _ms(cancel_after_s), completes_step, values=self._take(),
             )
         )  # fmt: skip
+
+
+if TYPE_CHECKING:
+    _promised: type[Context] = StepContext
 
 
 def _ms(seconds: float | None) -> int | None:
