@@ -7,7 +7,10 @@ import time
 from itertools import combinations
 from pathlib import Path
 
+import pytest
+
 from holdfast import Demand, Workflow, llm_node, task
+from holdfast.core.status import status
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.models.providers import Providers
 from holdfast.ports import Usage
@@ -43,6 +46,52 @@ async def test_a_step_waits_for_a_pool_until_it_is_declared_and_is_large_enough(
         assert await waits_of(run) == [("worker", "placement")]
         await engine.set_pool("LATER", slots=3)
         await run.result()
+
+
+@bounded
+@pytest.mark.parametrize("amount", [1, None])
+async def test_a_pool_that_was_not_lent_yet_is_waited_for(store: str, amount: int | None) -> None:
+    stage = Stage()
+    stage.go.set()
+    wf = played(stage, "first", Demand(pools={"FREE": amount}))
+    async with opened(store, execute=False) as desk:
+        await desk.set_pool("FREE", slots=1)
+        left = await desk.start(wf)
+        async with opened(store, workflows=[wf]) as engine:
+            await engine.idle()
+            assert await left.status() == "completed"
+    async with opened(store, workflows=[wf]) as engine:
+        assert (await (await engine.start(wf)).settled()).ended == "completed"
+
+
+@bounded
+@pytest.mark.parametrize("slots", [None, 1])
+async def test_a_pool_that_can_never_be_enough_is_not_waited_for(store: str, slots: int | None) -> None:
+    wf = played(Stage(), "never", Demand(pools={"NEVER": 2}))
+    async with opened(store, workflows=[wf]) as engine:
+        if slots is not None:
+            await engine.set_pool("NEVER", slots=slots)
+        state = await (await engine.start(wf)).settled()
+        assert status(state) == "waiting"
+        await engine.idle()
+
+
+@bounded
+async def test_a_pool_that_another_process_has_is_waited_for(store: str) -> None:
+    stage = Stage()
+    wf, other = played(stage, "having", Demand(pools={"ONE": 1})), played(stage, "wanting", Demand(pools={"ONE": 1}))
+    async with opened(store, workflows=[wf]) as first, opened(store, workflows=[other]) as second:
+        await first.set_pool("ONE", slots=1)
+        await first.start(wf)
+        await stage.seen("having")
+        run = await second.start(other)
+        both = asyncio.gather(run.settled(), second.idle())
+        while not any(share.is_short for share in await second.pool_shares("ONE")):
+            await asyncio.sleep(0.05)
+        assert not both.done()
+        stage.go.set()
+        state, _ = await both
+        assert state.ended == "completed"
 
 
 @bounded

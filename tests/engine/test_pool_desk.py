@@ -205,6 +205,21 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     assert place.desk._needs == {}
 
 
+async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_somebody_waits(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_desk, "KEEP_S", 0.05)
+    waits = step(amount=9)
+    await place.store.set_pool(BROWSERS)
+    place.begin(waits)
+    await until(lambda: place.desk._pools and not place.desk._wanted_s.keys() - place.desk._needs.keys())
+    assert not place.desk.may_have(waits, 0.0)
+    await asyncio.sleep(4 * pool_desk.KEEP_S)  # what was wanted a moment ago is no longer wanted for that alone
+    assert await place.lent() == 0, "it is of no use here"
+    await place.store.set_pool(DeclaredPool("BROWSERS", "slots", 9))
+    await until(lambda: place.desk.may_have(waits, 0.0))
+
+
 async def test_of_what_steps_have_used_the_latest_are_remembered_while_the_store_is_away(place: Place) -> None:
     uses = [Use("wf", "node", "P", number) for number in range(pool_desk._MOST_TO_LEARN + 500)]
     for each in uses:

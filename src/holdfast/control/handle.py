@@ -79,7 +79,7 @@ class Run:
 
     async def settled(self) -> State:
         """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause; or for a place that
-        nothing which ends here would make free."""
+        nothing which ends would make free."""
         return await self.until(self.needs_somebody)
 
     def needs_somebody(self, state: State) -> bool:

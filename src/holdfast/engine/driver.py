@@ -376,9 +376,9 @@ class Driver:
         return self.executes and self.placing.places and state.graph_hash in self.workflows
 
     def may_place(self, state: State) -> bool:
-        """Whether a step of the run that waits for a place may get one by itself: others see to it, or it is known here that
-        something which ends would make room for it."""
-        return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state.run))
+        """Whether a step of the run that waits for a place may get one by itself: others see to it, or nothing is known here
+        for which it never could."""
+        return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state))
 
     @property
     def hashes(self) -> list[str]:

@@ -350,19 +350,20 @@ class Placing:
     # --- Asking -------------------------------------------------------------------------------------------------------
 
     def hopeful(self) -> bool:
-        """Whether anything waits here that a worker could do, if it had nothing else to do."""
-        return any(self._is_possible(each.run, each.step) for each in self.waiting())
+        """Whether anything waits here that may get a place, once others have ended."""
+        return self._desk.is_asking or any(self._may_be_placed(each) for each in self.waiting())
 
-    def may_place(self, run: RunId) -> bool:
-        """The same of one run, of which counts what is about to begin, and what is still being found out about."""
-        steps = self._steps.get(run, ())
-        return self._desk.is_asking(run) or any(
-            self._is_possible(run, step) for step in steps if (run, step) not in self._begun
-        )
+    def may_place(self, state: State) -> bool:
+        """The same of one run, of which counts what has its place and is about to begin."""
+        return any(self._may_be_placed(each) for each in unplaced_of(state))
 
-    def _is_possible(self, run: RunId, step: StepId) -> bool:
-        reason = self.scheduler.why((run, step), self._clock.monotonic_s())
-        return reason is not None and reason.possible
+    def _may_be_placed(self, step: PlacedStep) -> bool:
+        """Whether that may ever be, as far as is known here: what has not been looked at or heard of yet may."""
+        key = (step.run, step.step)
+        known = self._steps.get(step.run, {}).get(step.step)
+        if known is None or key in self._placed or self._stirred is not None:
+            return True
+        return self.scheduler.has_worker(key) and self._desk.may_have(known, self._since_s[step.run])
 
     def waiting(self) -> Sequence[PlacedStep]:
         """What waits here for a place."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.estimates import Kind, Use, first_guess
-from holdfast.core.ids import RunId, SessionId, node_of
+from holdfast.core.ids import SessionId, node_of
 from holdfast.core.lending import DeclaredPool, Grant
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
@@ -111,7 +111,7 @@ class PoolDesk:
         most = {name: pool.limit for name, pool in self._pools.items() if pool.kind == "slots"}
         said = self._scheduler.needs(now_s, most) if self.borrows else {}
         needs = {
-            name: Need(each.used, each.used + each.waits, each.next, each.owes, each.beside)
+            name: Need(each.used, each.used + each.waits, each.next, each.owes, each.beside, watched=True)
             for name, each in said.items()
         }
         self._wanted_s |= dict.fromkeys(needs, now_s)
@@ -140,6 +140,17 @@ class PoolDesk:
             self._scheduler.set_pool(name, "rate", usable, now_s, per_s=pool.per_s, burst=burst, level=level)
         self._stir()
 
+    def may_have(self, step: PlacedStep, since_s: float) -> bool:
+        """Whether there may ever be what a step wants that has waited since then. What others have now they give back; and
+        of what the store has not been heard of since, nobody can say that there is none."""
+        return all(self._may_be(name, amount or 1, since_s) for name, amount in step.demand.pools.items())
+
+    def _may_be(self, name: str, amount: int, since_s: float) -> bool:
+        pool = self._pools.get(name)
+        if pool is None:
+            return not self._shares.has_heard(name, since_s)
+        return pool.kind == "rate" or amount <= pool.limit
+
     # --- Amounts ------------------------------------------------------------------------------------------------------
 
     def known(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> PlacedStep | None:
@@ -161,9 +172,10 @@ class PoolDesk:
         }
         return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=amounts))
 
-    def is_asking(self, run: RunId) -> bool:
-        """Whether the store is being asked about a step of the run."""
-        return any(key[0] == run for asking in self._asking.values() for key in asking)
+    @property
+    def is_asking(self) -> bool:
+        """Whether steps wait while the store is asked about them."""
+        return bool(self._asking)
 
     def _guess(self, kind: Kind) -> int:
         pool = self._pools.get(kind[2])

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -44,10 +45,12 @@ class Need(msgspec.Struct, frozen=True):
     least: int = 1
     owes: int = 0
     beside: tuple[str, ...] = ()
+    watched: bool = False
+    """Whether somebody waits for it, be it for more than there is: then it has to be known when there is more."""
 
     @property
     def is_nothing(self) -> bool:
-        return not (self.used or self.wanted or self.owes)
+        return not (self.used or self.wanted or self.owes or self.watched)
 
 
 _NOTHING: Final = Need()
@@ -77,6 +80,8 @@ class PoolShares:
         self._needs: Mapping[str, Need] = {}
         self._told: dict[str, Need] = {}
         """What the store has acknowledged that it knows."""
+        self._heard_s: dict[str, float] = {}
+        """When the latest visit left whose answer said what there is of a pool."""
         self._unsure: set[str] = set()
         """Pools of which the store may think that more is held here than is: the answer of a visit never came, or the lease
         was over for a while."""
@@ -108,6 +113,10 @@ class PoolShares:
             return 0
         return held.usable
 
+    def has_heard(self, pool: str, since_s: float) -> bool:
+        """Whether the store has been asked since then what there is of a pool, and has answered."""
+        return self._heard_s.get(pool, -math.inf) >= since_s
+
     def lose(self) -> None:
         """The session is dead: what it kept is others' from now on, and not of the session that comes next."""
         self._lose()
@@ -122,6 +131,7 @@ class PoolShares:
         visits = [self._said(name, need) for name, need in said.items()]
         self._number += 1
         self._unsure.update(names)
+        left_s = self._clock.monotonic_s()
         try:
             grants = await self._store.lend(Visitor(self._holder, session, self._number, self._outlives_ms), visits)
         except Conflict:
@@ -133,7 +143,7 @@ class PoolShares:
         else:
             self._is_away = False
             if session == self._session:
-                self._hear(said, {grant.pool.name: grant for grant in grants})
+                self._hear(said, {grant.pool.name: grant for grant in grants}, left_s)
 
     # --- What is to be said -------------------------------------------------------------------------------------------
 
@@ -168,9 +178,10 @@ class PoolShares:
 
     # --- What is heard ------------------------------------------------------------------------------------------------
 
-    def _hear(self, said: Mapping[str, Need], grants: Mapping[str, Grant]) -> None:
+    def _hear(self, said: Mapping[str, Need], grants: Mapping[str, Grant], left_s: float) -> None:
         for name, need in said.items():
             self._unsure.discard(name)
+            self._heard_s[name] = left_s
             if (grant := grants.get(name)) is not None:
                 self._have(name, grant)
             elif self._held.pop(name, None) is not None or name not in self._told:
@@ -178,6 +189,7 @@ class PoolShares:
             if need.is_nothing:
                 self._held.pop(name, None)
                 self._told.pop(name, None)
+                self._heard_s.pop(name)
             else:
                 self._told[name] = need
         if any(self._matters(name) for name in self._names()):
@@ -203,6 +215,7 @@ class PoolShares:
         lost, self._held = self._held, {}
         self._session = None
         self._told.clear()
+        self._heard_s.clear()
         self._unsure.update(lost)
         for name, held in lost.items():
             self._changed(name, Grant(held.pool, 0, 0))

@@ -397,6 +397,11 @@ class Scheduler:
         queue = self._waiting.get(key)
         return reason(queue, key, self._workers.values(), self._turn, now_s) if queue else None
 
+    def has_worker(self, key: Key) -> bool:
+        """Whether there is a worker, busy or not, that could take a job which waits."""
+        queue = self._waiting.get(key)
+        return queue is not None and bool(queue.group.workers)
+
     def placed(self, key: Key) -> Placement | None:
         return self._placed.get(key)
 
@@ -423,11 +428,13 @@ class Scheduler:
 
     def needs(self, now_s: float, most: Mapping[str, int]) -> dict[str, PoolNeed]:
         """What is needed of each pool that anybody has or wants, declared or not; without what those want for whom there is
-        no worker, busy or not, and of those who want more than there ever is (`most`, by pool)."""
+        no worker, busy or not, and nothing of those who want more than there ever is (`most`, by pool)."""
         waits: dict[Pool, int] = {}
+        asked: set[Pool] = set()
         first: dict[Pool, tuple[float, int, tuple[str, ...]]] = {}
         for queue in self._queues.values():
             for pool, amount in queue.wants.items() if queue.group.workers else ():
+                asked.add(pool)
                 if amount <= most.get(pool.name, amount):
                     waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
                     beside = tuple(sorted(each.name for each in queue.wants if each is not pool))
@@ -437,7 +444,7 @@ class Scheduler:
         for name, pool in self._pools.items():
             used = 0 if pool.kind == "rate" else pool.taken
             owes = max(0, -int(pool.level(now_s))) if pool.kind == "rate" else 0
-            if used or owes or pool in waits:
+            if used or owes or pool in asked:
                 _, amount, beside = first.get(pool, (0.0, 1, ()))
                 found[name] = PoolNeed(used, waits.get(pool, 0), amount, owes, beside)
         return found
