@@ -29,7 +29,7 @@ from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.driver import Driver
-from holdfast.engine.idleness import Idleness
+from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
@@ -341,9 +341,10 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
                 await opened.aclose()
             log.removeFilter(clean_log)
 
-    async def idle(self) -> None:
-        """Wait until this process has nothing to do and nothing will fall due soon: all runs have ended or wait."""
-        await self._idleness.reached()
+    async def idle(self) -> list[Left]:
+        """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended
+        or wait. Returns those of which something could be done now, but by no process that lives."""
+        return await self._idleness.reached()
 
 
 def _restore(shell: Shell | None) -> Restore:

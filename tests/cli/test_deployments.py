@@ -82,6 +82,25 @@ def stranded(typed: Callable[..., Said], shell: Shell, home: Path, worker: Start
     return run
 
 
+def test_a_worker_that_stops_when_idle_says_what_it_leaves_and_what_to_do(
+    typed: Callable[..., Said], shell: Shell, home: Path
+) -> None:
+    (home / "flow.py").write_text(FILE.format(version=1))
+    run = typed("run", "flow.py", "--detach").out.strip()
+    (home / "flow.py").write_text(FILE.format(version=2) + ADDED)
+    said = typed("worker", "flow.py", "--until-idle", "--json")
+    assert said.code == 8
+    (left,) = said.data["left"]
+    assert (left["run"], left["why"]) == (run, "workflow_missing")
+    assert (
+        f"Left behind: 1 run of letter 1, started with another definition of it ({left['graph_hash'][:12]})" in said.err
+    )
+    assert f"holdfast runs migrate {run} FILE.py:WORKFLOW" in said.err
+    assert shell("runs", "migrate", run, "flow.py").code == 0
+    said = typed("worker", "flow.py", "--until-idle", "--json")
+    assert (said.code, said.data["left"]) == (0, [])
+
+
 def test_a_run_that_an_edit_has_stranded_says_what_is_wrong_and_what_to_do(stranded: str, shell: Shell) -> None:
     told = shell("runs", "show", stranded).out
     assert re.search(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -249,6 +252,69 @@ async def test_a_worker_that_stops_when_idle_does_not_overlook_a_run_that_asked_
     async with engine_at(tmp_path, now, workflows=[OLD]) as older:
         await older.idle()
         assert await older.run(run_id).status() == "completed"
+
+
+@bounded
+@pytest.mark.parametrize("version", [1, 2])
+async def test_who_stops_when_idle_waits_for_what_others_run_of_its_workflow(store: str, version: int) -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def work(state: object) -> None:
+        began.set()
+        await go.wait()
+
+    def made(version: int) -> Workflow:
+        wf = Workflow("shared", version=version)
+        wf.node("work")(task(work))
+        return wf
+
+    async with opened(store, workflows=[made(1)]) as one, opened(store, workflows=[made(version)]) as other:
+        run = await one.start(made(1))
+        await began.wait()
+        idle = asyncio.create_task(other.idle())
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await asyncio.shield(idle)
+        go.set()
+        assert await idle == []
+        assert await run.status() == "completed"
+
+
+@bounded
+async def test_who_stops_when_idle_waits_until_a_killed_process_is_known_to_be_dead(store: str, tmp_path: Path) -> None:
+    (tmp_path / "dies.py").write_text(
+        "import os, signal\nfrom holdfast import Workflow, task\nwf = Workflow('dies')\n"
+        "wf.node('only')(task(lambda state: os.kill(os.getpid(), signal.SIGKILL)))\n"
+    )
+    wf = Workflow("dies")
+    wf.node("only")(task(lambda state: "done"))
+    command = [sys.executable, "-m", "holdfast", "run", str(tmp_path / "dies.py"), "--here", "--store", store]
+    killed = await asyncio.create_subprocess_exec(*command, env=os.environ | {"HOLDFAST_LEASE_S": "3"})
+    assert await killed.wait() == -signal.SIGKILL
+    async with opened(store, workflows=[wf]) as engine:
+        assert await engine.idle() == []
+        (row,) = await engine.runs()
+        assert row.status == "completed"
+
+
+@bounded
+async def test_who_stops_when_idle_tells_which_runs_it_leaves_because_nobody_has_their_code(store: str) -> None:
+    other = Workflow("other")
+    other.node("only")(task(lambda state: None))
+    async with opened(store, execute=False) as desk:
+        waits, due = await desk.start(OLD), await desk.start(OLD)
+        await desk.start(other)
+        async with opened(store, workflows=[OLD]) as older:
+            for run in (waits, due):
+                await gate_of(older.run(run.id))
+        await approved(desk, due.id)
+        async with opened(store, workflows=[NEW]) as newer:
+            (left,) = await newer.idle()
+            assert (left.run, left.workflow, left.version, left.graph_hash, left.why) == (
+                due.id, "letter", 1, OLD.hash, MISSING,
+            )  # fmt: skip
+            async with opened(store, workflows=[OLD]):
+                assert await newer.idle() == []
 
 
 def drawing(version: int = 1) -> Workflow:

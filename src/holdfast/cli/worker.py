@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from holdfast.cli import terminal
+from holdfast.cli.exit_code import OK, WAITING
 from holdfast.cli.label import asked, lacking, options, resources_of
-from holdfast.cli.opening import located, shown
+from holdfast.cli.opening import located, shown, typed
 from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from holdfast.core.demand import Resources
     from holdfast.core.events import Event
     from holdfast.core.state import State
+    from holdfast.engine.idleness import Left
 
 _GRACE_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
+_MOST_SHOWN: Final = 10
 
 
 def worker(
@@ -45,7 +48,10 @@ def worker(
     ] = None,
     yaml: Yaml = False,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Stop when all their runs have ended or wait for somebody.")
+        bool,
+        typer.Option(
+            "--until-idle", help="Stop when all their runs, wherever they run, have ended or wait; 8 if some are left."
+        ),
     ] = False,
     slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
     label: Labels = None,
@@ -78,7 +84,7 @@ def worker(
     key: Annotated[Path | None, typer.Option("--key", help="Its key.")] = None,
     as_json: AsJson = False,
     store: Store = None,
-) -> None:
+) -> int:
     """Drive every run of these workflows in the store, but for those that ask for labels which it has not.
 
     With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
@@ -99,7 +105,7 @@ def worker(
         offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
         how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
         connected.work(targets or (), how, shell=shell)
-        return
+        return OK
     if shell:
         raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
     workflows = [load(target, to_run=True) for target in targets or ()]
@@ -112,11 +118,36 @@ def worker(
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        asyncio.run(_work(workflows, tally, until_idle, How(slots, grace_s, label or (), own, yaml, lane), store))
+        how_much = How(slots, grace_s, label or (), own, yaml, lane)
+        left = asyncio.run(_work(workflows, tally, until_idle, how_much, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
-        terminal.emit({"seconds": round(took_s, 3), **tally.counts})
+        terminal.emit({"seconds": round(took_s, 3), **tally.counts, "left": [each._asdict() for each in left]})
+    _tell_of(left, store)
+    return WAITING if left else OK
+
+
+def _tell_of(left: Sequence[Left], store: str | None) -> None:
+    """The runs that are left behind, by what can be done about them."""
+    from itertools import groupby
+
+    for (why, name, version, graph_hash), found in groupby(sorted(left, key=_likeness), key=_likeness):
+        runs = [each.run for each in found]
+        shown_runs = "\n".join([f"  {run}" for run in runs[:_MOST_SHOWN]] + ["  ..."] * (len(runs) > _MOST_SHOWN))
+        what = f"{len(runs)} run{'s' * (len(runs) > 1)} of {name} {version}"
+        if why == "damaged":
+            terminal.say(f"Left behind: {what}, of which the history cannot be read:\n{shown_runs}")
+            continue
+        terminal.say(
+            f"Left behind: {what}, started with another definition of it ({graph_hash:.12}), which no process that lives"
+            f" has:\n{shown_runs}\nStart a worker with the code that they were started with, or move each to this one:\n"
+            f"  {typed('runs', 'migrate', runs[0], 'FILE.py:WORKFLOW', store=store)}"
+        )
+
+
+def _likeness(left: Left) -> tuple[str, str, int, str]:
+    return (left.why, left.workflow, left.version, left.graph_hash)
 
 
 class Tally:
@@ -166,7 +197,10 @@ class How(NamedTuple):
     lane: str
 
 
-async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None) -> None:
+async def _work(
+    workflows: Sequence[Workflow], tally: Tally, until_idle: bool, how: How, store: str | None
+) -> Sequence[Left]:
+    """The runs that are left behind, where it was to work until it is idle."""
     from holdfast.cli import job_log
     from holdfast.compose import Engine
 
@@ -201,8 +235,9 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
                 )
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
-        if until_idle:
-            waits.append(asyncio.ensure_future(engine.idle()))
+        idle = asyncio.ensure_future(engine.idle()) if until_idle else None
+        if idle is not None:
+            waits.append(idle)
         with _glance() as glance, job_log.shown(with_run=True):
             while not any(wait.done() for wait in waits):
                 if engine.driver.broken is not None:
@@ -213,6 +248,8 @@ async def _work(workflows: Sequence[Workflow], tally: Tally, until_idle: bool, h
             if wait.done():
                 wait.result()
             wait.cancel()
+        await asyncio.wait(waits)
+        return idle.result() if idle is not None and not idle.cancelled() else ()
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class Adoption:
         self._adopted: dict[str, None] = {}
         self._foreign: set[str] = set()
         """Of those that are wanted, what cannot be restored here."""
+        self.differing: set[str] = set()
+        """Of these, what another version has stored, and would do something else here."""
 
     async def turn(self, before_ms: int) -> None:
         """Be able to run whatever is due by then or waits for a place, as far as it can be restored."""
@@ -47,6 +49,7 @@ class Adoption:
     async def _learn(self, before_ms: int) -> None:
         wanted = set(await self._driver.store.wanted_hashes(before_ms))
         self._foreign &= wanted
+        self.differing &= wanted
         for graph_hash in sorted(wanted - self._foreign):
             if graph_hash in self._adopted:
                 del self._adopted[graph_hash]
@@ -62,6 +65,7 @@ class Adoption:
                 "holdfast leaves the runs of %s %d (graph %.12s) to others: another version has stored it, and would do"
                 " something else.", definition.name, definition.version, graph_hash,
             )  # fmt: skip
+            self.differing.add(graph_hash)
             workflow = None
         if workflow is None:
             self._foreign.add(graph_hash)

@@ -181,6 +181,8 @@ class Driver:
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
         self._unsure: dict[RunId, None] = {}
+        self.damaged: set[RunId] = set()
+        """Runs whose history cannot be read: they are lost to this process, the others are not."""
         self._reminders: dict[RunId, asyncio.Task[None]] = {}
         """Looks at runs that fall due within a second."""
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
@@ -414,8 +416,10 @@ class Driver:
 
     @property
     def at_work(self) -> bool:
-        """Whether an attempt runs here, or something is being decided or on its way to the store."""
-        return bool(self._working) or any(box.busy for box in self._mailboxes.values())
+        """Whether anything is still under way: an attempt, here or at a connected worker, a call or a function that its
+        attempt has left behind, a guard, something that is being decided or is on its way to the store."""
+        under_way = self._attempts or self._calls or self._judging or self.threads.abandoned
+        return bool(under_way) or any(box.busy for box in self._mailboxes.values())
 
     @property
     def resident(self) -> list[tuple[RunId, int]]:

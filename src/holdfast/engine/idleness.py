@@ -1,4 +1,5 @@
-"""When a process has nothing left to do: what it works on, what it could begin, and what falls due for it soon.
+"""When a process has nothing left to do: what it works on, what it could begin, what falls due for it soon, and what
+others still do of its workflows. And which runs it leaves behind all the same.
 
 Never here: running a step, letting the process end.
 """
@@ -6,21 +7,42 @@ Never here: running a step, letting the process end.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from holdfast.core.ids import RunId
+from holdfast.core.projection import RunRow
 from holdfast.core.scopes import with_room
 from holdfast.core.status import Wait
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
 from holdfast.engine.stored_line import StoredLine
+from holdfast.ports import DueRun
 
 _LOOK_EVERY_S: Final = 0.02
+_LOOK_AT_OTHERS_EVERY_S: Final = 0.2
 _SOON_MS: Final = 30_000
 """What falls due later than this does not keep a process waiting that was asked to stop when idle."""
 _MOST_SOON: Final = 100
+_PAGE: Final = 100
+MOST_LEFT: Final = 500
+"""Runs left behind that are told one by one."""
+
+
+Why = Literal["workflow_missing", "damaged"]
+
+
+class Left(NamedTuple):
+    """A run that could go on now, and that nobody goes on with: no living process has its definition, or its history is
+    damaged."""
+
+    run: RunId
+    workflow: str
+    version: int
+    graph_hash: str
+    why: Why
 
 
 class Idleness:
@@ -31,15 +53,54 @@ class Idleness:
         self._driver = driver
         self._adoption = adoption
 
-    async def reached(self) -> None:
-        """Wait until it has nothing to do and nothing will fall due soon: all runs have ended or wait."""
+    async def reached(self) -> list[Left]:
+        """Wait until nothing of its workflows runs or will fall due soon, here or anywhere: all runs have ended or wait.
+        The runs that are left behind, `MOST_LEFT` at most."""
         driver = self._driver
         while True:
             if driver.broken is not None:
                 raise driver.broken
-            if not driver.at_work and not await self._work_soon() and not driver.at_work:
-                return  # what began while the store was asked was no longer due, and is seen here
-            await driver.clock.sleep(_LOOK_EVERY_S)
+            pause_s = _LOOK_EVERY_S
+            if not driver.at_work and not await self._work_soon():
+                left = await self._left_behind()
+                if await self._others_work(left):
+                    pause_s = _LOOK_AT_OTHERS_EVERY_S
+                elif not await self._work_soon() and not driver.at_work:
+                    return left  # what began while the store was asked was no longer due, and is seen here
+            await driver.clock.sleep(pause_s)
+
+    async def _left_behind(self) -> list[Left]:
+        """What nobody goes on with. As long as a process lives that has their definition, runs of another one are its."""
+        driver, store = self._driver, self._driver.store
+        now_ms = store.now_ms()
+        damaged = [await store.run(run) for run in driver.damaged]
+        stranded = [(due, await store.run(due.run)) for due in await store.stranded(now_ms, MOST_LEFT)]
+        missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
+        found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]
+        found += [(row, "workflow_missing") for row in missing]
+        return [
+            Left(row.run, row.workflow, row.version, row.graph_hash, why)
+            for row, why in found
+            if row is not None and self._is_ours(row)
+        ][:MOST_LEFT]
+
+    def _is_ours(self, row: RunRow) -> bool:
+        """Whether it is a run of this process's workflows and lane, be it of another definition."""
+        driver = self._driver
+        differs = self._adoption is not None and row.graph_hash in self._adoption.differing
+        named = differs or any(each.name == row.workflow for each in driver.workflows.values())
+        return named and driver.lanes.of(row.workflow, row.tenant, row.started_by) == driver.lane
+
+    async def _others_work(self, left: list[Left]) -> bool:
+        """Whether another process runs one of them, or has died and is not known to be dead yet."""
+        known = {each.run for each in left}
+        for name in {workflow.name for workflow in self._driver.workflows.values()}:
+            before: RunId | None = None
+            while page := await self._driver.store.runs(workflow=name, status="running", before=before, limit=_PAGE):
+                if any(row.run not in known and self._is_ours(row) for row in page):
+                    return True
+                before = page[-1].run
+        return False
 
     async def _may_place(self) -> bool:
         """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
@@ -64,12 +125,19 @@ class Idleness:
             await self._adoption.turn(soon_ms)
         for due in filter(driver.is_here, await store.due(soon_ms, driver.hashes, _MOST_SOON)):
             row = await store.run(due.run)
-            if due.dead or row is None or row.status == "running":
-                return True
-            waits = msgspec.json.decode(row.waiting_for, type=list[Wait])
-            if any(wait.kind != "gate" and wait.due_at_ms is not None and wait.due_at_ms <= soon_ms for wait in waits):
+            if row is None or _is_work(due, row, soon_ms):
                 return True
         if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
         return any(row is not None and driver.is_here(row) for row in rows)
+
+
+def _is_work(due: DueRun, row: RunRow, by_ms: int) -> bool:
+    """Whether a step of the run is lost, ready, to be placed, or due by then; that a person is to be reminded is no work."""
+    if due.dead or row.status == "running":
+        return True
+    return any(
+        wait.kind == "worker" if wait.due_at_ms is None else wait.kind != "gate" and wait.due_at_ms <= by_ms
+        for wait in msgspec.json.decode(row.waiting_for, type=list[Wait])
+    )

@@ -76,7 +76,6 @@ class Sweep:
         self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
         self._task: asyncio.Task[None] | None = None
-        self._damaged: set[RunId] = set()
         self._closing = False
         self._all_wait_here = False
         """Whether all that was due waits for a slot of this process already: it is fed when one is free."""
@@ -106,7 +105,7 @@ class Sweep:
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
-            if each.run not in self._damaged and (each.dead or not driver.wants(each.run)) and driver.is_here(each)
+            if each.run not in driver.damaged and (each.dead or not driver.wants(each.run)) and driver.is_here(each)
         ]  # fmt: skip
         if patience_ms:
             mine = self._overdue(mine)
@@ -114,7 +113,7 @@ class Sweep:
         self._all_wait_here = bool(due) and not mine
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
-        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in self._damaged]
+        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in driver.damaged]
         looks += [self._look_again(run) for run in driver.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
@@ -198,7 +197,7 @@ class Sweep:
         self._looked_for_stranded_s = now_s
         found = await driver.store.stranded(driver.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = driver.loaded
-        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in self._damaged]
+        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in driver.damaged]
         await asyncio.gather(*looks)
 
     async def _look_again(self, run: RunId) -> None:
@@ -215,8 +214,7 @@ class Sweep:
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except CorruptHistory as problem:
-            # Its own run is lost to us; the others are not.
-            self._damaged.add(run)
+            self._driver.damaged.add(run)
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _keep_looking(self) -> None:
