@@ -4,3 +4,20 @@ Everything here speaks a real protocol over a real socket, so that what is teste
 provider's own SDK, the mail library, the retry, the time-out. Nothing outside tests and examples may import this
 package, and a server in it may reach into no other: a judge that shares code with the accused is no judge.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.testing.node_run import Decided, NodeOutcome, ToolCall, run_node
+
+__all__ = ["Decided", "NodeOutcome", "ToolCall", "run_node"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from holdfast.testing import node_run  # what a server of the kit needs is less
+
+        return getattr(node_run, name)
+    raise AttributeError(f"module 'holdfast.testing' has no attribute {name!r}")

@@ -1,0 +1,303 @@
+"""One node of a workflow by itself, in a real engine on a throwaway store: for tests of what a node does.
+
+The nodes before it are stood in for by what they are said to have come to; a model by the replies that it is to give; time by
+a clock that jumps to whatever the node sleeps for. The rest is what runs in production: the journal, the ledger of effects,
+schemas, retries. Never here: the nodes after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from holdfast.authoring.context import Context
+from holdfast.authoring.node import NodeDefinition, branch, human_gate, task
+from holdfast.authoring.tool import GIVEN, Tool
+from holdfast.authoring.view import StateView, fields
+from holdfast.authoring.workflow import Workflow
+from holdfast.compose import Engine
+from holdfast.control.handle import Run
+from holdfast.core import events as ev
+from holdfast.core.graph import Edge, Join
+from holdfast.core.ids import NodeName, node_of
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import State
+from holdfast.core.status import waiting_for
+from holdfast.errors import ModelRefused, UsageError
+from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.settings import Settings
+from holdfast.stores.sqlite import SqliteStore
+
+_TESTER: Final = "the test"
+_SOON_S: Final = 0.005
+_AGAIN: Final = "run_node.again"
+_DECIDING: Final = ("branch", "check")
+
+
+class Decided(NamedTuple):
+    """What a person decided: at a gate before the node, or to a question of the node itself."""
+
+    decision: str
+    data: Any = None
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool: one that a model is to ask for, or one that the node has made, with what came of it."""
+
+    name: str
+    arguments: dict[str, Any]
+    response: Any = None
+    error: ErrorRecord | None = None
+
+
+class NodeOutcome(NamedTuple):
+    """What became of the node. `status` is `completed`, `failed`, `skipped`, or `waiting` for a person or a signal."""
+
+    status: str
+    output: Any
+    decisions: tuple[str, ...]
+    """Which edges a branch, a check or a gate has chosen."""
+    error: ErrorRecord | None
+    shown: Any
+    """What the last gate or question showed; None where nobody was asked."""
+    requests: tuple[ModelRequest, ...]
+    """What models were asked: `system`, `turns`, `tools` …"""
+    tool_calls: tuple[ToolCall, ...]
+
+
+Reply = str | dict[str, Any] | BaseModel | ToolCall | Sequence[ToolCall]
+"""What a model says: a text; an object that fits the `output` asked for; a wish to call tools."""
+
+
+async def run_node(
+    workflow: Workflow,
+    node: str,
+    *,
+    input: Any = None,  # noqa: A002 - the word of the public surface
+    outputs: Mapping[str, Any] | None = None,
+    replies: Sequence[Reply] = (),
+    answers: Sequence[Decided] = (),
+    signals: Mapping[str, Any] | None = None,
+    tools: Mapping[str, Callable[..., Any]] | None = None,
+    settings: Settings | None = None,
+    timeout_s: float = 30.0,
+) -> NodeOutcome:
+    """Run `node` of `workflow` alone and return what became of it.
+
+    `outputs` are the outputs of nodes before it, by name; of a gate also Decided(decision, data). `replies` are what models
+    say, call by call; `answers` what people answer to the node's own questions, in order; `signals` what programs have sent.
+    `tools` takes the place of tools' functions, by name; others are really called. Waits of the node take no time.
+
+    Raises UsageError for a name that the workflow does not have, and TimeoutError after `timeout_s` seconds.
+    """
+    model, clock = _Replies(replies), _Clock()
+    alone = _alone(workflow, node, outputs or {}, tools or {})
+    with tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder:
+        store = await SqliteStore.connect(Path(folder) / "node.db", machine_ms=clock)
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                Engine.open(store, workflows=[alone], model=model, settings=settings or Settings()) as engine,
+            ):
+                run = await engine.start(alone, input, by=_TESTER)
+                for name, data in (signals or {}).items():
+                    await engine.signal(run.id, name, data)
+                await _play(engine, run, node, outputs or {}, deque(answers), clock)
+                return await _outcome(engine, run, node, model)
+        finally:
+            await store.aclose()
+
+
+class _Clock:
+    """The store's time: the machine's, and whatever the node has slept for."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+
+    def __call__(self) -> int:
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def reach(self, due_at_ms: int) -> None:
+        self._ahead_ms += max(0, due_at_ms - self())
+
+
+class _Replies:
+    """A model that says what it was told to, one reply a call."""
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._left = deque(replies)
+        self.requests: list[ModelRequest] = []
+
+    async def prepare(self, model: str) -> None:
+        """Nothing needs to be loaded."""
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        if not self._left:
+            raise ModelRefused(
+                f"The node has called a model {len(self.requests)} times; run_node was given no reply for the last."
+                " Give it one more in replies=[...]."
+            )
+        said = self._left.popleft()
+        if isinstance(said, BaseModel):
+            said = said.model_dump(mode="json")
+        wishes = (said,) if isinstance(said, ToolCall) else said if isinstance(said, list | tuple) else ()
+        asked = tuple(
+            ToolRequest(f"call-{len(self.requests)}-{at}", each.name, each.arguments) for at, each in enumerate(wishes)
+        )
+        answer = None
+        if isinstance(said, dict):
+            name = request.answer.name if request.answer is not None else "answer"
+            answer = ToolRequest(f"call-{len(self.requests)}", name, said)
+        text = said if isinstance(said, str) else ""
+        return ModelReply(text, asked, answer, Usage(1, 1), "stop", f"reply-{len(self.requests)}", turn={"parts": []})
+
+
+class _Anything(BaseModel):
+    """The form of a gate that stands in for another: whatever it is said to have taken."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def _alone(
+    workflow: Workflow, node: str, outputs: Mapping[str, Any], tools: Mapping[str, Callable[..., Any]]
+) -> Workflow:
+    """The workflow of `node`, of stand-ins for those before it, and of places for its edges to lead to."""
+    graph = workflow.graph
+    for name in (node, *outputs):
+        if name not in graph.nodes:
+            raise UsageError(f"{workflow!r} has no node {name!r}; it has {', '.join(graph.nodes)}.")
+    made = Workflow(workflow.name, version=workflow.version, input=workflow.input_model, state=workflow.state_model)
+    made.guards.update(workflow.guards)
+    made.node(node)(_with_tools(workflow.nodes[node], tools))
+    for name, output in outputs.items():
+        kind = graph.nodes[NodeName(name)].kind
+        made.node(name)(_stand_in(kind, output))
+        decision = _decided(output).decision if kind == "human_gate" else output if kind in _DECIDING else None
+        made.edge(name, node, when=decision)
+    for edge in (edge for edge in graph.definition.edges if edge.source == node):
+        if edge.max_visits is not None:
+            made.loop(node, _way_back(made, node), max_visits=2, when=edge.when, guard=edge.guard)
+            continue
+        if edge.target not in made.nodes:
+            made.node(edge.target)(task(lambda state: None))
+        _copy(made, node, edge)
+    return made
+
+
+def _way_back(made: Workflow, node: str) -> str:
+    """Where loops of the node lead to: a node before it that lets it begin once."""
+
+    async def again(state: StateView, ctx: Context) -> None:
+        if state.visits(_AGAIN) > 1:
+            await ctx.wait_signal(_AGAIN)
+
+    if _AGAIN not in made.nodes:
+        made.node(_AGAIN)(task(again))
+        made.edge(_AGAIN, node)
+    return _AGAIN
+
+
+def _copy(made: Workflow, node: str, edge: Edge) -> None:
+    made.edge(node, edge.target, when=edge.when, guard=edge.guard, on=edge.on, optional=edge.optional)
+
+
+def _with_tools(definition: NodeDefinition, tools: Mapping[str, Callable[..., Any]]) -> NodeDefinition:
+    """The node as it is, without its join, and with other functions behind some of its tools."""
+    alone = copy.copy(definition)
+    alone.join = Join()
+    for name in tools:
+        if name not in alone.tools:
+            raise UsageError(f"The node has no tool {name!r}; it has {', '.join(alone.tools) or 'none'}.")
+    alone.tools = {name: _double(known, tools[name]) if name in tools else known for name, known in alone.tools.items()}
+    return alone
+
+
+def _double(known: Tool, function: Callable[..., Any]) -> Tool:
+    """A tool in everything but what it does."""
+    double = copy.copy(known)
+    double.function = function
+    double.given = GIVEN & set(inspect.signature(function).parameters)
+    return double
+
+
+def _stand_in(kind: str, output: Any) -> NodeDefinition:
+    """A node that comes to `output` without doing anything."""
+    if kind == "human_gate":
+        return human_gate(lambda state: {}, form=_Anything)
+    if kind in _DECIDING:
+        return branch(lambda state: output)
+    return task(lambda state: output)
+
+
+def _decided(output: Any) -> Decided:
+    return output if isinstance(output, Decided) else Decided("edit", output)
+
+
+async def _play(
+    engine: Engine, run: Run, node: str, outputs: Mapping[str, Any], answers: deque[Decided], clock: _Clock
+) -> None:
+    """Answer for people and move time, until the node has come to something or waits for what nobody was told to say."""
+    while True:
+        state = await run.until(lambda state: _came_to_an_end(state, node) or bool(waiting_for(state)))
+        if _came_to_an_end(state, node):
+            return
+        waits = waiting_for(state)
+        gates = [wait for wait in waits if wait.kind == "gate"]
+        for wait in gates:
+            before = node_of(wait.step) if wait.step is not None else NodeName(node)
+            if before != node:
+                await engine.decide(wait.id, *_decided(outputs[before]), by=_TESTER)
+            elif answers:
+                await engine.decide(wait.id, *answers.popleft(), by=_TESTER)
+            else:
+                return
+        if not gates and any(wait.kind == "signal" and wait.due_at_ms is None for wait in waits):
+            return
+        due = [wait.due_at_ms for wait in waits if wait.kind in ("timer", "retry", "signal") and wait.due_at_ms]
+        if not gates and due:
+            clock.reach(min(due))
+        await asyncio.sleep(_SOON_S)
+
+
+def _came_to_an_end(state: State, node: str) -> bool:
+    step = state.steps.get(NodeName(node))
+    done = step is not None and step.status in ("completed", "failed", "skipped", "cancelled")
+    return done or state.visits.get(NodeName(node), 0) > 1 or bool(state.ended)
+
+
+async def _outcome(engine: Engine, run: Run, node: str, model: _Replies) -> NodeOutcome:
+    """What the history says of the first visit of the node."""
+    status, output, error, shown = "waiting", None, None, None
+    decisions: tuple[str, ...] = ()
+    calls: dict[str, ToolCall] = {}
+    step, tenant = f"{node}#1", (await run.state()).tenant
+    value = engine.driver.payloads.value
+    for recorded in await run.events():
+        match recorded.event:
+            case ev.StepCompleted() as event if event.step == step:
+                status, output, decisions = "completed", await value(event.output, tenant), event.decisions or ()
+            case ev.StepFailed() as event if event.step == step:
+                status, error = "failed", event.error
+            case ev.StepSkipped() as event if event.step == step:
+                status = "skipped"
+            case ev.GateOpened() as event if event.step == step:
+                shown = await value(event.shown, tenant)
+            case ev.EffectIntended() as event if event.step == step:
+                calls[event.call] = ToolCall(event.tool, await value(event.request, tenant))
+            case ev.EffectCompleted() as event if event.call in calls:
+                calls[event.call] = calls[event.call]._replace(response=await value(event.response, tenant))
+            case ev.EffectFailed() as event if event.call in calls:
+                calls[event.call] = calls[event.call]._replace(error=event.error)
+    return NodeOutcome(
+        status, fields(output), decisions, error, fields(shown), tuple(model.requests), tuple(calls.values())
+    )
