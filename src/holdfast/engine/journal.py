@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import re
 import uuid
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -151,6 +151,11 @@ class StepContext:
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
         return self._attempt.house.payloads.redact(text)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What `work` returns, worked out in a thread: the event loop is not kept from others."""
+        done: T = await self._attempt.house.threads.run(work, {})
+        return done
 
     def secret(self, name: str) -> str:
         """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""

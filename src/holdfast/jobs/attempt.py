@@ -6,7 +6,7 @@ Never here: an engine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -50,6 +50,10 @@ class Attempt(Protocol):
 
     def redact(self, text: str) -> str:
         """`text` without secrets."""
+        ...
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What `work` returns, worked out in a thread."""
         ...
 
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:

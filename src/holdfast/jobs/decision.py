@@ -13,6 +13,7 @@ from holdfast.authoring.view import StateView
 from holdfast.authoring.yaml.document import Job
 from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.jobs import context
+from holdfast.jobs.evaluation import Evaluation
 
 RUN: Final = "run"
 SKIP: Final = "skip"
@@ -56,9 +57,9 @@ class Decision:
         results = [each["result"] for each in contexts["jobs"].values()]
         return self._job.condition.evaluate(contexts, context.of_results(results))
 
-    async def way(self, state: StateView) -> str:
+    async def way(self, state: StateView, ctx: Any) -> str:
         """The handler of the node that decides. What cannot be worked out is the job's own failure, which it tells itself."""
         try:
-            return RUN if self.runs(self.contexts(state)) else SKIP
+            return RUN if await Evaluation(ctx).of(lambda: self.runs(self.contexts(state))) else SKIP
         except ExpressionError:
             return RUN

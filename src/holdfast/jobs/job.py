@@ -20,6 +20,7 @@ from holdfast.errors import StepError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.decision import SKIPPED, Decision
+from holdfast.jobs.evaluation import Evaluation
 from holdfast.jobs.leg import Given, Leg
 from holdfast.jobs.log import Log
 from holdfast.jobs.placement import MOST_AT_ONCE
@@ -61,10 +62,11 @@ class JobNode:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
         attempt: Attempt = ctx
         contexts = self._decision.contexts(state)
+        evaluation = Evaluation(attempt)
         try:
-            if not self._decision.runs(contexts):
+            if not await evaluation.of(lambda: self._decision.runs(contexts)):
                 return SKIPPED
-            plan = _plan(self._job.strategy, contexts)
+            plan = await evaluation.of(lambda: _plan(self._job.strategy, contexts))
         except (ExpressionError, matrix.MatrixError) as problem:
             return _output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
         ended = await self._run(attempt, plan, contexts)

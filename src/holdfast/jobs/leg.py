@@ -15,6 +15,7 @@ from holdfast.authoring.yaml.expressions import ExpressionError
 from holdfast.jobs import context
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.elsewhere import room_elsewhere
+from holdfast.jobs.evaluation import Evaluation
 from holdfast.jobs.log import Log
 from holdfast.jobs.progress import Combination, Ended, Progress
 from holdfast.jobs.room import Room, Shell, room_here
@@ -42,27 +43,25 @@ class Leg:
         self._contexts = contexts
         self._which = which
         self._stop = stop
+        self._evaluation = Evaluation(attempt)
         self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}", attempt.redact))
 
     async def run(self) -> Ended:
         """Raises nothing of its own: what goes wrong is the combination's failure."""
-        progress = self._progress
+        progress, job, contexts, evaluated = self._progress, self._job, self._contexts, self._evaluation.of
         outputs: dict[str, str] = {}
         spared, name = False, None
         try:
-            spared = context.flag(self._job.continue_on_error, self._contexts, "continue-on-error")
-            name = None if self._job.name is None else self._job.name.render(self._contexts)
-            progress.environment = {
-                **context.environment(self._given.env, {name: self._contexts[name] for name in ("inputs", "vars")}),
-                **context.environment(self._job.env, self._contexts),
-            }
-            limit_s = 60 * context.minutes(self._job.timeout_minutes, self._contexts)
+            spared = await evaluated(lambda: context.flag(job.continue_on_error, contexts, "continue-on-error"))
+            name = await evaluated(lambda: None if job.name is None else job.name.render(contexts))
+            progress.environment = await evaluated(self._environment)
+            limit_s = 60 * await evaluated(lambda: context.minutes(job.timeout_minutes, contexts))
             async with self._room() as room:
                 await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
             seen = progress.seen(progress.environment)
-            outputs = {each.name: each.value.render(seen) for each in self._job.outputs}
+            outputs = await evaluated(lambda: {each.name: each.value.render(seen) for each in job.outputs})
         except ExpressionError as problem:
-            progress.fail(f"job {self._job.id!r}: {problem.message}")
+            progress.fail(f"job {job.id!r}: {problem.message}")
         return Ended(
             combination=self._which,
             name=name,
@@ -74,6 +73,11 @@ class Leg:
             error=progress.error,
             may_be_tried_again=progress.may_be_tried_again,
         )
+
+    def _environment(self) -> dict[str, str]:
+        """The workflow's variables, and the job's. Raises ExpressionError."""
+        given = {name: self._contexts[name] for name in ("inputs", "vars")}
+        return context.environment(self._given.env, given) | context.environment(self._job.env, self._contexts)
 
     @asynccontextmanager
     async def _room(self) -> AsyncIterator[Room]:
@@ -94,5 +98,5 @@ class Leg:
             if left_s <= 0:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
-            around = Surroundings(self._attempt, self._job.id, self._which, room, self._stop, left_s)
+            around = Surroundings(self._attempt, self._job.id, self._which, room, self._stop, left_s, self._evaluation)
             await StepRun(step, number, around, self._progress).run()

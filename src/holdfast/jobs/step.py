@@ -15,6 +15,7 @@ from holdfast.core.ids import named_effect_key
 from holdfast.errors import InvalidInput, OperationFailed, OutcomeUnknown, PlaceLost, SchemaMismatch, ToolFailed
 from holdfast.jobs import context, once
 from holdfast.jobs.attempt import Attempt
+from holdfast.jobs.evaluation import Evaluation
 from holdfast.jobs.once import Outcome
 from holdfast.jobs.progress import Combination, Progress
 from holdfast.jobs.room import Room
@@ -36,6 +37,7 @@ class Surroundings(NamedTuple):
     room: Room
     stop: asyncio.Event
     left_s: float
+    evaluation: Evaluation
 
 
 class StepRun:
@@ -45,6 +47,7 @@ class StepRun:
         self._step = step
         self._around = around
         self._progress = progress
+        self._evaluated = around.evaluation.of
         self._key = step.id or str(number)
         self._environment = progress.environment
 
@@ -53,9 +56,10 @@ class StepRun:
         progress = self._progress
         try:
             # First its own variables, then its condition, which may read them: the order of GitHub's runner.
-            own = context.environment(self._step.env, progress.seen(progress.environment))
+            seen = progress.seen(progress.environment)
+            own = await self._evaluated(lambda: context.environment(self._step.env, seen))
             self._environment = {**progress.environment, **own}
-            if not self._is_to_run():
+            if not await self._is_to_run():
                 progress.tell(self._step, self._key, "skipped", "skipped")
                 return
             outcome = await self._perform()
@@ -68,19 +72,22 @@ class StepRun:
         if outcome.succeeded:
             progress.tell(self._step, self._key, "success", "success", outcome.outputs)
         else:
-            self._fail(outcome)
+            await self._fail(outcome)
 
     @property
     def _seen(self) -> dict[str, Any]:
         return self._progress.seen(self._environment)
 
-    def _is_to_run(self) -> bool:
-        return self._step.condition.evaluate(self._seen, context.of_status(self._progress.status))
+    async def _is_to_run(self) -> bool:
+        seen, functions = self._seen, context.of_status(self._progress.status)
+        return await self._evaluated(lambda: self._step.condition.evaluate(seen, functions))
 
-    def _fail(self, outcome: Outcome) -> None:
-        why = f"step {self._name()!r}: {outcome.said}"
+    async def _fail(self, outcome: Outcome) -> None:
+        why, seen = f"step {await self._name()!r}: {outcome.said}", self._seen
         try:
-            spared = context.flag(self._step.continue_on_error, self._seen, "continue-on-error")
+            spared = await self._evaluated(
+                lambda: context.flag(self._step.continue_on_error, seen, "continue-on-error")
+            )
         except ExpressionError as problem:
             spared, why = False, f"{why} {problem.message}"
         if spared:
@@ -90,10 +97,11 @@ class StepRun:
             self._progress.fail(why, for_good=self._step.effect == "once")
         self._progress.tell(self._step, self._key, "failure", "success" if spared else "failure", outcome.outputs)
 
-    def _name(self) -> str:
+    async def _name(self) -> str:
         """What people see of it. A name without a value is no reason to fail."""
+        name, seen = self._step.name, self._seen
         try:
-            return self._key if self._step.name is None else self._step.name.render(self._seen)
+            return self._key if name is None else await self._evaluated(lambda: name.render(seen))
         except ExpressionError:
             return self._key
 
@@ -101,7 +109,7 @@ class StepRun:
 
     async def _perform(self) -> Outcome | None:
         """None if it was cancelled."""
-        script, limits = self._script(), self._limits()
+        script, limits = await self._evaluated(self._script), await self._evaluated(self._limits)
         if self._step.effect == "once":
             return await self._perform_once(script, limits)
         ending = await self._unless_stopped(self._execute(script, limits))
@@ -128,7 +136,7 @@ class StepRun:
         outcome = once.recorded(await attempt.apart(f"step-{self._key}", call))
         if ending is None:
             self._progress.log.say(
-                f"step {self._name()!r} is not run again; what became of it is known: {outcome.said}"
+                f"step {await self._name()!r} is not run again; what became of it is known: {outcome.said}"
             )
         return outcome
 
@@ -174,7 +182,7 @@ class StepRun:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 self._progress.status = "cancelled"
-                if not self._is_to_run():
+                if not await self._is_to_run():
                     return None
                 await asyncio.wait((running,))
             return running.result()

@@ -10,16 +10,19 @@ Never here: what a context holds, which contexts a place may read, what a status
 from holdfast.authoring.yaml.expressions.condition import Condition
 from holdfast.authoring.yaml.expressions.expression import Called, Expression, Names, Reading, parse
 from holdfast.authoring.yaml.expressions.function import nearest
+from holdfast.authoring.yaml.expressions.meter import Account, NotQuick
 from holdfast.authoring.yaml.expressions.template import Template
 from holdfast.authoring.yaml.expressions.value import Value, is_true, to_text
 from holdfast.errors import ExpressionError
 
 __all__ = [
+    "Account",
     "Called",
     "Condition",
     "Expression",
     "ExpressionError",
     "Names",
+    "NotQuick",
     "Reading",
     "Template",
     "Value",

@@ -17,7 +17,8 @@ from holdfast.authoring.yaml.expressions.value import Value, fold, to_text, whol
 NESTING_LIMIT = 100
 """How deep arrays and objects may stand in one another, read or written."""
 
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# A quote that is not closed is one string up to the end: sought in vain, its end would be sought again from each quote in it.
+_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 
 
@@ -36,6 +37,7 @@ def load(text: str, meter: Meter) -> Value:
         raise Refusal("fromJSON was given an empty text, which is no JSON. Is what it reads set, and did its job run?")
     meter.made(text)
     _check_nesting(text)
+    meter.looked_at(items=sum(map(text.count, "[{,")))
     try:
         value: Value = json.loads(
             text, object_pairs_hook=_object, parse_float=_number, parse_int=_number, parse_constant=_no_constant
