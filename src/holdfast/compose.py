@@ -301,7 +301,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots, labels=labels, hands=hands, shell=shell,
+            executes=execute, slots=slots, labels=labels, hands=hands, shell=shell, adopts=yaml and execute,
             resources=resources if resources is not None else around.resources,
             strategy=known.strategy(lane) if strategy is None else strategy, weights=known.weights,
             lanes=lanes, lane=lane,

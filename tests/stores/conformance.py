@@ -993,6 +993,16 @@ class StoreConformance:
         await mine.widen_session(SessionId("s"), [TINY.hash])
         assert await theirs.stranded(FOR_EVER_MS, 10) == []
 
+    async def test_a_session_says_what_it_can_run(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        assert await theirs.able(["a", "b"]) == 0
+        await mine.open_session(SessionId("s"), "here:1", ["a"])
+        await mine.open_session(SessionId("t"), "there:2", ["b", "c"])
+        assert [await theirs.able(hashes) for hashes in (["a"], ["a", "b"], ["d"], [])] == [1, 2, 0, 0]
+        await mine.close_session(SessionId("s"))
+        assert await theirs.able(["a", "b"]) == 1
+        assert await theirs.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {"s": "here:1", "t": "there:2"}
+
     # --- Lists --------------------------------------------------------------------------------------------------------
 
     async def test_runs_are_listed_newest_first(self, connect: Connect) -> None:
@@ -1013,6 +1023,15 @@ class StoreConformance:
         assert await listed(tenant="umbrella", before=stories[5].run) == [3, 1]
         assert await listed(status="cancelled") == [4]
         assert await listed(tenant="umbrella", status="cancelled") == []
+        assert await listed(status=["cancelled", "running"]) == [5, 4, 3, 2, 1, 0]
+        assert await listed(status=["cancelled", "failed"]) == [4]
+        assert await listed(since_ms=BORN_MS + 20, until_ms=BORN_MS + 40) == [3, 2]
+        assert await listed(key="none") == []
+        assert await listed(prefix=stories[2].run) == [2]
+        assert await listed(prefix=stories[2].run[:-1], tenant="acme") == [
+            n for n in range(4, -1, -2) if stories[n].run[:-1] == stories[2].run[:-1]
+        ]
+        assert await listed(prefix="nobody") == []
         assert await listed(workflow="tiny", status="running", tenant="acme") == [2, 0]
         assert await listed(workflow="another") == []
 

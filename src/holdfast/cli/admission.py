@@ -6,17 +6,19 @@ Never here: what becomes of a run beyond that.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import table, terminal
 from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 app = typer.Typer(help="See and say how many runs may be active at once.", no_args_is_help=True)
 
+RUNS: Final = (Column("run"),)
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="The runs of one tenant.")]
 Fleet = Annotated[bool, typer.Option("--fleet", help="The runs of all tenants together.")]
 
@@ -81,4 +83,4 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     ])  # fmt: skip
     if found["waiting"]:
         terminal.show("\nRuns that wait for a place, longest first")
-        terminal.table(("run",), [(run,) for run in found["waiting"]])
+        table.show(RUNS, [(run,) for run in found["waiting"]])

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import reference, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
+from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
 )
+
+BOOKS: Final = (
+    Column("scope", 16), Column("limit"), Column("settled"), Column("held", goes=2), Column("in doubt", goes=1), Column("left"),
+)  # fmt: skip
+WAITING: Final = (Column("in", 12), Column("run", ID), Column("wants"))
+IN_DOUBT: Final = (Column("call", ID), Column("model", 12), Column("hold"), Column("at", goes=1))
 
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
 Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only one team of the tenant.")]
@@ -120,21 +127,21 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
         (each["scope"], *(f"${each[name]}" if each[name] is not None else "none" for name in columns))
         for each in found["books"]
     ]
-    terminal.table(("scope", "limit", "settled", "held", "in doubt", "left"), lines)
+    table.show(BOOKS, lines)
     waiting = [
         (each["scope"], who["run_id"], f"${who['wanted_usd']}") for each in found["books"] for who in each["waiting"]
     ]
     if waiting:
         terminal.show("\nRuns that wait for room, longest first")
-        terminal.table(("in", "run", "wants"), waiting)
+        table.show(WAITING, waiting)
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import report
 
     async with asking(store) as engine:
-        await engine.find(run)
-        found = report.of_budget(await engine.run(run).state())
+        named = (await reference.run(engine, run)).run
+        found = report.of_budget(await engine.run(named).state())
     if as_json:
         terminal.emit(found)
         return
@@ -149,7 +156,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
     if found["in_doubt"]:
         terminal.show("\nCalls in doubt: they count as spent until somebody knows better")
         lines = [(call["call"], call["model"], f"${call['hold_usd']}", call["at"]) for call in found["in_doubt"]]
-        terminal.table(("call", "model", "hold", "at"), lines)
+        table.show(IN_DOUBT, lines)
 
 
 @app.command("raise")
@@ -171,7 +178,7 @@ async def _raise(run: str, limit: str | None, more: str | None, by: str, store: 
     from holdfast.cli import report
 
     async with asking(store) as engine:
-        await engine.find(run)
+        run = (await reference.run(engine, run)).run
         handle = engine.run(run)
         new = limit if limit is not None else _sum(await handle.state(), more or "")
         await engine.raise_budget(run, new, by=by)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import table, terminal
 from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from holdfast.core.costs import Cost
 
 app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    Column("day"), Column("tenant", 6, goes=4), Column("workflow", 8), Column("node", 8, goes=5), Column("model", 12),
+    Column("calls", goes=3), Column("tokens in", goes=1), Column("tokens out", goes=2), Column("cost"),
+)  # fmt: skip
 
 
 @app.command()
@@ -58,7 +64,7 @@ def show(
          str(each.output_tokens), f"${usd(each.cost_nanousd)}")
         for each in found
     ]  # fmt: skip
-    terminal.table(("day", "tenant", "workflow", "node", "model", "calls", "tokens in", "tokens out", "cost"), lines)
+    table.show(COLUMNS, lines)
     terminal.say(f"In all ${usd(sum(each.cost_nanousd for each in found))}.")
 
 

@@ -6,15 +6,17 @@ Never here: calling a tool.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Reason, Store, Who
 from holdfast.cli.runs import tell_run
+from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
 
 app = typer.Typer(
@@ -22,42 +24,58 @@ app = typer.Typer(
 )
 
 
+COLUMNS: Final = (
+    Column("call", ID), Column("tool", 8), Column("state"), Column("age"), Column("policy", goes=1),
+    Column("by", 6, goes=2),
+)  # fmt: skip
+
+
+class EffectState(StrEnum):
+    """What is known of a call."""
+
+    INTENDED = "intended"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+    IN_DOUBT = "in_doubt"
+    REPEATED = "repeated"
+    ORPHANED = "orphaned"
+
+
 @app.command("list")
 def list_(
     run: Annotated[str | None, typer.Option("--run", help="Only this run's.")] = None,
     state: Annotated[
-        str | None,
-        typer.Option("--state", help="Only these: intended, completed, failed, released, in_doubt, repeated."),
+        EffectState | None,
+        typer.Option("--state", help="Only those of which this is known."),
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the calls of tools that were intended, oldest first, and what became of each."""
-    asyncio.run(_list(run, state, as_json, store))
+    asyncio.run(_list(run, None if state is None else state.value, as_json, store))
 
 
 async def _list(run: str | None, state: str | None, as_json: bool, store: str | None) -> None:
     from holdfast.cli import report
 
     async with asking(store) as engine:
-        if run is not None:
-            await engine.find(run)
-        found = [await report.of_effect(engine, *each) for each in await engine.effects(run, state=state)]
-    if as_json:
-        terminal.emit(found)
-        return
-    terminal.table(
-        ("call", "tool", "policy", "state", "at", "by"),
-        [
-            (each["call"], each["tool"], each["policy"], each["state"], each["updated_at"], each["by"] or "-")
-            for each in found
-        ],
-    )
+        named = None if run is None else (await reference.run(engine, run)).run
+        rows = await engine.effects(named, state=state)
+        now_ms = engine.driver.store.now_ms()
+        if as_json:
+            terminal.emit([await report.of_effect(engine, *each) for each in rows])
+            return
+    table.show(COLUMNS, [
+        (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms),
+         row.policy, (change and change.by) or "-")
+        for row, change in rows
+    ])  # fmt: skip
 
 
 @app.command()
 def resolve(
-    call: Annotated[str, typer.Argument(help="The call, as `effects list` shows it.")],
+    call: Annotated[str, typer.Argument(help="The call, as `effects list` shows it; also the beginning of its id.")],
     happened: Annotated[
         str | None, typer.Option("--happened", metavar="JSON", help="It happened, and this is its response (or @FILE).")
     ] = None,
@@ -80,9 +98,10 @@ async def _resolve(
     call: str, decision: str, given: dict[str, Any], by: str, reason: str | None, store: str | None
 ) -> dict[str, Any]:
     from holdfast.cli import report
-    from holdfast.core.ids import CallId, run_of
+    from holdfast.core.ids import run_of
 
     async with asking(store) as engine:
-        run = (await engine.find(run_of(CallId(call)))).run
+        call = await reference.call(engine, call)
+        run = run_of(call)
         await engine.resolve_effect(call, decision, **given, by=by, reason=reason)
         return await report.of_run(engine, await engine.run(run).state())

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import moment, terminal
+from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.cli.table import ID, Column
 from holdfast.errors import AlreadyDecided, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +26,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
 
+COLUMNS: Final = (
+    Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("reason", 8, goes=3),
+    Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("reminders", goes=1),
+)  # fmt: skip
+FIELDS: Final = (Column("field", 12), Column("type"), Column("needed", goes=1), Column("value", 10))
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
 
-GateArgument = Annotated[str, typer.Argument(metavar="GATE", help="A gate's id, or that of a run with one open gate.")]
+GateArgument = Annotated[
+    str, typer.Argument(metavar="GATE", help="A gate's id or its beginning, or that of a run with one open gate.")
+]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")
 ]
@@ -56,30 +64,20 @@ async def _list(run: str | None, everything: bool, as_json: bool, store: str | N
     from holdfast.cli import advice, report
 
     async with asking(store) as engine:
-        if run is not None:
-            await engine.find(run)
-        rows = await engine.gates(run, open_only=not everything)
+        named = None if run is None else (await reference.run(engine, run)).run
+        rows = await engine.gates(named, open_only=not everything)
         now_ms = engine.driver.store.now_ms()
     found = [report.of_gate(row, change) for row, change in rows]
     if as_json:
         terminal.emit(found)
         return
-    terminal.table(
-        ("gate", "reason", "about", "state", "asks", "opened", "deadline", "reminders"),
-        [
-            (
-                gate["gate_id"],
-                gate["reason"],
-                advice.in_short(row),
-                gate["state"],
-                ", ".join(gate["reviewers"]) or "anybody",
-                moment.around(row.opened_at_ms, now_ms),
-                moment.around(row.due_at_ms, now_ms) if row.due_at_ms is not None else "-",
-                str(gate["reminders"]),
-            )
-            for gate, (row, _) in zip(found, rows, strict=True)
-        ],
-    )
+    table.show(COLUMNS, [
+        (
+            gate["gate_id"], gate["state"], moment.ago(row.opened_at_ms, now_ms), moment.due(row.due_at_ms, now_ms),
+            gate["reason"], advice.in_short(row), ", ".join(gate["reviewers"]) or "anybody", str(gate["reminders"]),
+        )
+        for gate, (row, _) in zip(found, rows, strict=True)
+    ])  # fmt: skip
 
 
 class Story(NamedTuple):
@@ -195,7 +193,7 @@ def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[st
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
     if opened.form is not None:
         terminal.show("\nForm")
-        terminal.table(("field", "type", "needed", "value"), _fields(opened.form, filled))
+        table.show(FIELDS, _fields(opened.form, filled))
     if commands:
         terminal.show("\nAnswer with")
         for command in commands:
@@ -286,8 +284,8 @@ async def _find(engine: Engine, given: str, *, decided: bool = False) -> str:
     several are open.
     """
     if ":" in given:
-        return given
-    run = await engine.find(given)
+        return await reference.gate(engine, given)
+    run = await reference.run(engine, given)
     rows = await engine.gates(run.run, open_only=False)
     still = [row for row, change in rows if change is None or change.state in ("open", "escalated")]
     if len(still) == 1:

@@ -1,11 +1,16 @@
-"""Times as people and programs read them. Never here: a clock."""
+"""Times as people and programs read them, and as people write them. Never here: a clock."""
 
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Final
 
+from holdfast.errors import UsageError
+
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+_AGO: Final = re.compile(r"(?P<count>\d{1,6}) ?(?P<unit>s|min|m|h|d|w)")
+_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def iso(at_ms: int | None) -> str | None:
@@ -34,3 +39,30 @@ def around(at_ms: int, now_ms: int) -> str:
     """A time with how far it is from now: `2026-03-01 09:30:00Z (in 2 d)`."""
     far = span(at_ms - now_ms)
     return f"{clock(at_ms)} ({f'in {far}' if at_ms > now_ms else f'{far} ago'})"
+
+
+def ago(at_ms: int | None, now_ms: int) -> str:
+    """How long ago that was, as a table has room for; `-` for never."""
+    return "-" if at_ms is None else span(now_ms - at_ms)
+
+
+def due(at_ms: int | None, now_ms: int) -> str:
+    """How far off a deadline is, as a table has room for: `in 2 d`, `3 h over`."""
+    if at_ms is None:
+        return "-"
+    return f"in {span(at_ms - now_ms)}" if at_ms > now_ms else f"{span(now_ms - at_ms)} over"
+
+
+def given(text: str, option: str, now_ms: int) -> int:
+    """The time that a person wrote: so long ago (`90s`, `15min`, `2h`, `3d`, `1w`), or a day or time, in UTC unless it says
+    where. Raises UsageError."""
+    if (matched := _AGO.fullmatch(text)) is not None:
+        return now_ms - int(matched["count"]) * _SECONDS[matched["unit"]] * 1000
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is no time; write how long ago it was, like 15min, 2h or 3d, or when, like 2026-11-21 or"
+            " 2026-11-21T09:30. Nothing was done."
+        ) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp() * 1000)

@@ -45,4 +45,6 @@ Yaml = Annotated[
 Lane = Annotated[
     str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or as much of its beginning as no other has.")
+]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import table, terminal
 from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="See and say how much there is of what steps ask for before they are placed.", no_args_is_help=True
 )
+
+POOLS: Final = (Column("pool", 12), Column("limit"), Column("burst", goes=1), Column("counts", 8, goes=2))
+SHARES: Final = (
+    Column("holder", 12), Column("life"), Column("granted"), Column("used"), Column("wanted"), Column("session", 8, goes=1),
+)  # fmt: skip
+ESTIMATES: Final = (Column("workflow", 8), Column("node", 8), Column("amount"), Column("samples", goes=1))
 
 
 class Period(StrEnum):
@@ -55,7 +62,7 @@ def list_(as_json: AsJson = False, store: Store = None) -> None:
         terminal.emit(found)
         return
     lines = [(each["name"], _limit(each), _burst(each), _counts(each)) for each in found]
-    terminal.table(("pool", "limit", "burst", "counts"), lines)
+    table.show(POOLS, lines)
 
 
 @app.command()
@@ -147,14 +154,14 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
     ])  # fmt: skip
     if found["shares"]:
         terminal.show("\nWho has it")
-        _table(("holder", "session", "life", "granted", "used", "wanted"), found["shares"])
+        _table(SHARES, found["shares"])
     if found["estimates"]:
         terminal.show("\nWhat steps are thought to take")
-        _table(("workflow", "node", "amount", "samples"), found["estimates"])
+        _table(ESTIMATES, found["estimates"])
 
 
-def _table(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    terminal.table(columns, [[str(row[name]) for name in columns] for row in rows])
+def _table(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> None:
+    table.show(columns, [[str(row[column.name]) for column in columns] for row in rows])
 
 
 def _limit(pool: dict[str, Any]) -> str:

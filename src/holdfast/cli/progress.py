@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli import terminal
+from holdfast.cli.moment import clock, span
+from holdfast.cli.portrait import took
 from holdfast.cli.telling import failure, named, tell
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
@@ -50,15 +53,15 @@ class Display(Protocol):
 
 
 @contextmanager
-def display(graph: Graph) -> Iterator[Display]:
-    """The display that suits stderr."""
+def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
+    """The display that suits stderr; `now_ms` is the store's time."""
     if not terminal.interactive(sys.stderr):
         yield Lines()
         return
     from rich.live import Live
 
     with Live(console=terminal.console(sys.stderr), refresh_per_second=10) as live:
-        yield Board(live, graph)
+        yield Board(live, graph, now_ms)
 
 
 async def follow(run: Run, shown: Display) -> State:
@@ -92,9 +95,10 @@ class Lines:
 class Board:
     """A table of the nodes, with the run's money below it."""
 
-    def __init__(self, live: Live, graph: Graph) -> None:
+    def __init__(self, live: Live, graph: Graph, now_ms: Callable[[], int]) -> None:
         self._live = live
         self._graph = graph
+        self._now_ms = now_ms
         self._spinners: dict[str, RenderableType] = {}
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
@@ -106,11 +110,11 @@ class Board:
         for name in names[-_MOST_ROWS:]:
             step = state.steps[name]
             kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
-            nodes.add_row(self._mark(step), named(step.id), kind, _detail(step))
+            nodes.add_row(self._mark(step), named(step.id), kind, Elapsed(step, self._now_ms), _detail(step))
         waiting = [name for name in self._graph.order if name not in state.steps]
         for name in waiting[: max(0, _MOST_ROWS - len(names))]:
-            nodes.add_row(" ", f"[dim]{name}", f"[dim]{self._graph.nodes[name].kind}", "")
-        self._live.update(Group(nodes, _money(state)), refresh=True)
+            nodes.add_row(" ", f"[dim]{name}", f"[dim]{self._graph.nodes[name].kind}", "", "")
+        self._live.update(Group(nodes, _money(state, self._now_ms)), refresh=True)
 
     def _mark(self, step: Step) -> RenderableType:
         from rich.spinner import Spinner
@@ -134,7 +138,7 @@ def _detail(step: Step) -> RenderableType:
     return Text(terminal.plain(words), style="dim")
 
 
-def _money(state: State) -> RenderableType:
+def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -149,5 +153,27 @@ def _money(state: State) -> RenderableType:
         cells.append(ProgressBar(total=budget.limit_nanousd or 1, completed=budget.committed_nanousd, width=_BAR))
     aside = budget.held_nanousd + budget.in_doubt_nanousd
     cells.append(Text(spent + (f", ${usd(aside)} held" if aside else "")))
+    cells.append(Since(state, now_ms))
     line.add_row(*cells)
     return line
+
+
+class Elapsed:
+    """How long a step takes, as it is at the moment at which it is drawn."""
+
+    def __init__(self, step: Step, now_ms: Callable[[], int]) -> None:
+        self._step = copy(step)  # the state goes on while the last picture of it is drawn again
+        self._now_ms = now_ms
+
+    def __rich__(self) -> str:
+        return f"[dim]{took(self._step, self._now_ms())}" if self._step.began_ms else ""
+
+
+class Since:
+    """When a run was started, and how long it has taken."""
+
+    def __init__(self, state: State, now_ms: Callable[[], int]) -> None:
+        self._started_ms, self._ended_ms, self._now_ms = state.started_at_ms, state.ended_at_ms, now_ms
+
+    def __rich__(self) -> str:
+        return f"[dim]{clock(self._started_ms)[11:]} +{span((self._ended_ms or self._now_ms()) - self._started_ms)}"

@@ -6,14 +6,15 @@ Never here: placing them, finding out.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import reference, table, terminal
 from holdfast.cli.moment import span
 from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
     from holdfast.core.demand import Demand
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
 
+COLUMNS: Final = (
+    Column("run", ID), Column("step", 12), Column("demands", 12), Column("workflow", 8, goes=2), Column("tenant", 8, goes=1),
+)  # fmt: skip
+
 
 @app.command("list")
 def list_(as_json: AsJson = False, store: Store = None) -> None:
@@ -31,8 +36,8 @@ def list_(as_json: AsJson = False, store: Store = None) -> None:
     if as_json:
         terminal.emit(found)
         return
-    lines = [(each["run"], each["step"], each["tenant"], each["workflow"], each["demands"]) for each in found]
-    terminal.table(("run", "step", "tenant", "workflow", "demands"), lines)
+    lines = [(each["run"], each["step"], each["demands"], each["workflow"], each["tenant"]) for each in found]
+    table.show(COLUMNS, lines)
 
 
 @app.command()
@@ -67,6 +72,7 @@ async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
 
     run, _, step = job.partition("/")
     async with asking(store) as engine:
+        run = (await reference.run(engine, run)).run
         now_ms = engine.driver.store.now_ms()
         return [
             {"run": each.step.run, "step": each.step.step, "since_ms": each.since_ms, "words": words(each, now_ms),

@@ -6,6 +6,7 @@ Never here: printing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from holdfast.core.costs import Cost
     from holdfast.core.estimates import Estimate
     from holdfast.core.events import Event, Recorded
+    from holdfast.core.ids import SessionId
     from holdfast.core.lending import DeclaredPool, Share
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-    from holdfast.core.state import State
+    from holdfast.core.state import State, Step
 
-_CLIP: Final = 100
-"""How much of a value a line shows; --json has all of it."""
+
+MOST_EFFECTS: Final = 1000
+"""Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
 async def of_run(engine: Engine, state: State) -> dict[str, Any]:
@@ -38,12 +41,50 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
         "workflow": state.workflow,
         "version": state.version,
         "status": status.status(state),
+        "tenant": state.tenant,
+        "team": state.team,
+        "key": state.key,
+        "started_by": state.by,
+        "started_at": iso(state.started_at_ms),
+        "updated_at": iso(state.at_ms),
+        "ended_at": iso(state.ended_at_ms) if state.ended else None,
         "output": await engine.output(state) if state.ended == "completed" else None,
         "cost_usd": usd(budget.settled_nanousd),
         "held_usd": usd(budget.held_nanousd + budget.in_doubt_nanousd),
         "limit_usd": maybe_usd(budget.limit_nanousd),
         "error": _error(state.error),
         "waiting_for": [status.describe(wait) for wait in status.waiting_for(state)],
+    }
+
+
+async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
+    """A run with its steps, its effects and its books."""
+    workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    effects = await engine.effects(state.run, limit=MOST_EFFECTS)
+    return {
+        **await of_run(engine, state),
+        "settled_usd": usd(state.budget.settled_nanousd),
+        "in_doubt_usd": usd(state.budget.in_doubt_nanousd),
+        "tokens": state.tokens_used,
+        "steps_started": state.steps_started,
+        "steps": [of_step(step, workers) for step in state.steps.values()],
+        "effects": [await of_effect(engine, *each, tenant=state.tenant) for each in effects],
+    }
+
+
+def of_step(step: Step, workers: Mapping[SessionId, str]) -> dict[str, Any]:
+    """The latest visit of a node. It began with its first attempt; it changed when it became what it is."""
+    return {
+        "step": step.id,
+        "status": step.status,
+        "attempts": step.attempt,
+        "began_at": iso(step.began_ms or None),
+        "changed_at": iso(step.since_ms),
+        "retry_at": iso(step.retry_at_ms),
+        "worker": None if step.worker is None else workers.get(step.worker, step.worker),
+        "decisions": None if step.decisions is None else list(step.decisions),
+        "error": _error(step.error),
+        "reason": step.reason,
     }
 
 
@@ -104,12 +145,6 @@ def news(event: Event) -> dict[str, Any]:
     return {name: value for name, value in facts(event).items() if value not in (usual[name], [], {})}
 
 
-def gist(event: Event) -> str:
-    """The same on one line for people, long values cut short."""
-    told = {name: json.dumps(value, ensure_ascii=False) for name, value in news(event).items()}
-    return "  ".join(f"{name}={text if len(text) <= _CLIP else f'{text[: _CLIP - 1]}…'}" for name, text in told.items())
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, Payload):
         if value.blob is None:
@@ -137,8 +172,11 @@ def of_gate(row: GateRow, change: GateChange | None) -> dict[str, Any]:
     }
 
 
-async def of_effect(engine: Engine, row: EffectRow, change: EffectChange | None) -> dict[str, Any]:
-    value, tenant = engine.driver.payloads.value, (await engine.find(row.run)).tenant
+async def of_effect(
+    engine: Engine, row: EffectRow, change: EffectChange | None, tenant: str | None = None
+) -> dict[str, Any]:
+    """A line of the ledger; `tenant` is its run's, where that is known already."""
+    value, tenant = engine.driver.payloads.value, tenant or (await engine.find(row.run)).tenant
     response = change.response if change is not None else None
     return {
         "call": row.call,

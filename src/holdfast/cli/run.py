@@ -166,7 +166,7 @@ async def _run(
                 " `holdfast runs migrate` would have it go on with this one."
             )
         if not how.detach:
-            with progress.display(workflow.graph) as display, job_log.shown():
+            with progress.display(workflow.graph, engine.driver.store.now_ms) as display, job_log.shown():
                 state = await progress.follow(begun, display)
         found = await report.of_run(engine, state)
         following.status = found["status"]

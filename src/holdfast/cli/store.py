@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import table, terminal
 from holdfast.cli.exit_code import CONFLICT, OK
 from holdfast.cli.opening import administering, located, typed
 from holdfast.cli.option import AsJson, Store
+from holdfast.cli.table import Column
 from holdfast.errors import MonthHeld, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ app = typer.Typer(
     help="See how the store stands, migrate its tables, and archive or remove months.", no_args_is_help=True
 )
 
+MONTHS: Final = (
+    Column("month"), Column("runs"), Column("unended"), Column("events", goes=1), Column("size"), Column("histories", 8),
+)  # fmt: skip
+PROCESSES: Final = (Column("process", 20), Column("since"), Column("knows tables", goes=1))
 _UNITS: Final = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
 _OPEN: Final = ("open", "partly archived")
 _DAY_MS: Final = 24 * 3600 * 1000
@@ -67,7 +72,7 @@ def _show(found: StoreStanding, store: str | None) -> None:
             (each.month, str(each.runs), str(each.unended), str(each.events), _size(each.stored_bytes), each.state)
             for each in found.months
         ]
-        terminal.table(("month", "runs", "unended", "events", "size", "histories"), lines)
+        table.show(MONTHS, lines)
     terminal.show(
         "\nProcesses with a lease" if found.sessions else "\nNo process has a lease: nothing is executed now."
     )
@@ -76,7 +81,7 @@ def _show(found: StoreStanding, store: str | None) -> None:
             (each.label, around(each.opened_at_ms, found.now_ms), "-" if each.version is None else str(each.version))
             for each in found.sessions
         ]
-        terminal.table(("process", "since", "knows tables"), lines2)
+        table.show(PROCESSES, lines2)
 
 
 def _tables(found: StoreStanding, store: str | None) -> str:

@@ -129,10 +129,11 @@ def _facts(told: Told) -> dict[str, Any]:
 
 
 def _words(told: Told) -> str:
-    from holdfast.cli import moment, report
+    from holdfast.cli import moment
+    from holdfast.cli.telling import gist
 
     recorded = told.recorded
     return terminal.plain(
         f"{moment.clock(recorded.at_ms)}  {told.run}  {recorded.seq:>5}  {type(recorded.event).__name__:<18}"
-        f"  {report.gist(recorded.event)}"
+        f"  {gist(recorded.event)}"
     ).replace("\n", " ")

@@ -5,6 +5,8 @@ Never here: where the line goes.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +17,12 @@ from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.scopes import in_words
+
+_CLIP: Final = 100
+"""How much of a value a line shows; --json has all of it."""
+_MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted|\bscoped)$")
+"""Fields that say nothing to people."""
+_ERROR: Final = {"error_class", "message"}
 
 
 def tell(recorded: ev.Recorded) -> str | None:
@@ -56,6 +64,29 @@ def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
 
 def _by(who: str | None) -> str:
     return f" by {who}" if who is not None else ""
+
+
+def gist(event: ev.Event) -> str:
+    """What an event says, on one line for people: no hashes and nothing of sessions, long values cut short."""
+    from holdfast.cli import report
+
+    told = [_fact(name, value) for name, value in report.news(event).items() if not _MACHINERY.search(name)]
+    return "  ".join(f"{name}={text if len(text) <= _CLIP else f'{text[: _CLIP - 1]}…'}" for name, text in told)
+
+
+def _fact(name: str, value: Any) -> tuple[str, str]:
+    """A field by its name without the unit, and its value with it."""
+    if isinstance(value, int) and name.endswith("nanousd"):
+        return name.removesuffix("nanousd").rstrip("_") or "cost", f"${usd(value)}"
+    if isinstance(value, int) and name.endswith("_at_ms"):
+        return name.removesuffix("_at_ms"), clock(value)
+    if isinstance(value, int) and name.endswith("_ms"):
+        return name.removesuffix("_ms"), span(value)
+    if isinstance(value, dict) and value.keys() >= _ERROR:
+        return name, json.dumps(f"{value['error_class']}: {value['message']}", ensure_ascii=False)
+    if isinstance(value, dict) and name == "released" and "nanousd" in value:
+        return name, f"${usd(value['nanousd'])}"
+    return name, json.dumps(value, ensure_ascii=False)
 
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {

@@ -126,24 +126,6 @@ def emit(value: Any, stream: TextIO | None = None) -> None:
     stream.write(json.dumps(value, ensure_ascii=False, indent=2 if interactive(stream) else None) + "\n")
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns under their names; at a terminal a status has its colour."""
-    from rich.cells import cell_len, set_cell_size
-    from rich.text import Text
-
-    clean = [[plain(cell).replace("\n", " ") for cell in row] for row in rows]
-    lines = [[name.upper() for name in columns], *clean]
-    widths = [max(cell_len(line[i]) for line in lines) for i in range(len(columns))]
-    out = console(sys.stdout)
-    for number, line in enumerate(lines):
-        text = Text("  ").join(
-            Text(set_cell_size(cell, width), style=STYLES.get(cell, "") if number else "bold")
-            for cell, width in zip(line, widths, strict=True)
-        )
-        text.rstrip()
-        out.print(text, soft_wrap=True)
-
-
 def sheet(pairs: Sequence[tuple[str, str]], indent: str = "") -> None:
     """Names and what stands for each, one a line; a text of several lines stands below its name."""
     width = max((len(name) for name, _ in pairs), default=0)

@@ -5,45 +5,51 @@ Never here: answering in words (cli), changing anything but what the answers are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Unpack
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.handle import output
 from holdfast.control.part import Part
 from holdfast.core.costs import Cost
-from holdfast.core.ids import RunId, StepId
+from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.scopes import Waiting
 from holdfast.core.state import State
 from holdfast.engine import explaining
 from holdfast.engine.explaining import Waits
 from holdfast.engine.rollup import count_some
-from holdfast.ports import Leadership, PlacedStep
-
-MOST_LISTED: Final = 100
+from holdfast.ports import MOST_LISTED, PlacedStep, RunFilter
+from holdfast.scheduling.roster import ANY_YAML
 
 
 class Inquiries(Part):
     """Answered from what the store says, whatever this process does."""
 
     async def workers_of(self, workflow: Workflow) -> int:
-        """How many living processes can run this very version of `workflow`; 0 where no fleet shares the store."""
-        store = self.driver.store
-        return await store.able(workflow.hash) if isinstance(store, Leadership) else 0
+        """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
+        is one."""
+        return await self.driver.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
-    async def runs(self, **filters: Any) -> Sequence[RunRow]:
-        return await self.driver.store.runs(**filters)
+    async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""
+        return await self.driver.store.labels(sessions) if sessions else {}
+
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        """Runs, newest first."""
+        return await self.driver.store.runs(**sought)
 
     async def gates(
-        self, run_id: str | None = None, *, open_only: bool = True
+        self, run_id: str | None = None, *, open_only: bool = True, limit: int = MOST_LISTED
     ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        return await self.driver.store.gates(run=RunId(run_id) if run_id else None, open_only=open_only)
+        """Gates, oldest first, each with the latest that became of it."""
+        return await self.driver.store.gates(run=RunId(run_id) if run_id else None, open_only=open_only, limit=limit)
 
     async def effects(
-        self, run_id: str | None = None, *, state: str | None = None
+        self, run_id: str | None = None, *, state: str | None = None, limit: int = MOST_LISTED
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
-        return await self.driver.store.effects(run=RunId(run_id) if run_id else None, state=state)
+        """The calls of tools, oldest first, each with the latest that became of it."""
+        return await self.driver.store.effects(run=RunId(run_id) if run_id else None, state=state, limit=limit)
 
     async def output(self, state: State) -> Any:
         """What a completed run returned."""

@@ -83,6 +83,10 @@ class Step(msgspec.Struct, omit_defaults=True):
     attempt: int = 0
     session: SessionId | None = None
     since_ms: int = 0
+    began_ms: int = 0
+    """When its first attempt began; 0 before that, and where an older version has folded it."""
+    worker: SessionId | None = None
+    """Who had the latest attempt."""
     failures: int = 0
     rate_limited: int = 0
     losses: int = 0
@@ -485,7 +489,8 @@ def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
     step = _visit(s, e.step, "active", at_ms)
     if step.attempt == 0:
         s.steps_started += 1
-    step.attempt, step.session, step.retry_at_ms = e.attempt, e.session, None
+        step.began_ms = at_ms
+    step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
 
 
 def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:

@@ -42,7 +42,7 @@ from holdfast.models.gateway import Gateway
 from holdfast.ports import Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import scripts_of
+from holdfast.scheduling.roster import ANY_YAML, scripts_of
 from holdfast.settings import Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -138,6 +138,7 @@ class Driver:
         lane: str = DEFAULT,
         hands: Hands | None = None,
         shell: bool = True,
+        adopts: bool = False,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -161,6 +162,7 @@ class Driver:
         self.lane = lane
         """The lane that this process leads or works in."""
         self.executes = executes
+        self.adopts = adopts
         self.session: SessionId | None = None
         self.described = b""
         """What the session has said of itself to those who ask."""
@@ -347,7 +349,7 @@ class Driver:
             self.workflows[graph.hash] = workflow
             self._tell_able()
             if self.session is not None:
-                await self.store.widen_session(self.session, list(self.workflows))
+                await self.store.widen_session(self.session, self._runs)
 
     async def forget(self, graph_hash: str) -> bool:
         """Be no longer able to run a workflow, unless a run of it is in memory; whether that is so now."""
@@ -357,7 +359,7 @@ class Driver:
         self._graphs.pop(graph_hash, None)
         self._tell_able()
         if self.session is not None:
-            await self.store.widen_session(self.session, list(self.workflows))
+            await self.store.widen_session(self.session, self._runs)
         return True
 
     def _tell_able(self) -> None:
@@ -389,6 +391,11 @@ class Driver:
             graph_hash for graph_hash, workflow in self.workflows.items()
             if self.lanes.may_have(self.lane, workflow.name)
         ]  # fmt: skip
+
+    @property
+    def _runs(self) -> list[str]:
+        """What its session says that it can run."""
+        return [*self.workflows, *[ANY_YAML] * self.adopts]
 
     def is_here(self, found: DueRun | Unplaced | RunRow) -> bool:
         """Whether it is of a workflow that this process has, and of its lane."""
@@ -447,12 +454,12 @@ class Driver:
                 running.attempt.call_off()
                 running.task.cancel()
             await self.store.close_session(old)
-        new, said = self._ids.session(), list(self.workflows)
+        new, said = self._ids.session(), self._runs
         self.described = msgspec.json.encode(self.report(new))
         await self.store.open_session(new, self._label, said, self.described)
         self.session = new
-        if list(self.workflows) != said:  # added while the session was being opened
-            await self.store.widen_session(new, list(self.workflows))
+        if self._runs != said:  # added while the session was being opened
+            await self.store.widen_session(new, self._runs)
         self._feed()  # nobody could be given a slot while there was no session
 
     async def let_session_go(self) -> None:

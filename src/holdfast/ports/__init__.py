@@ -25,6 +25,7 @@ from holdfast.ports.model import (
 from holdfast.ports.pool import PoolAuthority, Pools, Shares
 from holdfast.ports.queue import Handed, Job, PlacedStep, Queue, Report
 from holdfast.ports.store import (
+    MOST_LISTED,
     Append,
     BlobPlace,
     Blobs,
@@ -35,6 +36,7 @@ from holdfast.ports.store import (
     Leadership,
     Lending,
     Log,
+    RunFilter,
     Scopes,
     Sessions,
     SnapshotRecord,
@@ -49,6 +51,7 @@ from holdfast.ports.surroundings import Clock, Ids, Threads
 
 __all__ = [
     "JOB_LOG",
+    "MOST_LISTED",
     "Administration",
     "AnswerSpec",
     "Append",
@@ -82,6 +85,7 @@ __all__ = [
     "Queue",
     "Recall",
     "Report",
+    "RunFilter",
     "Scopes",
     "SessionStanding",
     "Sessions",

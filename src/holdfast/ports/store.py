@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
@@ -250,6 +250,14 @@ class Sessions(Protocol):
         """What the sessions say of themselves that are not known to be dead."""
         ...
 
+    async def able(self, hashes: Sequence[str]) -> int:
+        """How many living sessions can run one of these workflows."""
+        ...
+
+    async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        """What the processes of these sessions are called, of those that are still remembered."""
+        ...
+
     async def close_session(self, session: SessionId) -> None:
         """End it; whatever it still had in flight counts as lost."""
         ...
@@ -291,6 +299,27 @@ class Unplaced(msgspec.Struct, frozen=True):
     started_by: str | None
 
 
+class RunFilter(TypedDict, total=False):
+    """Which runs a list is to have; what is not said, or None, is any. Times are those of a run's start."""
+
+    prefix: str | None
+    """How the run's id begins."""
+    tenant: str | None
+    workflow: str | None
+    status: str | Sequence[str] | None
+    """One, or one of several."""
+    key: str | None
+    since_ms: int | None
+    until_ms: int | None
+    before: str | None
+    """Only those older than this run."""
+    limit: int
+
+
+MOST_LISTED: Final = 100
+"""What a list has where nobody says how much he wants."""
+
+
 class Views(Protocol):
     """The rows beside the history, as lists and the sweep read them."""
 
@@ -320,11 +349,8 @@ class Views(Protocol):
 
     async def run(self, run: RunId) -> RunRow | None: ...
 
-    async def runs(
-        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
-        before: RunId | None = None, limit: int = 100,
-    ) -> Sequence[RunRow]:  # fmt: skip
-        """Runs, newest first, `before` one of them."""
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        """Runs, newest first."""
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:
@@ -404,10 +430,6 @@ class Leadership(Protocol):
 
     async def is_led(self, lane: str) -> bool:
         """Whether a living session leads `lane`."""
-        ...
-
-    async def able(self, graph_hash: str) -> int:
-        """How many living sessions can run this workflow."""
         ...
 
     async def unended_hashes(self) -> Sequence[str]:

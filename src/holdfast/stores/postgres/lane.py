@@ -23,9 +23,5 @@ class Leadership(Room):
         led: bool = await self._db.value(self._sql["is_led"], lane)
         return led
 
-    async def able(self, graph_hash: str) -> int:
-        found: int = await self._db.value(self._sql["able"], graph_hash)
-        return found
-
     async def unended_hashes(self) -> Sequence[str]:
         return [row[0] for row in await self._db.fetch(self._sql["unended_hashes"])]

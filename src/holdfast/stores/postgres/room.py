@@ -18,6 +18,7 @@ from holdfast.stores.statement import statements
 
 _SQL: Final = statements("postgres")
 _RUN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_FIRST: Final = "00000000-0000-0000-0000-000000000000"
 
 
 @cache
@@ -53,3 +54,9 @@ class Room:
 def is_run(name: str) -> bool:
     """Whether `name` can be a run's: ids are UUIDs in their usual form, so everything else is nobody."""
     return _RUN.fullmatch(name) is not None
+
+
+def runs_from(prefix: str) -> tuple[str | None, str | None]:
+    """The first and the last id that begin with `prefix`; None where no run's can."""
+    first = prefix + _FIRST[len(prefix) :]
+    return (first, prefix + _FIRST.replace("0", "f")[len(prefix) :]) if is_run(first) else (None, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from asyncpg import exceptions as pg
@@ -147,6 +147,13 @@ class Sessions(Room):
 
     async def described(self) -> Sequence[bytes]:
         return [bytes(said) for (said,) in await self._db.fetch(self._sql["described"])]
+
+    async def able(self, hashes: Sequence[str]) -> int:
+        found: int = await self._db.value(self._sql["able"], list(hashes))
+        return found
+
+    async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        return {SessionId(row[0]): row[1] for row in await self._db.fetch(self._sql["session_labels"], list(sessions))}
 
     async def close_session(self, session: SessionId) -> None:
         if self._leases.pop(session, None) is not None:

@@ -5,16 +5,16 @@ Never here: a write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Unpack
 
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
-from holdfast.ports import DueRun, Unplaced
+from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.postgres.archive import Archives
-from holdfast.stores.postgres.room import is_run
+from holdfast.stores.postgres.room import is_run, runs_from
 from holdfast.stores.row import effect_of, gate_of
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
@@ -45,16 +45,21 @@ class Views(Archives):
         return found
 
     async def run(self, run: RunId) -> RunRow | None:
-        found = await self._list("runs", {"run": run}, "", 1) if is_run(run) else []
+        found = await self._list("runs", {"run =": run}, "", 1) if is_run(run) else []
         return RunRow(*found[0]) if found else None
 
-    async def runs(
-        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
-        before: RunId | None = None, limit: int = 100,
-    ) -> Sequence[RunRow]:  # fmt: skip
-        conditions = {"tenant": tenant, "workflow": workflow, "status": status, "run <": before}
-        if before is not None and not is_run(before):
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        status, prefix, before = sought.get("status"), sought.get("prefix"), sought.get("before")
+        first, last = (None, None) if prefix is None else runs_from(prefix)
+        if (before is not None and not is_run(before)) or (prefix is not None and first is None):
             return []
+        conditions: dict[str, Any] = {
+            "runs.run >=": first, "runs.run <=": last, "runs.run <": before,
+            "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
+            "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
+        }  # fmt: skip
+        conditions |= {"status =": status} if isinstance(status, str) else {"status = any": status and list(status)}
+        limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]
 
     async def gates(
@@ -63,26 +68,24 @@ class Views(Archives):
         if run is not None and not is_run(run):
             return []
         always = (_OPEN_GATES,) if open_only else ()
-        return [gate_of(row) for row in await self._list("gates", {"run": run}, "order by place", limit, always)]
+        return [gate_of(row) for row in await self._list("gates", {"run =": run}, "order by place", limit, always)]
 
     async def effects(
         self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         if run is not None and not is_run(run):
             return []
-        rows = await self._list("effects", {"run": run, "state": state}, "order by place", limit)
+        rows = await self._list("effects", {"run =": run, "state =": state}, "order by place", limit)
         if not rows and run is not None and (archive := await self._archive(run)) is not None:
             rows = archive.ledger(state)[:limit]
         return [effect_of(row) for row in rows]
 
     async def _list(
-        self, name: str, conditions: dict[str, str | None], order: str, limit: int, always: Iterable[str] = ()
+        self, name: str, conditions: Mapping[str, Any], order: str, limit: int, always: Iterable[str] = ()
     ) -> list[tuple[Any, ...]]:
         """Rows of a list. A condition without a value is not asked, so that each list finds the index made for it."""
-        asked = {column: value for column, value in conditions.items() if value is not None}
-        words = [
-            f"{column if ' ' in column else f'{column} ='} ${number}" for number, column in enumerate(asked, 1)
-        ]  # fmt: skip
+        asked = {condition: value for condition, value in conditions.items() if value is not None}
+        words = [f"{condition} (${number})" for number, condition in enumerate(asked, 1)]
         where = " and ".join([*words, *always])
         statement = f"{self._sql[name]} {'where ' + where if where else ''} {order} limit ${len(asked) + 1}"
         return [tuple(row) for row in await self._db.fetch(statement, *asked.values(), limit)]

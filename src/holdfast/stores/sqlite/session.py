@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -129,6 +129,16 @@ class Sessions(Room):
     async def described(self) -> Sequence[bytes]:
         return [said for (said,) in await self._reader.ask(lambda db: list(rows(db, "described")))]
 
+    async def able(self, hashes: Sequence[str]) -> int:
+        asked = (msgspec.json.encode(hashes).decode(),)
+        return await self._reader.ask(
+            lambda db: sum(not self._is_over(*each) for each in rows(db, "able_sessions", asked))
+        )
+
+    async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        asked = (msgspec.json.encode(list(sessions)).decode(),)
+        return dict(await self._reader.ask(lambda db: list(rows(db, "session_labels", asked))))
+
     async def close_session(self, session: SessionId) -> None:
         lease = self._leases.pop(session, None)
         if lease is None:
@@ -194,6 +204,9 @@ class Sessions(Room):
             elif not 0 <= boot_ms() - renewed_ms < lease_ms:
                 suspects.append(Suspect(session, "expire_session"))
         return suspects, frozenset(session for session, _ in rows(db, "dead_in_flight"))
+
+    def _is_over(self, session: SessionId, lease_ms: int, renewed_ms: int) -> bool:
+        return is_free(self._file_of(session)) or not 0 <= boot_ms() - renewed_ms < lease_ms
 
     def _mark(self, db: apsw.Connection, suspects: Sequence[Suspect]) -> None:
         moment = {"now_ms": self._clock.now_ms(), "boot_ms": boot_ms()}

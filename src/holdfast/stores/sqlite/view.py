@@ -5,8 +5,8 @@ Never here: a write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Unpack
 
 import apsw
 import msgspec
@@ -15,7 +15,7 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
-from holdfast.ports import DueRun, Unplaced
+from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.row import effect_of, encode, gate_of
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
@@ -23,6 +23,8 @@ _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[Session
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
+_AFTER_ANY: Final = "\U0010ffff"
+"""Comes after whatever may follow a beginning."""
 
 
 class Views(Room):
@@ -60,14 +62,17 @@ class Views(Room):
         found = await self._list("runs", {"run = ?": run}, "limit 1")
         return RunRow(*found[0]) if found else None
 
-    async def runs(
-        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
-        before: RunId | None = None, limit: int = 100,
-    ) -> Sequence[RunRow]:  # fmt: skip
-        conditions = {
-            "tenant = ?": tenant, "workflow = ?": workflow, "status = ?": status,
-            "id < (select id from runs where run = ?)": before,
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        status, prefix = sought.get("status"), sought.get("prefix")
+        one = status if status is None or isinstance(status, str) else None
+        conditions: dict[str, Any] = {
+            "run >= ?": prefix, "run < ?": None if prefix is None else prefix + _AFTER_ANY,
+            "tenant = ?": sought.get("tenant"), "workflow = ?": sought.get("workflow"), "status = ?": one,
+            "status in (select value from json_each(?))": None if status == one else encode(status).decode(),
+            "start_key = ?": sought.get("key"), "started_at_ms >= ?": sought.get("since_ms"),
+            "started_at_ms < ?": sought.get("until_ms"), "id < (select id from runs where run = ?)": sought.get("before"),
         }  # fmt: skip
+        limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]
 
     async def gates(
@@ -86,7 +91,7 @@ class Views(Room):
     async def _list(
         self,
         name: str,
-        conditions: dict[str, str | None],
+        conditions: Mapping[str, Any],
         tail: str,
         limit: int | None = None,
         always: Iterable[str] = (),

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Unpack
 
 import msgspec
 
@@ -39,7 +39,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, SnapshotRecord, Told, Unplaced
+from holdfast.ports import MOST_LISTED, Append, DueRun, History, RunFilter, SnapshotRecord, Told, Unplaced
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
@@ -118,6 +118,7 @@ class Lease(msgspec.Struct):
     dead_at_ms: int | None = None
     died_s: float | None = None
     described: bytes | None = None
+    label: str = ""
 
     def renewals(self, now_s: float) -> float:
         """When it was renewed last: as it happened, not as the disk has it, for nobody renews the dead."""
@@ -661,7 +662,7 @@ class SimulatedStore:
         if session in self.disk.leases:
             raise StoreError(f"Session {session} has been opened before.")
         self.leases[session] = self.disk.leases[session] = Lease(
-            session, self.disk.clock_s(), tuple(hashes), [], described=described
+            session, self.disk.clock_s(), tuple(hashes), [], described=described, label=label
         )
         self.disk.touched(self)
 
@@ -680,6 +681,15 @@ class SimulatedStore:
             lease.described for _, lease in sorted(self.disk.leases.items())
             if lease.described is not None and lease.dead_at_ms is None
         ]  # fmt: skip
+
+    async def able(self, hashes: Sequence[str]) -> int:
+        await self._read()
+        living = [lease for lease in self.disk.leases.values() if lease.dead_at_ms is None]
+        return sum(not set(hashes).isdisjoint(lease.hashes) for lease in living)
+
+    async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        await self._read()
+        return {session: lease.label for session, lease in self.disk.leases.items() if session in sessions}
 
     async def close_session(self, session: SessionId) -> None:
         lease = self.leases.pop(session, None)
@@ -798,18 +808,19 @@ class SimulatedStore:
         kept = self.disk.runs.get(run)
         return kept.row if kept is not None else None
 
-    async def runs(
-        self, *, tenant: str | None = None, workflow: str | None = None, status: str | None = None,
-        before: RunId | None = None, limit: int = 100,
-    ) -> Sequence[RunRow]:  # fmt: skip
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         await self._read()
-        known = self.disk.runs
-        most = known[before].number if before is not None else len(known)
+        known, before, status = self.disk.runs, sought.get("before"), sought.get("status")
+        most = known[RunId(before)].number if before is not None else len(known)
         rows = [kept.row for kept in reversed(known.values()) if kept.number < most]
+        statuses = (status,) if isinstance(status, str) else status
         return [
             row for row in rows
-            if tenant in (None, row.tenant) and workflow in (None, row.workflow) and status in (None, row.status)
-        ][:limit]  # fmt: skip
+            if row.run.startswith(sought.get("prefix") or "") and sought.get("tenant") in (None, row.tenant)
+            and sought.get("workflow") in (None, row.workflow) and (statuses is None or row.status in statuses)
+            and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
+            and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
+        ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
 
     async def unended(self, hashes: Sequence[str]) -> int:
         await self._read()

@@ -473,9 +473,13 @@ select exists (
 )
 
 -- name: able
--- How many sessions whose lease is not over can run a workflow.
+-- How many sessions whose lease is not over can run one of some workflows.
 select count(*) from holdfast.sessions
-where dead_at_ms is null and expires_at_ms > holdfast.now_ms() and $1 = any(hashes)
+where dead_at_ms is null and expires_at_ms > holdfast.now_ms() and hashes && $1::text[]
+
+-- name: session_labels
+-- What the processes of some sessions are called.
+select session, label from holdfast.sessions where session = any($1::text[])
 
 -- name: unended_hashes
 -- Workflows with runs that have not ended, or have work in flight. Those of the first kind are stepped through one by

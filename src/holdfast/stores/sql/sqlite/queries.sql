@@ -266,6 +266,16 @@ update sessions set described = ? where session = ?
 -- What all say of themselves that are not known to be dead.
 select described from sessions where dead_at_ms is null and described is not null order by session
 
+-- name: session_labels
+-- What the processes of some sessions are called.
+select session, label from sessions where session in (select value from json_each(?))
+
+-- name: able_sessions
+-- Sessions that nobody has found dead yet, and can run one of some workflows.
+select session, lease_ms, renewed_boot_ms from sessions
+where dead_at_ms is null
+    and exists (select 1 from json_each(hashes) as has where has.value in (select value from json_each(?)))
+
 -- name: unburied_sessions
 -- Sessions that nobody has found dead yet.
 select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null

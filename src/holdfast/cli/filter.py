@@ -1,0 +1,74 @@
+"""Which runs a command is about, where it is about several: the options that say so, and what they mean.
+
+Never here: what is done with those runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, get_args
+
+import typer
+
+from holdfast.cli import moment
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.ports import RunFilter
+
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="NAME", help="Only this workflow's, by its name.")]
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting."),
+]
+Key = Annotated[str | None, typer.Option("--key", help="Only the run that was started under this key.")]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Only those started since then: 2h, 3d, 2026-11-21, 2026-11-21T09:30."
+    ),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only those started before then.")]
+
+
+class Asked(NamedTuple):
+    """The options as they were typed."""
+
+    tenant: str | None
+    workflow: str | None
+    statuses: Sequence[str] | None
+    key: str | None
+    since: str | None
+    until: str | None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether nothing was asked: every run is meant."""
+        return not any(self)
+
+    def of(self, now_ms: int, limit: int) -> RunFilter:
+        """What is asked of the store, at most `limit` of them. Raises UsageError."""
+        from holdfast.core.status import Status
+
+        return {
+            "tenant": self.tenant,
+            "workflow": self.workflow,
+            "status": among(self.statuses, get_args(Status), "status"),
+            "key": self.key,
+            "since_ms": None if self.since is None else moment.given(self.since, "--since", now_ms),
+            "until_ms": None if self.until is None else moment.given(self.until, "--until", now_ms),
+            "limit": limit,
+        }
+
+
+def among(given: Sequence[str] | None, known: Iterable[str], what: Literal["status", "state"]) -> list[str] | None:
+    """The words of an option that takes several, apart or joined by commas. Raises UsageError for one that is none of
+    those `known`."""
+    if not given:
+        return None
+    words = [word.strip() for each in given for word in each.split(",")]
+    for word in words:
+        if word not in known:
+            raise UsageError(f"There is no {what} {word!r}; there are {', '.join(known)}. Nothing was done.")
+    return words

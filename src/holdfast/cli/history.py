@@ -1,0 +1,70 @@
+"""`holdfast runs events`: the history of a run, one event a line.
+
+Never here: what an event means (telling).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli.exit_code import INTERRUPTED
+from holdfast.cli.interruption import Interruption
+from holdfast.cli.opening import asking
+
+if TYPE_CHECKING:
+    from holdfast.core.events import Recorded
+
+_PAGE: Final = 1000
+"""Events in memory at once: a history may be long."""
+
+
+def show(run: str, after: int, *, follow: bool, as_json: bool, store: str | None) -> None:
+    """Print the events of a run after the event `after`; with `follow` those to come as well, until it has ended."""
+    with Interruption(lambda: "Interrupted.") as interruption:
+        try:
+            asyncio.run(_show(run, after, follow, as_json, store, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+
+
+async def _show(
+    given: str, after: int, follow: bool, as_json: bool, store: str | None, interruption: Interruption
+) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    async with asking(store) as engine:
+        row = await reference.run(engine, given)
+        run = engine.run(row.run)
+        while True:
+            while page := await run.events(after, _PAGE):
+                for recorded in page:
+                    _print(recorded, row.started_at_ms, as_json=as_json)
+                after = page[-1].seq
+            sys.stdout.flush()
+            if not follow or terminal.is_unread():
+                break
+            state = await run.until(lambda state: state.seq > after or bool(state.ended))  # noqa: B023 - asked at once
+            if state.ended and state.seq <= after:
+                break
+    interruption.over()
+
+
+def _print(recorded: Recorded, began_ms: int, *, as_json: bool) -> None:
+    from holdfast.cli import report
+    from holdfast.cli.telling import gist
+
+    if as_json:
+        sys.stdout.write(json.dumps(report.of_event(recorded), ensure_ascii=False) + "\n")
+        return
+    name = type(recorded.event).__name__
+    since = f"+{moment.span(recorded.at_ms - began_ms)}"
+    line = f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {since:>8}  {name:<18}  {gist(recorded.event)}"
+    terminal.show(table.cut(terminal.plain(line).replace("\n", " "), table.width()))

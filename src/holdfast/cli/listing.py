@@ -1,0 +1,100 @@
+"""`holdfast runs list`: a line for each run, once or again whenever it changes.
+
+Never here: which runs (filter).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli.exit_code import INTERRUPTED
+from holdfast.cli.interruption import Interruption
+from holdfast.cli.opening import asking
+from holdfast.cli.table import ID, Column
+
+if TYPE_CHECKING:
+    from holdfast.cli.filter import Asked
+    from holdfast.compose import Engine
+    from holdfast.core.projection import RunRow
+    from holdfast.ports import RunFilter
+
+COLUMNS: Final = (
+    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed"), Column("age", goes=4),
+    Column("cost", goes=3), Column("limit", goes=1), Column("key", 8, goes=2),
+)  # fmt: skip
+_LOOK_EVERY_S: Final = 1.0
+
+
+def show(asked: Asked, before: str | None, limit: int, *, follow: bool, as_json: bool, store: str | None) -> None:
+    """Print the runs that are asked for, newest first."""
+    if not follow:
+        asyncio.run(_show(asked, before, limit, as_json, store))
+        return
+    with Interruption(lambda: "Interrupted.") as interruption:
+        try:
+            asyncio.run(_follow(asked, limit, as_json, store, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+
+
+async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import report
+
+    async with asking(store) as engine:
+        now_ms = engine.driver.store.now_ms()
+        sought = asked.of(now_ms, limit)
+        if before is not None:
+            sought["before"] = (await reference.run(engine, before)).run
+        rows = await engine.runs(**sought)
+    if as_json:
+        terminal.emit([report.of_row(row) for row in rows])
+    else:
+        table.show(COLUMNS, [line(row, now_ms) for row in rows])
+
+
+async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, interruption: Interruption) -> None:
+    """Print each run when it is first seen and whenever it has changed, until somebody interrupts or nobody reads."""
+    from holdfast.cli import report
+
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    seen: dict[str, int] = {}
+    async with asking(store) as engine:
+        sought = asked.of(engine.driver.store.now_ms(), limit)
+        while not terminal.is_unread():
+            rows = await _changed(engine, sought, seen)
+            now_ms = engine.driver.store.now_ms()
+            for row in rows if as_json else ():
+                sys.stdout.write(json.dumps(report.of_row(row), ensure_ascii=False) + "\n")
+            if rows and not as_json:
+                table.show(COLUMNS, [line(row, now_ms) for row in rows])
+            sys.stdout.flush()
+            await engine.driver.store.changed(_LOOK_EVERY_S)
+            await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
+
+
+async def _changed(engine: Engine, sought: RunFilter, seen: dict[str, int]) -> Sequence[RunRow]:
+    rows = [row for row in await engine.runs(**sought) if seen.get(row.run) != row.seq]
+    seen.update((row.run, row.seq) for row in rows)
+    return rows
+
+
+def line(row: RunRow, now_ms: int) -> tuple[str, ...]:
+    """A run in the columns of a list."""
+    from holdfast.core.money import usd
+
+    spent = row.settled_nanousd + row.held_nanousd + row.in_doubt_nanousd
+    return (
+        row.run, f"{row.workflow} {row.version}", row.status, moment.ago(row.updated_at_ms, now_ms),
+        moment.ago(row.started_at_ms, now_ms), f"${usd(spent)}",
+        f"${usd(row.limit_nanousd)}" if row.limit_nanousd is not None else "-", row.key or "-",
+    )  # fmt: skip

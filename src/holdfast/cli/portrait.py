@@ -1,0 +1,111 @@
+"""`holdfast runs show`: all about one run.
+
+Never here: what it waits for in words (advice), its history (history).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli.opening import asking
+from holdfast.cli.table import ID, Column
+
+if TYPE_CHECKING:
+    from holdfast.core.ids import SessionId
+    from holdfast.core.state import State, Step
+
+STEPS: Final = (
+    Column("step", 12), Column("status"), Column("began"), Column("took"), Column("attempts", goes=2),
+    Column("worker", 12, goes=1), Column("detail", 12, goes=3),
+)  # fmt: skip
+EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
+
+
+def show(run: str, *, as_json: bool, store: str | None) -> None:
+    """Print a run: its steps, its money, its effects, and what it waits for."""
+    asyncio.run(_show(run, as_json, store))
+
+
+async def _show(run: str, as_json: bool, store: str | None) -> None:
+    from holdfast.cli import advice, report
+
+    async with asking(store) as engine:
+        row = await reference.run(engine, run)
+        state = await engine.run(row.run).state()
+        if as_json:
+            terminal.emit(await report.of_run_whole(engine, state))
+            return
+        found = await report.of_run(engine, state)
+        effects = await engine.effects(row.run, limit=report.MOST_EFFECTS)
+        workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+        now_ms = engine.driver.store.now_ms()
+    terminal.sheet(_head(state, found, now_ms))
+    terminal.show("\nSteps")
+    table.show(STEPS, [_step(step, workers, now_ms) for step in state.steps.values()])
+    if effects:
+        terminal.show("\nEffects")
+        table.show(EFFECTS, [
+            (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms))
+            for row, change in effects
+        ])  # fmt: skip
+    waits = advice.of_state(state, store)
+    if waits:
+        terminal.show("\nWaits")
+        for line in waits:
+            terminal.show(line)
+
+
+def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, str]]:
+    from holdfast.cli.telling import failure
+
+    limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
+    held = (
+        f", ${found['held_usd']} held or in doubt" if state.budget.held_nanousd + state.budget.in_doubt_nanousd else ""
+    )
+    pairs = [
+        ("Run", state.run),
+        ("Workflow", f"{state.workflow} {state.version}"),
+        ("Tenant", state.tenant),
+        ("Status", found["status"]),
+        ("Started", moment.around(state.started_at_ms, now_ms) + (f" by {state.by}" if state.by is not None else "")),
+    ]
+    if state.key is not None:
+        pairs.append(("Key", state.key))
+    if state.ended:
+        took = moment.span(state.ended_at_ms - state.started_at_ms)
+        pairs.append(("Ended", f"{moment.around(state.ended_at_ms, now_ms)}, after {took}"))
+    else:
+        pairs.append(("Changed", moment.around(state.at_ms, now_ms)))
+    pairs.append(
+        ("Spent", f"${found['cost_usd']}{limit}{held}; {state.tokens_used} tokens, {state.steps_started} steps")
+    )
+    if state.error is not None:
+        pairs.append(("Error", f"{state.error.node}: {failure(state.error)}".removeprefix(": ")))
+    elif state.reason is not None:
+        pairs.append(("Reason", state.reason))
+    if state.ended == "completed":
+        pairs.append(("Output", json.dumps(found["output"], ensure_ascii=False, indent=2)))
+    return pairs
+
+
+def _step(step: Step, workers: Mapping[SessionId, str], now_ms: int) -> tuple[str, ...]:
+    from holdfast.cli.telling import failure
+
+    detail = failure(step.error) if step.error is not None else step.reason or ", ".join(step.decisions or ())
+    worker = "-" if step.worker is None else workers.get(step.worker, step.worker)
+    began = moment.ago(step.began_ms or None, now_ms)
+    return step.id, step.status, began, took(step, now_ms), str(step.attempt or "-"), worker, detail
+
+
+def took(step: Step, now_ms: int) -> str:
+    """How long a step has been under way, waits included; of one that is over, how long it was."""
+    if not step.began_ms:
+        return "-"
+    return moment.span((step.since_ms if step.status in _OVER else now_ms) - step.began_ms)
+
+
+_OVER: Final = frozenset({"completed", "failed", "skipped", "cancelled"})
