@@ -254,6 +254,18 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(path: Path) 
     assert sql(path, "pragma user_version") == 99
 
 
+def take_back(path: Path, version: int) -> None:
+    """Undo what the migrations after that version did."""
+    for later in [migration for migration in reversed(MIGRATIONS) if migration.version > version]:
+        for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
+            sql(path, f"drop index if exists {index}")
+        for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
+            sql(path, f"drop table {table}")
+        for table, column in re.findall(r"^alter table (\w+) add column (\w+)", later.sql, re.MULTILINE):
+            sql(path, f"alter table {table} drop column {column}")
+    sql(path, f"pragma user_version = {version}")
+
+
 async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_it(
     path: Path, opened: Opened
 ) -> None:
@@ -264,14 +276,7 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         await store.append([story.start(by="shop"), Story().start()])
         await store.append([story.draft()])
         await store.aclose()
-        for later in [migration for migration in reversed(MIGRATIONS) if migration.version > version]:
-            for index in re.findall(r"^create index (\w+)", later.sql, re.MULTILINE):
-                sql(old, f"drop index if exists {index}")
-            for table in re.findall(r"^create table (\w+)", later.sql, re.MULTILINE):
-                sql(old, f"drop table {table}")
-            for table, column in re.findall(r"^alter table (\w+) add column (\w+)", later.sql, re.MULTILINE):
-                sql(old, f"alter table {table} drop column {column}")
-        sql(old, f"pragma user_version = {version}")
+        take_back(old, version)
         again = await opened(old)
         assert sql(old, "pragma user_version") == LATEST
         assert await again.events(story.run) == tuple(story.history)
@@ -289,9 +294,7 @@ async def test_a_run_that_stood_in_line_before_lines_had_their_workflows_is_foun
     store, story = await SqliteStore.connect(path), Story(graph=ASKS)
     await store.append([story.start()])
     await store.aclose()
-    sql(path, "drop index waiters_by_graph")
-    sql(path, "alter table waiters drop column graph")
-    sql(path, "pragma user_version = 8")
+    take_back(path, 8)
     again = await opened(path)
     assert [each.run for each in await again.stranded(2**62, 10)] == [story.run]
 

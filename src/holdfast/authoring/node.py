@@ -29,6 +29,9 @@ ToolRef = str | Tool
 DEFAULT_MAX_TOKENS: Final = 4096
 DEFAULT_MAX_TURNS: Final = 10
 MOST_TURNS: Final = 1000
+_ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_turns"})
+"""Settings that 0.1.0 wrote down also where nobody had given them. For its runs to keep their workflow that stays so; no
+name is ever added here or taken away."""
 _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
 
 
@@ -97,11 +100,14 @@ class NodeDefinition:
         return found
 
     def options(self) -> dict[str, Any]:
-        """The settings as plain data, for the workflow's identity."""
+        """The settings as plain data, for the workflow's identity: what is not said is left out, so that a setting which a
+        later version adds makes no other workflow of code without it."""
+        defaults = inspect.signature(DECORATORS[self.kind]).parameters
         return {
             name: _plain(value)
             for name, value in sorted(self.settings.items())
             if value not in (None, (), [], {}) and name != "compensations"
+            if name in _ALWAYS_SAID or name not in defaults or value != defaults[name].default
         }
 
 
@@ -247,10 +253,7 @@ def tool_node(
     """
     if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
         raise UsageError(f"unique={unique!r}: a key is unique in the 'run' or, where one is given, in the 'tenant'.")
-    wide = (
-        {"unique": unique} if unique == "tenant" else {}
-    )  # a setting of its own, so that no other node's hash changes
-    return _defining("tool_node", _common(locals()), tools=(name,), key=key, **wide)
+    return _defining("tool_node", _common(locals()), tools=(name,), key=key, unique=unique)
 
 
 def remote_task(
@@ -355,6 +358,13 @@ def check(
     fails without an edge for it fails its step.
     """
     return _define("check", function, _common(locals()), tools=tuple(tools))
+
+
+DECORATORS: Final[dict[Kind, Callable[..., Any]]] = {
+    "task": task, "llm_node": llm_node, "tool_node": tool_node, "remote_task": remote_task, "human_gate": human_gate,
+    "branch": branch, "check": check,
+}  # fmt: skip
+"""What declares each kind: a setting that has the default of its parameter there was not given."""
 
 
 def _common(given: dict[str, Any]) -> dict[str, Any]:

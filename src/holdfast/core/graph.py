@@ -112,9 +112,10 @@ class Graph:
         "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
     )  # fmt: skip
 
-    def __init__(self, definition: Definition) -> None:
-        """Raises InvalidWorkflow with every problem found."""
-        problems = list(_problems(definition))
+    def __init__(self, definition: Definition, *, is_accepted: bool = False) -> None:
+        """Raises InvalidWorkflow with every problem found. Of one that `is_accepted` none is sought: runs follow it, and a
+        check that came later must not strand them."""
+        problems = [] if is_accepted else list(_problems(definition))
         if problems:
             raise InvalidWorkflow(definition.name, problems)
         # As it will be read back: a bound of 30 is one of 30.0, and both are the same workflow.

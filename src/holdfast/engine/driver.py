@@ -257,7 +257,7 @@ class Driver:
             return self.workflows[graph_hash].graph
         if graph_hash not in self._graphs:
             encoded = await self.store.graph(graph_hash)
-            self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition))
+            self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition), is_accepted=True)
         return self._graphs[graph_hash]
 
     def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:

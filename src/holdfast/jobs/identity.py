@@ -9,11 +9,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import FieldInfo, fields
 
 from holdfast.authoring.yaml.expressions import Condition, Expression, Template
 
 _NOT_SAID: Final = ("at", "combinations")
 """Where it stands; and what follows from something else that is said."""
+
+_ALWAYS_SAID: Final = frozenset(
+    {"backoff", "cpu_millicores", "delay_s", "fail_fast", "gpus", "max_delay_s", "memory_mb", "times"}
+)
+"""What 0.1.0 wrote down also where the file says nothing of it. For its runs to keep their workflow that stays so; no name is
+ever added here or taken away."""
 
 ENTRIES: Final = "entries"
 """Of a mapping in a matrix: their order is that of its combinations, and JSON objects have none."""
@@ -24,7 +31,8 @@ def plain(part: Any) -> Any:
     other workflow of a file without it."""
     match part:
         case msgspec.Struct():
-            found = {name: plain(getattr(part, name)) for name in part.__struct_fields__ if name not in _NOT_SAID}
+            said = {field.name: getattr(part, field.name) for field in fields(part) if _is_said(field, part)}
+            found = {name: plain(value) for name, value in said.items()}
             return {name: value for name, value in found.items() if value not in (None, [], {})}
         case Template():
             return "".join(each if isinstance(each, str) else plain(each) for each in part.parts)
@@ -38,3 +46,9 @@ def plain(part: Any) -> Any:
             return [plain(value) for value in part]
         case _:
             return part
+
+
+def _is_said(field: FieldInfo, part: msgspec.Struct) -> bool:
+    if field.name in _NOT_SAID:
+        return False
+    return field.name in _ALWAYS_SAID or getattr(part, field.name) != field.default

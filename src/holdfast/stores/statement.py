@@ -5,7 +5,9 @@ Never here: a connection, or SQL of any database.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -22,6 +24,14 @@ class Migration(NamedTuple):
     name: str
     sql: str
 
+    @property
+    def sha256(self) -> str:
+        """What its text is. A store remembers it: what was applied is never edited afterwards."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.version:04d}_{self.name}"
+
 
 def statements(dialect: str) -> dict[str, str]:
     """The statements of `sql/<dialect>/queries.sql`, each after its line `-- name: ...` and a comment."""
@@ -37,6 +47,21 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     files = sorted(_folder(dialect).joinpath("migrations").iterdir(), key=lambda file: file.name)
     found = [(file.name.removesuffix(".sql").partition("_"), file) for file in files if file.name.endswith(".sql")]
     return tuple(Migration(int(number), name, file.read_text()) for (number, _, name), file in found)
+
+
+def edited(known: Iterable[Migration], applied: Callable[[Migration], str | None]) -> Migration | None:
+    """The first of `known` that a store has had with another text. `applied` tells the sha256 of the one that it has had,
+    None where it has not, or where 0.1.0 applied it, which did not write that down."""
+    return next((each for each in known if applied(each) not in (None, each.sha256)), None)
+
+
+def was_edited(store: str, migration: Migration) -> str:
+    """What to say of it."""
+    return (
+        f"The store {store} has had migration {migration} with another text than this Holdfast has: it was edited after it"
+        " had been applied, here or where the store was made. What the tables are like now nobody can tell, so nothing was"
+        " touched. Use the Holdfast that last worked on it, or a release whose migrations are as they were published."
+    )
 
 
 @cache

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from asyncpg import exceptions as pg
@@ -18,7 +20,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connections, explain
 from holdfast.stores.postgres.partition import LOCK, tables
 from holdfast.stores.postgres.room import sql
-from holdfast.stores.statement import Migration, migrations
+from holdfast.stores.statement import Migration, edited, migrations, was_edited
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -29,6 +31,8 @@ _MOST_NAMED: Final = 1000
 MIGRATIONS: Final = migrations("postgres")
 LATEST: Final = max(migration.version for migration in MIGRATIONS)
 
+_CHECKED: Final = 10
+"""The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 _LOCK_MS: Final = 2_000
 """How long everybody may have to wait behind a migration that waits for a table; then it steps back and tries again."""
 _MOST_TRIES: Final = 15
@@ -41,6 +45,8 @@ class Standing(NamedTuple):
 
     before: int
     after: int
+    applied: Mapping[tuple[int, str], str | None] = MappingProxyType({})
+    """The sha256 of each migration's text by its version and part, None where older code has applied it."""
 
 
 def part_of(migration: Migration) -> str:
@@ -62,9 +68,14 @@ async def standing(db: Connection, address: Address) -> Standing | None:
     """Where the store is; None where there is none."""
     if not await tables(db, address, ("migrations",)):
         return None
-    rows = await db.fetch(f"select part, max(version) as version from {address.schema}.migrations group by part")
+    # As JSON, since a store of 0.1.0 has no column for the text.
+    rows = await db.fetch(
+        "select version, part, to_jsonb(each) ->> 'sha256' as sha256"
+        f" from {address.schema}.migrations each order by version"
+    )
     found = {row["part"]: row["version"] for row in rows}
-    return Standing(found.get(BEFORE, 0), found.get(AFTER, 0))
+    applied = {(row["version"], row["part"]): row["sha256"] for row in rows}
+    return Standing(found.get(BEFORE, 0), found.get(AFTER, 0), applied)
 
 
 async def migrate(connections: Connections, part: str) -> list[str]:
@@ -109,7 +120,13 @@ async def _apply(db: Connection, address: Address, part: str) -> list[str]:
         await db.execute(
             f"insert into {address.schema}.migrations (version, part) values ($1, $2)", migration.version, part
         )
-    return [f"{migration.version:04d}_{migration.name}" for migration in todo]
+    if todo and todo[-1].version >= _CHECKED:
+        for migration in MIGRATIONS:
+            await db.execute(
+                f"update {address.schema}.migrations set sha256 = $3 where (version, part) = ($1, $2) and sha256 is null",
+                migration.version, part_of(migration), migration.sha256,
+            )  # fmt: skip
+    return [str(migration) for migration in todo]
 
 
 async def _expect_nobody_older(db: Connection, address: Address, version: int) -> None:
@@ -126,7 +143,10 @@ async def _expect_nobody_older(db: Connection, address: Address, version: int) -
 
 
 def expect_known(now: Standing, address: Address) -> None:
-    """Raises StoreTooNew where the store has been taken out of reach of this version."""
+    """Raises StoreTooNew where the store has been taken out of reach of this version, StoreUnreadable where it has had a
+    migration that this version knows otherwise."""
+    if (other := edited(MIGRATIONS, lambda each: now.applied.get((each.version, part_of(each))))) is not None:
+        raise StoreUnreadable(was_edited(address.shown, other))
     if now.after > LATEST:
         raise StoreTooNew(
             f"The store at {address.shown} has left this version of Holdfast behind (its tables are at version {now.after},"

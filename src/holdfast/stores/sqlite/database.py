@@ -16,12 +16,14 @@ from holdfast import privacy
 from holdfast.errors import NotAStore, StoreTooNew, StoreUnreadable, UsageError
 from holdfast.stores.sqlite.connection import connect, explain
 from holdfast.stores.sqlite.turnstile import Turnstile
-from holdfast.stores.statement import migrations
+from holdfast.stores.statement import edited, migrations, was_edited
 
 APPLICATION_ID: Final = 0x484C4446
 """`HLDF` in the header of every Holdfast database; `file` and SQLite's tools show it."""
 MIGRATIONS: Final = migrations("sqlite")
 LATEST: Final = MIGRATIONS[-1].version
+_CHECKED: Final = 10
+"""The migration with which stores begin to remember the texts; those before it are as 0.1.0 had them."""
 
 _MADE: Final = "made"
 """A file beside the locks that says that the store has had its tables once."""
@@ -99,6 +101,8 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
         application_id, version = db.pragma("application_id"), db.pragma("user_version")
         empty = db.execute("select 1 from sqlite_schema limit 1").get is None
         mode = db.pragma("journal_mode")
+        is_ours = application_id == APPLICATION_ID and version >= _CHECKED
+        applied = dict(db.execute("select version, sha256 from migrations")) if is_ours else {}
     except apsw.BusyError:
         return False  # another process is just making it: looked at again in the turnstile
     except apsw.Error as problem:
@@ -115,6 +119,8 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
             found=version,
             known=LATEST,
         )
+    if (other := edited(MIGRATIONS, lambda each: applied.get(each.version))) is not None:
+        raise StoreUnreadable(was_edited(str(path), other), path=path)
     return bool(version == LATEST and mode == "wal")  # a copy made by VACUUM INTO has another mode
 
 
@@ -139,8 +145,16 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
             db.execute("begin immediate")
             if db.pragma("user_version") < migration.version:
                 db.execute(migration.sql)
+                _remember(db, migration.version)
                 db.pragma("application_id", APPLICATION_ID)
                 db.pragma("user_version", migration.version)
             db.execute("commit")
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
+
+
+def _remember(db: apsw.Connection, version: int) -> None:
+    """Write down the texts of the migrations up to this one."""
+    if version >= _CHECKED:
+        had = [(each.version, each.name, each.sha256) for each in MIGRATIONS if each.version <= version]
+        db.executemany("insert or ignore into migrations (version, name, sha256) values (?, ?, ?)", had)
