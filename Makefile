@@ -18,13 +18,14 @@ unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 LOCKED := $(VENV)/.locked
+SITE_LOCKED := $(VENV)/.docs-locked
 INSTALLED := $(VENV)/.installed
 NODE := examples/node_worker/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash simulate chaos check lint types format wire lock clean
+.PHONY: help setup demo test mutants crash simulate chaos docs check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +75,15 @@ simulate: setup ## Run random programs among random faults in virtual time: make
 chaos: setup ## Have everything go wrong in a fleet under load: make chaos SEED=1 MINUTES=10
 	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
+docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site; fails where a link leads nowhere
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
+	@echo "docs: open build/site/index.html"
+
+$(SITE_LOCKED): requirements/docs.txt
+	@echo "docs: installing what builds the site"
+	@$(PY) -m pip install -qq --require-hashes -r requirements/docs.txt
+	@touch $@
+
 check: lint types test ## Everything a change must pass: lint, types, tests
 
 lint: setup ## Check style and formatting without changing anything
@@ -111,7 +121,9 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 	echo "lock: requirements/dev.txt, both of these and the test tools"; \
 	$(COMPILE) pyproject.toml requirements/build.txt --extra fleet --extra objects --extra servers \
 		--extra testing --extra dev \
-		--constraint requirements/run.txt --output-file requirements/dev.txt >/dev/null
+		--constraint requirements/run.txt --output-file requirements/dev.txt >/dev/null; \
+	echo "lock: requirements/docs.txt, what builds the site"; \
+	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt >/dev/null
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

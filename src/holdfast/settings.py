@@ -38,11 +38,17 @@ class DeclaredModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     input_usd_per_mtok: Decimal = Field(ge=0)
+    """Dollars for a million tokens of input."""
     output_usd_per_mtok: Decimal = Field(ge=0)
+    """Dollars for a million tokens of output."""
     cache_read_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
+    """Dollars for a million tokens read from the provider's cache; as other input, unless said."""
     cache_write_usd_per_mtok: Decimal | None = Field(default=None, ge=0)
+    """Dollars for a million tokens written to it; a quarter more than other input, unless said."""
     context_tokens: int | None = Field(default=None, gt=0)
+    """What the model's context holds: no request of it can cost more input than that."""
     provider: str | None = None
+    """Who serves it: `anthropic` or `openai`; by the model's name, unless said."""
 
 
 class PoolLimits(BaseModel):
@@ -51,10 +57,15 @@ class PoolLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     requests_per_min: int | None = Field(default=None, gt=0)
+    """Calls that may be made in a minute."""
     tokens_per_min: int | None = Field(default=None, gt=0)
+    """Tokens of input and output together in a minute."""
     input_tokens_per_min: int | None = Field(default=None, gt=0)
+    """Tokens of input in a minute."""
     output_tokens_per_min: int | None = Field(default=None, gt=0)
+    """Tokens of output in a minute."""
     concurrent: int | None = Field(default=None, gt=0)
+    """Calls that may be out at once."""
     burst_s: float = Field(default=6.0, gt=0, le=60, allow_inf_nan=False)
     """How much may go out at once after a pause: what the limit allows in so many seconds."""
     lease_s: float = Field(default=660.0, ge=20, le=86_400, allow_inf_nan=False)
@@ -80,8 +91,11 @@ class LaneRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     workflows: tuple[str, ...] = ()
+    """Runs of these workflows belong to the lane,"""
     tenants: tuple[str, ...] = ()
+    """and runs of these tenants,"""
     services: tuple[str, ...] = ()
+    """and runs that these services have started."""
     placement: Literal["least_loaded", "best_fit"] | None = None
     """As for all lanes, unless said."""
 
@@ -92,11 +106,13 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="HOLDFAST_", frozen=True, extra="ignore")
 
     store: str = "sqlite:///holdfast.db"
+    """Where runs live: `sqlite:///PATH`, or `postgresql://USER@HOST/DATABASE` for a fleet. Environment only."""
     queue: str | None = None
     """The fleet's queue: `redis://HOST:PORT/DB`. Without one, processes find their work in the store."""
     blobs: str = "store"
     """Where payloads over 64 KiB are kept: `store` (its own table), `file:///FOLDER`, or `s3://BUCKET/PREFIX`."""
     secrets_file: Path | None = None
+    """A file of `NAME=value` lines. Secrets that stand in the environment need none."""
     workflow_grace_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """How long a run that could go on is left alone while no living process can run its workflow; then a person is
     asked. A deployment that stops the old processes before the new ones are up should take less."""
