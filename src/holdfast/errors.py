@@ -73,6 +73,11 @@ class HoldfastError(Exception):
     def message(self) -> str:
         return str(self.args[0])
 
+    @property
+    def parts(self) -> Sequence[str]:
+        """The message, by what is said on lines of its own."""
+        return (self.message,)
+
 
 class UsageError(HoldfastError):
     """The call is wrong; nothing was done."""
@@ -99,6 +104,11 @@ class InvalidFile(UsageError):
         lines = "".join(f"\n{file}:{mistake}" for mistake in self.mistakes)
         count = f"{'' if is_complete else 'at least '}{len(self.mistakes)}"
         super().__init__(f"{file} has {count} mistake(s):{lines}\nNothing was done.")
+
+    @property
+    def parts(self) -> Sequence[str]:
+        head, _, _ = self.message.partition("\n")
+        return (head, *(f"{self.file}:{mistake}" for mistake in self.mistakes), "Nothing was done.")
 
 
 class InvalidInput(UsageError):

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 import holdfast.cli
-from holdfast.cli import moment, table
+from holdfast.cli import moment, table, terminal
 from holdfast.cli.table import ID, Column
 from holdfast.errors import UsageError
 from tests.cli.conftest import Shell
@@ -43,7 +43,7 @@ def test_every_table_fits_80_columns_whatever_stands_in_it(
     columns: Sequence[Column], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = [LONG.get(column.name, A_RUN * 2 + f":{column.name}") for column in columns]
-    monkeypatch.setattr(table, "width", lambda: 80)
+    monkeypatch.setattr(terminal, "width", lambda: 80)
     table.show(columns, [row])
     head, line = capsys.readouterr().out.splitlines()
     assert max(cell_len(head), cell_len(line)) <= 80

@@ -85,7 +85,7 @@ def main() -> NoReturn:
     terminal.outlive_readers()
     code = invoke(sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # all is said: leaving needs no traceback
-    sys.stdout.flush()
+    terminal.hand_over()
     # A plain function that runs in a thread cannot be stopped; its step has been handed over, so nobody waits for it.
     if any(_straggles(thread) for thread in threading.enumerate() if thread.name.startswith("holdfast-step")):
         os._exit(code)

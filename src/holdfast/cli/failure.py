@@ -5,7 +5,6 @@ Never here: an exit code's meaning.
 
 from __future__ import annotations
 
-import sys
 import traceback
 
 import typer
@@ -32,11 +31,13 @@ def tell(problem: Exception, *, as_json: bool) -> int:
         code, message = FAILED, f"{type(problem).__name__}: {problem}"
         trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
     if trace is not None:
-        sys.stderr.write(terminal.plain(trace))
+        terminal.say_trace(trace)
     if as_json:
-        terminal.emit({"error": {"class": type(problem).__name__, "message": message, "exit_code": code}}, sys.stderr)
+        terminal.emit_error({"error": {"class": type(problem).__name__, "message": message, "exit_code": code}})
     else:
-        terminal.say(f"Error: {message}")
+        first, *others = problem.parts if isinstance(problem, HoldfastError) else (message,)
+        for part in (f"Error: {first}", *others):
+            terminal.say(part)
     return code
 
 

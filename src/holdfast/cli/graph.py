@@ -86,7 +86,7 @@ def graph(target: Target, as_json: AsJson = False) -> None:
     if as_json:
         terminal.emit({"hash": compiled.hash, **msgspec.to_builtins(compiled.definition)})
     else:
-        terminal.show(mermaid(compiled.definition))
+        terminal.show_text(mermaid(compiled.definition))
 
 
 def mermaid(definition: Definition) -> str:

@@ -6,8 +6,6 @@ Never here: what an event means (telling).
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -48,7 +46,7 @@ async def _show(
                 for recorded in page:
                     _print(recorded, row.started_at_ms, as_json=as_json)
                 after = page[-1].seq
-            sys.stdout.flush()
+            terminal.hand_over()
             if not follow or terminal.is_unread():
                 break
             state = await run.until(lambda state: state.seq > after or bool(state.ended))  # noqa: B023 - asked at once
@@ -62,9 +60,9 @@ def _print(recorded: Recorded, began_ms: int, *, as_json: bool) -> None:
     from holdfast.cli.telling import gist
 
     if as_json:
-        sys.stdout.write(json.dumps(report.of_event(recorded), ensure_ascii=False) + "\n")
+        terminal.emit_line(report.of_event(recorded))
         return
     name = type(recorded.event).__name__
     since = f"+{moment.span(recorded.at_ms - began_ms)}"
     line = f"{recorded.seq:>5}  {moment.clock(recorded.at_ms)}  {since:>8}  {name:<18}  {gist(recorded.event)}"
-    terminal.show(table.cut(terminal.plain(line).replace("\n", " "), table.width()))
+    terminal.show(table.cut(terminal.line(line), terminal.width()))

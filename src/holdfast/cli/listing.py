@@ -6,8 +6,6 @@ Never here: which runs (filter).
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -74,10 +72,10 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
             rows = await _changed(engine, sought, seen)
             now_ms = engine.driver.store.now_ms()
             for row in rows if as_json else ():
-                sys.stdout.write(json.dumps(report.of_row(row), ensure_ascii=False) + "\n")
+                terminal.emit_line(report.of_row(row))
             if rows and not as_json:
                 table.show(COLUMNS, [line(row, now_ms) for row in rows])
-            sys.stdout.flush()
+            terminal.hand_over()
             await engine.driver.store.changed(_LOOK_EVERY_S)
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
 

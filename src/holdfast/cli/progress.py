@@ -6,7 +6,6 @@ Never here: prompting. What is shown is only what was committed.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -55,12 +54,12 @@ class Display(Protocol):
 @contextmanager
 def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
     """The display that suits stderr; `now_ms` is the store's time."""
-    if not terminal.interactive(sys.stderr):
+    if not terminal.is_live():
         yield Lines()
         return
     from rich.live import Live
 
-    with Live(console=terminal.console(sys.stderr), refresh_per_second=10) as live:
+    with Live(console=terminal.messages(), refresh_per_second=10) as live:
         yield Board(live, graph, now_ms)
 
 
@@ -104,16 +103,17 @@ class Board:
     def show(self, state: State, news: Sequence[Recorded]) -> None:
         from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         nodes = Table.grid(padding=(0, 2))
         names = [name for name in (*self._graph.order, COMPENSATE) if name in state.steps]
         for name in names[-_MOST_ROWS:]:
             step = state.steps[name]
             kind = self._graph.nodes[name].kind if name in self._graph.nodes else ""
-            nodes.add_row(self._mark(step), named(step.id), kind, Elapsed(step, self._now_ms), _detail(step))
+            nodes.add_row(self._mark(step), Text(named(step.id)), kind, Elapsed(step, self._now_ms), _detail(step))
         waiting = [name for name in self._graph.order if name not in state.steps]
         for name in waiting[: max(0, _MOST_ROWS - len(names))]:
-            nodes.add_row(" ", f"[dim]{name}", f"[dim]{self._graph.nodes[name].kind}", "", "")
+            nodes.add_row(" ", Text(name, style="dim"), Text(self._graph.nodes[name].kind, style="dim"), "", "")
         self._live.update(Group(nodes, _money(state, self._now_ms)), refresh=True)
 
     def _mark(self, step: Step) -> RenderableType:
@@ -132,10 +132,10 @@ def _detail(step: Step) -> RenderableType:
     if step.status == "completed":
         return Text(", ".join(step.decisions or ()), style="green")
     if step.error is not None and step.status in ("failed", "retrying"):
-        return Text(terminal.plain(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)
+        return Text(terminal.line(failure(step.error)), style="red", overflow="ellipsis", no_wrap=True)
     waits = [op.name for _, op in step.unsettled() if op.status in ("open", "deferred", "in_doubt")]
     words = step.reason or ", ".join(waits) or ("" if step.status == "active" else step.status)
-    return Text(terminal.plain(words), style="dim")
+    return Text(terminal.line(words), style="dim")
 
 
 def _money(state: State, now_ms: Callable[[], int]) -> RenderableType:

@@ -6,7 +6,6 @@ Never here: how its progress looks.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -130,7 +129,7 @@ def _follow(
         terminal.say(f"Any worker of its workflow drives it:\n  {words}")
     else:
         _conclude(state, found, store)
-    sys.stdout.flush()
+    terminal.hand_over()
     return OK if how.detach else OF_STATUS.get(found["status"], OK)
 
 
@@ -192,10 +191,10 @@ def _conclude(state: State, found: dict[str, Any], store: str | None) -> None:
     if state.ended == "completed":
         output = found["output"]
         if isinstance(output, str):
-            terminal.show(output)
+            terminal.show_text(output)
         else:
             terminal.emit(output)
-    sys.stdout.flush()
+    terminal.hand_over()
     why = failure(state.error) if state.error is not None else state.reason
     terminal.say(f"Run {state.run}: {found['status']}, {spent}." + (f" {why}" if why and state.ended else ""))
     for line in advice.of_state(state, store):

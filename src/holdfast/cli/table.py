@@ -6,7 +6,6 @@ thing has all of it. Never here: what stands in a table.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -35,8 +34,8 @@ def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     lines = [[each.name.upper() for each in columns], *([_clean(cell) for cell in row] for row in rows)]
-    widths = fitting(columns, lines, width())
-    out = terminal.console(sys.stdout)
+    widths = fitting(columns, lines, terminal.width())
+    out = terminal.data()
     for number, line in enumerate(lines):
         text = Text(" " * _GAP).join(
             Text(set_cell_size(cut(cell, room), room), style=terminal.STYLES.get(cell, "") if number else "bold")
@@ -45,11 +44,6 @@ def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
         )
         text.rstrip()
         out.print(text, soft_wrap=True)
-
-
-def width() -> int | None:
-    """The cells of a line at this terminal; None where what is printed is no terminal's."""
-    return terminal.console(sys.stdout).width if terminal.interactive(sys.stdout) else None
 
 
 def fitting(columns: Sequence[Column], lines: Sequence[Sequence[str]], room: int | None) -> list[int]:
@@ -86,4 +80,4 @@ def cut(text: str, room: int | None) -> str:
 
 
 def _clean(cell: str) -> str:
-    return terminal.plain(cell).replace("\n", " ")
+    return terminal.line(cell.replace("\n", " "))

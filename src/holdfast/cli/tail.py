@@ -7,8 +7,6 @@ nothing twice. Never here: what an event means.
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -74,10 +72,12 @@ class Telling:
     def tell(self, told: Sequence[Told]) -> bool:
         """Print events; False when nobody reads them any more."""
         for each in told:
-            line = json.dumps(_facts(each), ensure_ascii=False) if self.as_json else _words(each)
-            sys.stdout.write(line + "\n")
+            if self.as_json:
+                terminal.emit_line(_facts(each))
+            else:
+                terminal.show(_words(each))
             self.since = each.cursor
-        sys.stdout.flush()
+        terminal.hand_over()
         return not terminal.is_unread()
 
 
@@ -133,7 +133,7 @@ def _words(told: Told) -> str:
     from holdfast.cli.telling import gist
 
     recorded = told.recorded
-    return terminal.plain(
+    return terminal.line(
         f"{moment.clock(recorded.at_ms)}  {told.run}  {recorded.seq:>5}  {type(recorded.event).__name__:<18}"
         f"  {gist(recorded.event)}"
-    ).replace("\n", " ")
+    )

@@ -1,7 +1,8 @@
 """Where words go: data to stdout, everything else to stderr; colour and motion only at a terminal.
 
-Never here: what is said. Whatever others wrote (models, customers) is shown without its control characters: a terminal
-obeys them.
+The one way to them: no other module of this room touches a stream (a test sees to that). Whatever others wrote (models,
+customers) is shown without what a terminal obeys or hides, also through a pipe, for the pipe may end at a terminal; and
+no line of theirs can pass for one of ours. Never here: what is said.
 """
 
 from __future__ import annotations
@@ -9,16 +10,29 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_KEPT: Final = frozenset("\n\t\u200c\u200d")  # the last two join and part letters and emoji
+_OBEYED: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of writing round
+    r"\u2028\u2029"  # further ends of lines
+    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # what nobody sees
+    r"\ud800-\udfff]"  # halves of characters
+    # What joins and parts letters and emoji is at home between them, and hides in words of Latin letters.
+    r"|(?<![\u0300-\U0010ffff])[\u200c\u200d]|[\u200c\u200d](?![\u0300-\U0010ffff])"
+)
+"""Characters that are shown by their numbers."""
 
 STYLES: Final = {
     "completed": "green",
@@ -36,8 +50,17 @@ STYLES: Final = {
 """How a status is coloured, wherever it is shown."""
 
 
+class _Said(logging.Handler):
+    """Says what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(self.format(record))
+
+
 def prepare() -> None:
-    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence."""
+    """Have characters that a stream cannot show replaced, instead of failing in the middle of a sentence; and have what
+    is logged where nobody has set up logging said as any message is."""
+    logging.lastResort = _Said(logging.WARNING)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -79,22 +102,78 @@ def is_unread() -> bool:
 
 
 def plain(text: str) -> str:
-    """`text` with control characters written out."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in _KEPT else c.encode("unicode_escape").decode() for c in text)
+    """`text` as it may be shown: what a terminal would obey or hide is written out, and lines stay lines."""
+    return text if text.isascii() and text.isprintable() else _OBEYED.sub(_written, text)
+
+
+def line(text: str) -> str:
+    """The same on one line."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _written(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+def _set_in(text: str) -> str:
+    """`text` shown, each of its lines after the first set in: whoever wrote a part of it has begun no line of ours."""
+    above = len(text) - len(text.lstrip("\n"))
+    first, *others = plain(text[above:]).split("\n")
+    return "\n" * above + "\n".join([first, *(o if not o or o.startswith("  ") else f"  {o}" for o in others)])
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """`value` as JSON that reads the same, and that a terminal only shows."""
+    return _OBEYED.sub(_numbered, json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def _numbered(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
 
 
 def interactive(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def console(stream: TextIO) -> Console:
-    """Rich, for a stream that may be a terminal; what it is told elsewhere comes out as plain text."""
-    from rich.console import Console
+def is_live() -> bool:
+    """Whether messages are seen by somebody as they come."""
+    return interactive(sys.stderr)
 
+
+def messages() -> Console:
+    """Rich, for what changes as it is looked at; on stderr."""
+    return _console()(file=sys.stderr, **_manner(sys.stderr))
+
+
+def data() -> Console:
+    """Rich, for what has a colour; on stdout."""
+    return _console()(file=sys.stdout, **_manner(sys.stdout))
+
+
+def width() -> int | None:
+    """The cells of a line where data go; None where that is no terminal."""
+    return data().width if interactive(sys.stdout) else None
+
+
+def _manner(stream: TextIO) -> dict[str, Any]:
+    """How Rich writes to a stream that may be a terminal; what it is told elsewhere comes out as plain text."""
     live = interactive(stream)
-    return Console(file=stream, force_terminal=live, no_color=None if live else True, highlight=False, emoji=False)
+    return {"force_terminal": live, "no_color": None if live else True, "highlight": False, "emoji": False}
+
+
+@cache
+def _console() -> type[Console]:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Guarded(Console):
+        """Shows every text as `plain` does, whoever laid it out."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=plain(segment.text))
+
+    return Guarded
 
 
 def aside() -> AbstractContextManager[Any]:
@@ -103,8 +182,14 @@ def aside() -> AbstractContextManager[Any]:
 
 
 def say(message: str) -> None:
-    """A message to the person, beside the data."""
-    sys.stderr.write(plain(message) + "\n")
+    """A message to the person, beside the data; its further lines are set in."""
+    sys.stderr.write(_set_in(message) + "\n")
+    sys.stderr.flush()
+
+
+def say_trace(text: str) -> None:
+    """What Python says of an error in somebody's code, as it says it."""
+    sys.stderr.write(plain(text))
     sys.stderr.flush()
 
 
@@ -112,25 +197,45 @@ def say_at_once(message: str) -> None:
     """The same in the middle of anything, a signal's handler included: past every buffer, with the cursor shown again."""
     cursor = "\r\x1b[?25h" if sys.stderr is not None and interactive(sys.stderr) else ""
     with contextlib.suppress(OSError):
-        os.write(2, f"{cursor}{plain(message)}\n".encode(errors="backslashreplace"))
+        os.write(2, f"{cursor}{_set_in(message)}\n".encode(errors="backslashreplace"))
 
 
-def show(text: str) -> None:
-    """Data as text."""
+def show(words: str) -> None:
+    """A line of data; its further lines are set in."""
+    sys.stdout.write(_set_in(words) + "\n")
+
+
+def show_text(text: str) -> None:
+    """A text that is all the data there is: its lines begin where they begin."""
     sys.stdout.write(plain(text) + "\n")
 
 
-def emit(value: Any, stream: TextIO | None = None) -> None:
+def emit(value: Any) -> None:
     """Data as JSON: on one line for programs, indented for people."""
-    stream = stream if stream is not None else sys.stdout
-    stream.write(json.dumps(value, ensure_ascii=False, indent=2 if interactive(stream) else None) + "\n")
+    sys.stdout.write(as_json(value, indent=2 if interactive(sys.stdout) else None) + "\n")
+
+
+def emit_line(value: Any) -> None:
+    """One of many, as JSON on a line of its own."""
+    sys.stdout.write(as_json(value) + "\n")
+
+
+def emit_error(value: Any) -> None:
+    """The same on stderr."""
+    sys.stderr.write(as_json(value, indent=2 if interactive(sys.stderr) else None) + "\n")
+
+
+def hand_over() -> None:
+    """Have what was shown so far leave this process."""
+    sys.stdout.flush()
 
 
 def sheet(pairs: Sequence[tuple[str, str]], indent: str = "") -> None:
     """Names and what stands for each, one a line; a text of several lines stands below its name."""
-    width = max((len(name) for name, _ in pairs), default=0)
-    for name, value in pairs:
+    named = [(line(name), plain(value)) for name, value in pairs]
+    width = max((len(name) for name, _ in named), default=0)
+    for name, value in named:
         if "\n" in value:
-            show("\n".join([f"{indent}{name}", *(f"{indent}  {line}".rstrip() for line in value.split("\n"))]))
+            show_text("\n".join([f"{indent}{name}", *(f"{indent}  {each}".rstrip() for each in value.split("\n"))]))
         else:
-            show(f"{indent}{name.ljust(width)}  {value}".rstrip())
+            show_text(f"{indent}{name.ljust(width)}  {value}".rstrip())

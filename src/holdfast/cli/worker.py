@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -255,8 +254,8 @@ async def _work(
 @contextmanager
 def _glance() -> Iterator[Any]:
     """A line that says how it goes, at a terminal."""
-    if not terminal.interactive(sys.stderr):
+    if not terminal.is_live():
         yield lambda words: None
         return
-    with terminal.console(sys.stderr).status("") as line:
+    with terminal.messages().status("") as line:
         yield line.update
