@@ -13,7 +13,9 @@ import asyncio
 
 from holdfast import Engine
 
-MIRA = "mira@support-leads"
+MIRA = "mira"
+ROLES = ("support-leads@",)
+"""Those that she acts in: a gate asks a role here, not a person."""
 LOOK_S = 0.1
 
 EDITS = {
@@ -41,7 +43,7 @@ async def review(store: str, tickets: int, pause_s: float) -> None:
                 decision, data = "approve", None
                 if first_words is not None:
                     decision, data = "edit", {"edited_body": f"{first_words}\n\n{draft}"}
-                await engine.decide(gate.gate, decision, data, by=MIRA, shown_hash=opened.shown_hash)
+                await engine.decide(gate.gate, decision, data, by=MIRA, roles=ROLES, shown_hash=opened.shown_hash)
                 print(f"{decision} {customer}", flush=True)
                 decided += 1
                 await asyncio.sleep(pause_s)

@@ -14,6 +14,7 @@
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
     │   ├── StaleAttempt               the step has moved on to another attempt
     │   ├── AlreadyDecided             the gate has its answer; names who gave it
+    │   ├── DecisionRefused            not by this person, or not of what was shown; the gate is still open
     │   ├── AlreadyClosed              the call has its outcome
     │   ├── EffectKeyTaken             a tenant-wide effect is another run's
     │   ├── OverLimit                  a scope above the run has no room for what this append would hold
@@ -154,6 +155,10 @@ class StaleAttempt(Conflict):
 
 class AlreadyDecided(Conflict):
     """The gate has been decided."""
+
+
+class DecisionRefused(Conflict):
+    """This person cannot decide this, or decides about something else than what was shown; the gate is still open."""
 
 
 class AlreadyClosed(Conflict):

@@ -101,7 +101,7 @@ def test_data_that_cannot_be_used_leaves_the_gate_and_the_signal_as_they_were(sh
             assert (said.code, said.out) == (2, "")
     assert [each["gate_id"] for each in shell("gates", "list", "--json").data] == [gate]
     assert shell("runs", "show", waiting, "--json").data["waiting_for"][0]["reason"] == "go"
-    assert shell("gates", "approve", gate).code == 0
+    assert shell("gates", "approve", gate, "--as", "ann").code == 0
     assert shell("runs", "signal", waiting, "go", "--data", "1").code == 0
 
 

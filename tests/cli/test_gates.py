@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pwd
 
 import pytest
 
 from holdfast import Engine
 from tests.cli.conftest import Shell
 from tests.cli.flows import reminded
+
+OS_USER = pwd.getpwuid(os.getuid()).pw_name
 
 
 @pytest.fixture
@@ -45,8 +49,8 @@ def test_approving_keeps_what_the_form_is_filled_with(shell: Shell, run: str) ->
 
 
 def test_an_edit_is_what_is_sent(shell: Shell, run: str) -> None:
-    said = shell("gates", "edit", run, "--data", '{"edited_body": "Hi"}', "--json")
-    assert (said.data["state"], said.data["decision"], said.data["by"]) == ("decided", "edit", "ida")
+    said = shell("gates", "edit", run, "--as", "bob", "--data", '{"edited_body": "Hi"}', "--json")
+    assert (said.data["state"], said.data["decision"], said.data["by"]) == ("decided", "edit", "bob")
     shell("worker", "flow:letter", "--until-idle")
     assert shell("runs", "show", run, "--json").data["output"] == {"sent": "Hi"}
 
@@ -57,14 +61,65 @@ def test_the_second_decision_is_told_who_was_first(shell: Shell, run: str) -> No
         said = shell("gates", "approve", words, "--as", "bob")
         assert said.code == 4
         assert "reject by ann" in said.err
-    assert "reject by ann: too curt" in shell("gates", "show", run).out
+    assert f"reject by ann (unverified, by OS user {OS_USER}): too curt" in shell("gates", "show", run).out
 
 
 def test_going_back_opens_the_gate_of_the_next_visit(shell: Shell, run: str) -> None:
-    shell("gates", "retry", run)
+    shell("gates", "retry", run, "--as", "ann")
     shell("worker", "flow:letter", "--until-idle")
     (gate,) = shell("gates", "list", "--run", run, "--json").data
     assert gate["gate_id"] == f"{run}:approval#2:0"
+
+
+def test_a_runs_id_decides_no_gate_that_may_not_have_been_looked_at(shell: Shell, run: str) -> None:
+    """Whoever types the same command twice has looked at the first gate only; the hash of what was shown tells."""
+    assert shell("gates", "retry", run, "--as", "ann").code == 0
+    shell("worker", "flow:letter", "--until-idle")
+    said = shell("gates", "approve", run, "--as", "ann")
+    second = f"{run}:approval#2:0"
+    assert said.code == 4
+    for told in (f"{run}:approval#1:0  retry by ann", f"{second}  open", f"holdfast gates approve '{second}'"):
+        assert told in said.err
+    assert [gate["gate_id"] for gate in shell("gates", "list", "--json").data] == [second]
+    shown = shell("gates", "show", run, "--json").data["shown_hash"]
+    assert shell("gates", "approve", run, "--as", "ann", "--shown", "0" * 64).code == 4
+    assert shell("gates", "approve", run, "--as", "ann", "--shown", shown).code == 0
+
+
+def test_an_approval_takes_only_what_is_shown(shell: Shell, run: str) -> None:
+    shown = shell("gates", "show", run, "--json").data["shown_hash"]
+    other = ("--data", '{"edited_body": "Pay 9999"}', "--shown", shown)
+    said = shell("gates", "approve", run, "--as", "ann", *other)
+    assert said.code == 4
+    assert "Decide `edit`" in said.err
+    assert len(shell("gates", "list", "--json").data) == 1
+
+
+def test_a_decision_is_a_reviewers_and_the_record_says_who_typed_it(shell: Shell, run: str) -> None:
+    refused = shell("gates", "approve", run)
+    assert refused.code == 4
+    assert "asks ann, bob, and 'ida' is not among them" in refused.err
+    said = shell("gates", "approve", run, "--as", "Ann", "--role", "lead")
+    assert f"approve by Ann (unverified, by OS user {OS_USER})" in said.err
+    told = shell("gates", "show", run, "--json").data
+    assert (told["by"], told["os_user"], told["roles"], told["verified"]) == ("Ann", OS_USER, ["lead"], False)
+    (decided,) = [
+        json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines() if '"GateDecided"' in line
+    ]
+    assert (decided["by"], decided["os_user"], decided["verified"]) == ("Ann", OS_USER, False)
+    assert f"Ann (unverified, by OS user {OS_USER})" in shell("runs", "events", run).out
+    assert f"by ida (unverified, by OS user {OS_USER})" in shell("runs", "show", run).out
+
+
+def test_without_a_name_it_is_the_systems_user_whatever_the_environment_says(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_USER")
+    monkeypatch.setenv("USER", "somebody-else")
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    run = shell("run", "flow:patient", "--json").data["run_id"]
+    assert shell("runs", "show", run).out.count(f" by {OS_USER}\n") == 1
+    assert "somebody-else" not in shell("runs", "events", run, "--json").out
 
 
 @pytest.mark.parametrize(
@@ -78,7 +133,7 @@ def test_going_back_opens_the_gate_of_the_next_visit(shell: Shell, run: str) -> 
 def test_an_answer_that_does_not_count_leaves_the_gate_open(
     shell: Shell, run: str, words: list[str], code: int, told: str
 ) -> None:
-    said = shell("gates", "edit", run, *words)
+    said = shell("gates", "edit", run, "--as", "ann", *words)
     assert said.code == code
     assert told in said.err
     assert len(shell("gates", "list", "--json").data) == 1
@@ -93,11 +148,11 @@ def test_what_is_not_there_exits_3(shell: Shell, run: str) -> None:
 
 def test_a_run_with_two_questions_must_be_asked_about_one(shell: Shell) -> None:
     run = shell("run", "flow:two_questions", "--json").data["run_id"]
-    said = shell("gates", "approve", run)
-    assert said.code == 2
-    assert f"{run}:ask#1:0.0.0" in said.err
+    said = shell("gates", "approve", run, "--as", "ann")
+    assert said.code == 4
+    assert f"holdfast gates approve '{run}:ask#1:0.0.0'" in said.err
     for gate in shell("gates", "list", "--json").data:
-        assert shell("gates", "approve", gate["gate_id"]).code == 0
+        assert shell("gates", "approve", gate["gate_id"], "--as", "ann").code == 0
     shell("worker", "flow:two_questions", "--until-idle")
     assert shell("runs", "show", run, "--json").data["output"] == ["approve", "approve"]
 

@@ -90,7 +90,7 @@ def test_a_decision_typed_elsewhere_is_taken_up_by_a_running_worker(shell: Shell
     working = process("worker", "flow:letter")
     assert working.stderr is not None
     assert working.stderr.readline().startswith("Worker on")
-    assert shell("gates", "approve", run).code == 0
+    assert shell("gates", "approve", run, "--as", "bob").code == 0
     while shell("runs", "show", run, "--json").data["status"] != "completed":
         assert working.poll() is None
     working.terminate()

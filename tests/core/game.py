@@ -16,6 +16,7 @@ import pytest
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core import policies
+from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
 from holdfast.core.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
@@ -29,6 +30,7 @@ from holdfast.errors import HoldfastError, InvalidWorkflow
 
 START_MS = 1_700_000_000_000
 RUN = RunId("0190-run")
+ANN = Claim("ann")
 WORKER = SessionId("worker")
 HERE = SessionId("the game's own session")
 OTHER = SessionId("other")
@@ -267,7 +269,7 @@ class Game:
         session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
         short: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
-        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, by, team=team, queue=queue)
+        command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, Claim(by), team=team, queue=queue)
         return self.do(command, session=session, short=short)
 
     def short(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:
@@ -284,16 +286,16 @@ class Game:
         return self.do(cmd.Look(frozenset({session})), session=by)
 
     def pause(self) -> list[ev.Event]:
-        return self.do(cmd.PauseRun("ann"))
+        return self.do(cmd.PauseRun(ANN))
 
     def resume(self, **how: Any) -> list[ev.Event]:
-        return self.do(cmd.ResumeRun("ann"), **how)
+        return self.do(cmd.ResumeRun(ANN), **how)
 
     def cancel(self, reason: str = "no longer needed") -> list[ev.Event]:
-        return self.do(cmd.CancelRun(reason, "ann"))
+        return self.do(cmd.CancelRun(reason, ANN))
 
     def raise_limit(self, limit: str, value: int) -> list[ev.Event]:
-        return self.do(cmd.RaiseLimit(limit, value, "ann"))
+        return self.do(cmd.RaiseLimit(limit, value, ANN))
 
     def signal(self, name: str, data: Any = None) -> list[ev.Event]:
         return self.do(cmd.SendSignal(name, inline(data)))
@@ -354,7 +356,7 @@ class Game:
         return self.do(cmd.DoubtModelCall(call, TRANSIENT, output))
 
     def reconcile(self, call: CallId, nanousd: int) -> list[ev.Event]:
-        return self.do(cmd.ReconcileCall(call, nanousd, "ann"))
+        return self.do(cmd.ReconcileCall(call, nanousd, ANN))
 
     def intend(
         self, name: str, policy: str = "once", path: str = "0", *, key: str | None = None, args: str = "args",
@@ -431,10 +433,12 @@ class Game:
         return opened.gate
 
     def decide(
-        self, decision: str, gate: GateId | None = None, data: Any = None, by: str | None = "ann", **more: Any
+        self, decision: str, gate: GateId | None = None, data: Any = None, by: str | Claim | None = "ann", **more: Any
     ) -> list[ev.Event]:
         """Answer `gate`, or the only open one, as somebody who executes nothing."""
-        command = cmd.DecideGate(gate or self.gate.gate, decision, data, by, **more)
+        command = cmd.DecideGate(
+            gate or self.gate.gate, decision, data, by if isinstance(by, Claim) else Claim(by), **more
+        )
         return self.do(command, session=None)
 
 
@@ -443,6 +447,6 @@ def kinds(events: Iterable[ev.Event]) -> list[str]:
 
 
 __all__ = [
-    "COMPENSATE", "NULL", "OTHER", "RUN", "START_MS", "TRANSIENT", "WORKER", "Game", "cmd", "definition", "edge", "error",
+    "ANN", "COMPENSATE", "NULL", "OTHER", "RUN", "START_MS", "TRANSIENT", "WORKER", "Claim", "Game", "cmd", "definition", "edge", "error",
     "ev", "graph", "kinds", "loop", "node", "problems",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.graph import Graph
 from holdfast.core.payload import digest
 from holdfast.errors import InvalidDecision
-from tests.core.game import OTHER, TRANSIENT, WORKER, Game, cmd, definition, edge, ev, graph, kinds, node
+from tests.core.game import ANN, OTHER, TRANSIENT, WORKER, Game, cmd, definition, edge, ev, graph, kinds, node
 
 MISSING = "workflow_missing"
 GPU = Demand(labels=("gpu",))
@@ -105,7 +105,7 @@ def test_a_migrated_run_is_asked_about_no_more() -> None:
     game = stranded()
     find(game, NEWER)
     changed = Graph(definition("a > b", "b > c"))
-    assert kinds(game.do(cmd.MigrateRun("ann"), session=None, graph=changed)) == ["RunMigrated", "GateWithdrawn"]
+    assert kinds(game.do(cmd.MigrateRun(ANN), session=None, graph=changed)) == ["RunMigrated", "GateWithdrawn"]
     game.graph = changed
     assert kinds(game.look(session=OTHER)) == ["StepStarted"]
     assert kinds(game.complete("b")) == ["StepCompleted", "StepStarted"]
@@ -190,12 +190,12 @@ def test_the_question_takes_no_decision_but_the_run_takes_every_command() -> Non
     for decision in ("approve", "answer", "reject", "retry"):
         with pytest.raises(InvalidDecision, match=r"takes no decision.*gates show"):
             game.decide(decision)
-    for command in (cmd.RaiseLimit("steps", 10, "ann"), cmd.SendSignal("news"), cmd.PauseRun("ann")):
+    for command in (cmd.RaiseLimit("steps", 10, ANN), cmd.SendSignal("news"), cmd.PauseRun(ANN)):
         assert len(game.do(command, session=None)) == 1
     assert game.status == "paused"
     game.resume(session=None)
     assert game.status == "requires_attention"
-    assert "RunCancelled" in kinds(game.do(cmd.CancelRun(by="ann"), session=None))
+    assert "RunCancelled" in kinds(game.do(cmd.CancelRun(by=ANN), session=None))
     assert game.state.gates == {}
 
 
@@ -204,7 +204,7 @@ def test_undoing_needs_the_code_as_well() -> None:
     game.effect("a", compensation="undo")
     game.complete("a", session=None)
     find(game, NEWER)
-    game.do(cmd.CancelRun("no longer needed", "ann"), session=None)
+    game.do(cmd.CancelRun("no longer needed", ANN), session=None)
     assert game.state.gates == {}
     assert kinds(find(game, NEWER)) == ["GateOpened"]
     assert game.status == "requires_attention"

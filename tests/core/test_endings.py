@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core import policies
 from holdfast.errors import Conflict, RunEnded, Suspended
-from tests.core.game import OTHER, TRANSIENT, Game, cmd, edge, error, graph, kinds, loop, node
+from tests.core.game import ANN, OTHER, TRANSIENT, Game, cmd, edge, error, graph, kinds, loop, node
 
 # --- Outputs ----------------------------------------------------------------------------------------------------------
 
@@ -390,7 +390,7 @@ def test_an_effect_of_a_superseded_visit_is_undone_too() -> None:
 def test_a_run_moves_to_another_version_and_goes_on_by_it() -> None:
     game = Game(graph("a > b"))
     newer = graph("a > b > c")
-    assert kinds(game.do(cmd.MigrateRun("ann"), graph=newer)) == ["RunMigrated"]
+    assert kinds(game.do(cmd.MigrateRun(ANN), graph=newer)) == ["RunMigrated"]
     game.graph = newer
     game.complete("a")
     game.complete("b")
@@ -401,7 +401,7 @@ def test_a_migration_is_followed_at_once() -> None:
     game = Game(graph("a > b", "side > end"))
     game.complete("a")
     newer = graph("a > b", "a > also", "side > end")
-    game.do(cmd.MigrateRun("ann"), graph=newer)
+    game.do(cmd.MigrateRun(ANN), graph=newer)
     assert set(game.active) == {"b", "side", "also"}
 
 

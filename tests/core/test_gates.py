@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import pathlib
 import tempfile
-from pathlib import Path
 
 import pytest
 
 from holdfast.core.gates import MOST_REMINDERS
-from holdfast.core.ids import GateId
+from holdfast.core.ids import GateId, Path
 from holdfast.core.payload import Payload, inline
-from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, InvalidInput, NotFound, RunEnded, StaleAttempt
-from tests.core.game import START_MS, Game, cmd, edge, ev, graph, kinds, loop, node
+from holdfast.errors import (
+    AlreadyDecided,
+    Conflict,
+    DecisionRefused,
+    InvalidDecision,
+    InvalidInput,
+    NotFound,
+    RunEnded,
+    StaleAttempt,
+)
+from tests.core.game import NULL, START_MS, Claim, Game, cmd, edge, ev, graph, kinds, loop, node
 
 DAY_MS = 86_400_000
 FORM = {
@@ -20,6 +29,9 @@ FORM = {
     "required": ["amount"],
     "additionalProperties": False,
 }
+
+
+EDITED = {"type": "object", "properties": {"edited_body": {}}, "required": ["edited_body"]}
 
 
 def approval(*more: object, **options: object) -> Game:
@@ -158,14 +170,70 @@ def test_a_decision_is_bound_to_what_was_shown() -> None:
     assert game.events(ev.GateDecided)[0].shown_hash == game.events(ev.GateOpened)[0].shown_hash
 
 
-def test_four_eyes_refuse_who_asked() -> None:
+@pytest.mark.parametrize("name", ["ann", "Ann", " ANN ", "\uff21nn", "a\u200bnn", "ann\u00ad"])
+def test_four_eyes_refuse_who_asked(name: str) -> None:
+    """Whatever its case, its blanks, its width or what nobody sees in it: it is the same name."""
     game = approval(four_eyes=True)
-    with pytest.raises(InvalidDecision, match="'ann' asked for it"):
-        game.decide("approve", by="ann")
-    with pytest.raises(InvalidDecision, match="say who decides"):
-        game.decide("approve", by=None)
+    with pytest.raises(DecisionRefused, match="is who asked for the run"):
+        game.decide("approve", by=name)
     game.decide("approve", by="bob")
     assert game.step("gate").status == "completed"
+
+
+@pytest.mark.parametrize("unnamed", [None, "", "  ", "\u200b"])
+def test_four_eyes_refuse_whoever_does_not_say_who_he_is(unnamed: str | None) -> None:
+    game = approval(four_eyes=True)
+    with pytest.raises(DecisionRefused, match="say who you are"):
+        game.decide("approve", by=unnamed)
+    assert len(game.state.gates) == 1
+
+
+def test_four_eyes_where_nobody_knows_who_asked_let_nobody_decide() -> None:
+    game = Game(graph(node("gate", "human_gate"), "gate > publish"))
+    game.human_gate("gate", four_eyes=True)
+    with pytest.raises(DecisionRefused, match="runs cancel 0190-run"):
+        game.decide("approve", by="bob")
+    assert len(game.state.gates) == 1
+
+
+@pytest.mark.parametrize("unnamed", [None, " "])
+def test_a_run_that_will_need_four_eyes_is_not_started_by_nobody(unnamed: str | None) -> None:
+    shape = graph(node("gate", "human_gate", options={"four_eyes": True}), "gate > publish")
+    with pytest.raises(InvalidInput, match=r"'gate' needs a second pair of eyes.*No run was started"):
+        Game(shape, by=unnamed)
+    assert Game(shape, by="ann").status == "running"
+
+
+@pytest.mark.parametrize(
+    ("reviewers", "by", "roles", "may"),
+    [
+        (("bob", "cyd"), "bob", (), True),
+        (("bob", "cyd"), "BOB ", (), True),
+        (("bob", "cyd"), "eve", (), False),
+        (("bob", "cyd"), None, (), False),
+        (("legal@",), "eve", ("sales",), False),
+        (("legal@",), None, ("legal@",), False),  # somebody, not just anybody
+        (("legal@",), "eve", ("sales", "Legal@"), True),
+        ((), None, (), True),
+    ],
+)
+def test_reviewers_bind(reviewers: tuple[str, ...], by: str | None, roles: tuple[str, ...], may: bool) -> None:
+    game = approval(reviewers=reviewers)
+    if may:
+        game.decide("approve", by=by, roles=roles)
+        assert game.events(ev.GateDecided)[0].roles == roles
+        return
+    with pytest.raises(DecisionRefused, match="It is still open"):
+        game.decide("approve", by=by, roles=roles)
+    assert len(game.state.gates) == 1
+
+
+def test_the_record_has_the_name_that_was_given_and_beside_it_who_typed_it() -> None:
+    game = approval(reviewers=("grace",))
+    game.decide("approve", by=Claim("grace", "deploy"))
+    (decided,) = game.events(ev.GateDecided)
+    assert (decided.by, decided.os_user) == ("grace", "deploy")
+    assert str(Claim(decided.by, decided.os_user)) == "grace (unverified, by OS user deploy)"
 
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
@@ -183,17 +251,50 @@ def test_an_approval_may_fill_in_what_was_left_open() -> None:
     assert game.step("gate").output.value() == {"amount": 500, "note": "fine"}
 
 
-def test_a_gate_without_edit_is_not_edited_by_the_back_door() -> None:
-    game = approval(form=FORM, filled=inline({"amount": 500}), allowed=("approve", "reject"))
-    with pytest.raises(InvalidDecision, match=r"amount would be something else\. This gate takes no edits"):
-        game.decide("approve", data={"amount": 501})
+@pytest.mark.parametrize("allowed", [("approve", "edit"), ("approve", "reject")])
+@pytest.mark.parametrize(
+    ("form", "filled", "data"),
+    [
+        (FORM, {"amount": 5}, {"amount": 9999}),
+        (FORM, {"amount": 5}, {"amount": True}),
+        (FORM, {"amount": 5}, {"amount": None}),
+        (FORM, {"amount": 5}, {"other": 1}),
+        (EDITED, {"edited_body": {"amount": 5}}, {"edited_body": {"amount": 9999}}),
+        (EDITED, {"edited_body": {"amount": 1}}, {"edited_body": {"amount": True}}),
+        (EDITED, {"edited_body": "text"}, {"more": 1}),
+        (None, None, {"amount": 9999}),
+    ],
+)
+def test_an_approval_takes_only_what_was_shown(
+    allowed: tuple[str, ...], form: dict[str, object] | None, filled: object, data: object
+) -> None:
+    game = approval(form=form, filled=inline(filled), allowed=allowed)
+    told = "Decide `edit`" if "edit" in allowed else "takes no edits"
+    with pytest.raises(DecisionRefused, match=f"would be something else. It is still open.* {told}"):
+        game.decide("approve", data=data)
+    assert len(game.state.gates) == 1
+    game.decide("approve", data=filled)  # what was shown may be said again
+    assert game.step("publish").status == "ready"
 
 
-@pytest.mark.parametrize("decision", ["approve", "edit"])
-def test_where_edits_are_taken_the_data_given_counts(decision: str) -> None:
-    game = approval(form=FORM, filled=inline({"amount": 500}))
-    game.decide(decision, data={"amount": 501})
+def test_the_approval_of_a_call_adds_no_argument() -> None:
+    """The form of a tool's call is its parameters: one that was left out is left out."""
+    game = Game(graph("a"))
+    command = cmd.OpenGate(
+        *game.at("a"), Path("0"), "tool_approval", "h", NULL, "h", ("approve", "edit", "reject"), form=FORM,
+        filled=inline({"amount": 5}),
+    )  # fmt: skip
+    game.do(command)
+    with pytest.raises(DecisionRefused, match="note would be something else"):
+        game.decide("approve", data={"note": "to another account"})
+
+
+def test_an_edit_takes_the_edge_for_edits() -> None:
+    game = approval(edge("gate", "log", when="edit"), form=FORM, filled=inline({"amount": 500}))
+    game.decide("edit", data={"amount": 501})
     assert game.step("gate").output.value() == {"amount": 501}
+    game.look()
+    assert set(game.active) == {"publish", "log"}
 
 
 @pytest.mark.parametrize(
@@ -230,7 +331,7 @@ def test_a_form_that_refers_elsewhere_is_never_fetched() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as elsewhere:
         elsewhere.write('{"type": "integer"}')
         elsewhere.flush()
-        reference = Path(elsewhere.name).as_uri()
+        reference = pathlib.Path(elsewhere.name).as_uri()
         game = approval(form={"type": "object", "properties": {"x": {"$ref": reference}}})
         with pytest.raises(InvalidDecision, match=f"refers to '{reference}', which is not in it"):
             game.decide("edit", data={"x": 1})

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core import policies
+from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
@@ -25,6 +26,7 @@ from holdfast.core.scopes import run_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
 from tests.core.game import (
+    ANN,
     COMPENSATE,
     RUN,
     START_MS,
@@ -157,7 +159,7 @@ class Record(Game):
     def migrate(self) -> None:
         """The run goes on with another version of its workflow."""
         changed = next_version(self.graph)
-        self.do(cmd.MigrateRun("ann"), graph=changed)
+        self.do(cmd.MigrateRun(ANN), graph=changed)
         self.graph = changed
 
     def replayed(self, count: int | None = None) -> State:
@@ -382,7 +384,7 @@ class Chaos:
         gate = self.pick.choice([*self.game.state.gates, *self.gates[-2:]])
         decision = self.pick.choice(["approve", "answer", "answer", "reject", "retry"])
         data = self.pick.choice([None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}])
-        return cmd.DecideGate(gate, decision, data, self.pick.choice(["ann", None]))
+        return cmd.DecideGate(gate, decision, data, Claim(self.pick.choice(["ann", None])))
 
 
 @quick(300)

@@ -16,7 +16,7 @@ from holdfast import RunFailed, Workflow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import AlreadyDecided, Conflict, InvalidDecision, NotFound, RunEnded
+from holdfast.errors import AlreadyDecided, Conflict, DecisionRefused, InvalidDecision, InvalidInput, NotFound, RunEnded
 from tests.engine.history import events_of
 from tests.engine.kit import Time, engine_at, gate_of, names, opened
 
@@ -65,12 +65,16 @@ async def test_an_answer_goes_on_with_its_data(store: str) -> None:
         assert await run.result() == ["answer", "42"]
 
 
-async def test_an_approval_may_carry_changed_data_where_edits_are_taken(store: str) -> None:
+async def test_an_approval_that_changes_what_was_shown_is_refused_and_the_gate_stays_open(store: str) -> None:
     async with opened(store) as engine:
         run = await engine.start(review())
-        await engine.decide(await gate_of(run), "approve", {"edited_body": "something else"})
-        await run.settled()
-        assert (await run.state()).steps["approval"].output.value() == {"edited_body": "something else"}
+        gate = await gate_of(run)
+        shown = (await run.state()).gates[gate].opened.shown_hash
+        with pytest.raises(DecisionRefused, match="Decide `edit`"):
+            await engine.decide(gate, "approve", {"edited_body": "something else"}, shown_hash=shown)
+        assert await run.status() == "waiting"
+        await engine.decide(gate, shown_hash=shown)
+        assert await run.result() == ["approve", "draft 1"]
 
 
 async def test_a_rejection_without_an_edge_fails_the_run(store: str) -> None:
@@ -209,14 +213,29 @@ async def test_deciders_in_two_processes_meet_in_the_store_and_one_wins(store: s
 
 async def test_who_asked_cannot_decide_where_four_eyes_are_wanted(store: str) -> None:
     async with opened(store) as engine:
+        with pytest.raises(InvalidInput, match="by=NAME"):
+            await engine.start(review(four_eyes=True), by="  ")
         run = await engine.start(review(four_eyes=True), by="ann")
         gate = await gate_of(run)
-        with pytest.raises(InvalidDecision, match="second pair of eyes"):
-            await engine.decide(gate, by="ann")
-        with pytest.raises(InvalidDecision, match="say who decides"):
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            await engine.decide(gate, by="Ann")
+        with pytest.raises(DecisionRefused, match="say who you are"):
             await engine.decide(gate)
         await engine.decide(gate, by="ben")
         assert (await run.result())[0] == "approve"
+
+
+async def test_only_those_who_are_asked_decide_by_name_or_in_a_role(store: str) -> None:
+    async with opened(store) as engine:
+        run = await engine.start(review(reviewers=["ann", "legal"]))
+        gate = await gate_of(run)
+        for by, roles in (("ben", []), (None, []), ("ben", ["sales"])):
+            with pytest.raises(DecisionRefused, match="It is still open"):
+                await engine.decide(gate, by=by, roles=roles)
+        await engine.decide(gate, by="ben", roles=["legal"])
+        await run.result()
+        (decided,) = await events_of(run, ev.GateDecided)
+        assert (decided.by, decided.roles, decided.os_user) == ("ben", ("legal",), "")
 
 
 async def test_a_gate_that_never_was_is_not_found(store: str) -> None:

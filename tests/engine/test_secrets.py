@@ -130,12 +130,13 @@ async def test_canaries_planted_everywhere_appear_nowhere(
         run = await engine.start(wf)
         first = await gate_of(run)
         secret = CANARIES["PLAIN"]
-        await engine.decide(first, "answer", {"text": secret}, by=f"ann {secret}", reason=f"because {secret}")
+        by = {"by": f"ann {secret}", "roles": [secret]}
+        await engine.decide(first, "answer", {"text": secret}, reason=f"because {secret}", **by)
         state = await run.until(lambda state: [gate for gate in state.gates if gate != first])
         await engine.decide(next(iter(state.gates)))
         await engine.signal(run.id, "go", {"signal": list(CANARIES.values())}, by=secret)
         state = await run.until(lambda state: any(gate.startswith(f"{run.id}:gate") for gate in state.gates))
-        await engine.decide(next(iter(state.gates)), "edit", {"edited_body": secret})
+        await engine.decide(next(iter(state.gates)), "edit", {"edited_body": secret}, **by)
         with pytest.raises(RunFailed) as failed:
             await run.result()
         state = await run.state()

@@ -12,6 +12,7 @@ import pytest
 from holdfast import Engine, OutcomeUnknown, RetryPolicy, Workflow, human_gate, task, tool
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
+from holdfast.core.claim import Claim
 from holdfast.core.ids import GateId, RunId
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Append
@@ -147,8 +148,8 @@ async def test_what_is_decided_together_with_a_migration_follows_it(store: str) 
         gate = await gate_of(run)
         await engine.driver.add(new)
         mailbox = engine.driver.mailbox(RunId(run.id))
-        moved = mailbox.post(cmd.MigrateRun("ann"), new.graph)
-        decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, "bob"))
+        moved = mailbox.post(cmd.MigrateRun(Claim("ann")), new.graph)
+        decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Claim("bob")))
         await asyncio.gather(moved, decided)
         assert await run.result() == "done"
 

@@ -40,7 +40,7 @@ from holdfast.settings import load
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.mail_sink import MailSink
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
-from tests.core.game import START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
+from tests.core.game import ANN, START_MS, TRANSIENT, Game, cmd, definition, edge, error, graph, loop, node
 from tests.core.test_properties import Crew, some_graph
 
 HERE = Path(__file__).parent
@@ -392,7 +392,7 @@ def a_migration() -> Golden:
     game.graph = graph(node("work"), "work > more")
     after = game.graph.definition
     game.graph = type(game.graph)(msgspec.structs.replace(after, version=2))
-    game.do(cmd.MigrateRun("ann"))
+    game.do(cmd.MigrateRun(ANN))
     game.signal("go")
     game.look()
     game.complete("work")

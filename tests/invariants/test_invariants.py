@@ -20,6 +20,7 @@ import pytest
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, task, tool, tool_node
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
+from holdfast.core.claim import Claim
 from holdfast.core.ids import GateId, RunId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import NULL, digest, inline
@@ -405,7 +406,7 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
             cmd.CompleteStep(*at, inline("late")), cmd.FailAttempt(*at, error(), None), cmd.SuspendStep(*at),
             cmd.IntendEffect(*at, Place("3"), "t", "once", "h", NULL), cmd.SendSignal("go", NULL), cmd.PauseRun(),
             cmd.ResumeRun(), cmd.CancelRun(), cmd.RaiseLimit("steps", 5000), cmd.JudgeGuards(()),
-            *(cmd.DecideGate(GateId(gate), "reject", None, "bob") for gate in gates),
+            *(cmd.DecideGate(GateId(gate), "reject", None, Claim("bob")) for gate in gates),
         ]  # fmt: skip
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core.claim import Claim
 from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.demand import Demand
 from holdfast.core.estimates import Use
@@ -425,7 +426,7 @@ class StoreConformance:
         assert found == {due.run: "bücher", lost.run: "desk"}
         stranded = {each.run: each.started_by for each in await theirs.stranded(FOR_EVER_MS, 10)}
         assert stranded == {**found, placed.run: "shop"}
-        await put(mine, due.does(cmd.CancelRun(by="ada")))
+        await put(mine, due.does(cmd.CancelRun(by=Claim("ada"))))
         assert [row.started_by for row in await theirs.runs()] == ["desk", "bücher", "shop"]
 
     async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(
@@ -923,7 +924,7 @@ class StoreConformance:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
         assert await store.stranded(FOR_EVER_MS, 10) == []
-        await put(store, story.does(cmd.DecideGate(story.gate, "approve", by="ada"), executes=False))
+        await put(store, story.does(cmd.DecideGate(story.gate, "approve", by=Claim("ada")), executes=False))
         assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [story.run]
 
     async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(
@@ -963,7 +964,7 @@ class StoreConformance:
         await put(store, story.start())
         assert await store.stranded(FOR_EVER_MS, 10) == []
         story.graph = new
-        await put(store, story.does(cmd.MigrateRun("ann"), executes=False))
+        await put(store, story.does(cmd.MigrateRun(Claim("ann")), executes=False))
         assert [each.graph_hash for each in await store.stranded(FOR_EVER_MS, 10)] == [new.hash]
         await store.widen_session(SessionId("s"), [new.hash])
         assert await store.stranded(FOR_EVER_MS, 10) == []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from holdfast.core import commands as cmd
+from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
 from holdfast.core.demand import Demand
 from holdfast.core.events import Event, Recorded
@@ -135,7 +136,9 @@ class Story:
     ) -> Append:  # fmt: skip
         """With `short`, to be queued where that says that there is no place."""
         given = inline({"text": text})
-        command = cmd.StartRun(self.run, self.tenant, given, digest(text), key=key, by=by, queue=short is not None)
+        command = cmd.StartRun(
+            self.run, self.tenant, given, digest(text), key=key, by=Claim(by), queue=short is not None
+        )
         return self.does(command, executes=executes, short=short)
 
     def start_again(self) -> Append:
@@ -155,7 +158,7 @@ class Story:
         )  # fmt: skip
 
     def answer(self, decision: str = "approve") -> Append:
-        return self.does(cmd.DecideGate(self.gate, decision, by="ada"))
+        return self.does(cmd.DecideGate(self.gate, decision, by=Claim("ada")))
 
     def intend(self) -> Append:
         return self.does(cmd.IntendEffect(SEND, 1, PATH, "mail", "once", "hash", inline({"to": "bob"})))

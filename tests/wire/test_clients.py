@@ -10,7 +10,15 @@ from pathlib import Path
 import grpc
 import pytest
 
-from holdfast.errors import AlreadyDecided, HoldfastError, InvalidInput, KeyReused, NotFound, UsageError
+from holdfast.errors import (
+    AlreadyDecided,
+    DecisionRefused,
+    HoldfastError,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    UsageError,
+)
 from holdfast.testing.model_server import ModelServer
 from holdfast.wire import Client, Trust
 from holdfast.wire import wire_pb2 as wire
@@ -64,6 +72,16 @@ async def test_whoever_decides_second_is_told_who_was_first(client: Client) -> N
     await client.decide(gate, "approve", by="ida")
     with pytest.raises(AlreadyDecided, match="ida"):
         await client.decide(gate, "reject", by="bob")
+
+
+async def test_only_those_who_are_asked_decide(client: Client) -> None:
+    gate = await gate_of(client, await client.submit("gated"))
+    for by, roles in (("", ()), ("bob", ()), ("bob", ("sales",))):
+        with pytest.raises(DecisionRefused, match="It is still open"):
+            await client.decide(gate, by=by, roles=roles)
+    with pytest.raises(DecisionRefused, match="Decide `edit`"):
+        await client.decide(gate, "approve", {"edited_body": "no!"}, by="ida")
+    assert (await client.decide(gate, by="bob", roles=["ida"])).status == "completed"
 
 
 async def test_the_same_key_is_the_same_run_and_with_another_input_refused(client: Client) -> None:

@@ -9,8 +9,10 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from holdfast.cli.given import who
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
+from holdfast.core.claim import is_among
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
 from holdfast.core.scopes import FLEET_RUNS, in_words
 from holdfast.core.status import Wait, waiting_for
@@ -145,10 +147,12 @@ def commands(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
 
 def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
     """What a decision is given beside the gate's id."""
+    known = not gate.reviewers or is_among(gate.reviewers, who(None).name, ())
+    person = () if known else ("--as", "...")
     if decision in ("edit", "answer"):
         fields: dict[str, Any] = (gate.form or {}).get("properties", {})
-        return ("--data", json.dumps(dict.fromkeys(fields, "...")) if fields else "{...}")
-    return ("--reason", "...") if decision == "reject" else ()
+        return (*person, "--data", json.dumps(dict.fromkeys(fields, "...")) if fields else "{...}")
+    return (*person, "--reason", "...") if decision == "reject" else person
 
 
 def _shown(gate: GateOpened) -> dict[str, Any]:

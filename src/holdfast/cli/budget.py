@@ -17,6 +17,7 @@ from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
+from holdfast.core.claim import Claim
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def raise_(
     tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
 
 
-async def _raise(run: str, limit: str | None, more: str | None, by: str, store: str | None) -> dict[str, Any]:
+async def _raise(run: str, limit: str | None, more: str | None, by: Claim, store: str | None) -> dict[str, Any]:
     from holdfast.cli import report
 
     async with asking(store) as engine:

@@ -17,6 +17,7 @@ from holdfast.cli.opening import asking
 from holdfast.cli.option import AsJson, Reason, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
+from holdfast.core.claim import Claim
 from holdfast.errors import UsageError
 
 app = typer.Typer(
@@ -95,7 +96,7 @@ def resolve(
 
 
 async def _resolve(
-    call: str, decision: str, given: dict[str, Any], by: str, reason: str | None, store: str | None
+    call: str, decision: str, given: dict[str, Any], by: Claim, reason: str | None, store: str | None
 ) -> dict[str, Any]:
     from holdfast.cli import report
     from holdfast.core.ids import run_of

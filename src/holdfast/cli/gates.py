@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import moment, reference, table, terminal
+from holdfast.cli import moment, reference, report, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import asking
-from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.cli.opening import asking, typed
+from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
-from holdfast.errors import AlreadyDecided, NotFound, UsageError
+from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.core.claim import Claim
     from holdfast.core.events import GateDecided, GateOpened
-    from holdfast.core.projection import RunRow
+    from holdfast.core.projection import GateChange, GateRow, RunRow
 
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
 
@@ -33,9 +34,11 @@ COLUMNS: Final = (
 FIELDS: Final = (Column("field", 12), Column("type"), Column("needed", goes=1), Column("value", 10))
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
+_MOST_NAMED: Final = 10
+"""Gates of one run: whoever is to choose among more looks at the list."""
 
 GateArgument = Annotated[
-    str, typer.Argument(metavar="GATE", help="A gate's id or its beginning, or that of a run with one open gate.")
+    str, typer.Argument(metavar="GATE", help="A gate's id or its beginning, or that of a run that asked nothing else.")
 ]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")
@@ -61,7 +64,7 @@ def list_(
 
 
 async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice, report
+    from holdfast.cli import advice
 
     async with asking(store) as engine:
         named = None if run is None else (await reference.run(engine, run)).run
@@ -136,7 +139,7 @@ async def _show(given: str, as_json: bool, store: str | None) -> None:
     from holdfast.core.ids import run_of
 
     async with asking(store) as engine:
-        story = await _story(engine, await _find(engine, given, decided=True))
+        story = await _story(engine, await _found(engine, given))
         run = await engine.find(run_of(story.opened.gate))
         value, tenant = engine.driver.payloads.value, run.tenant
         shown, filled = await value(story.opened.shown, tenant), await value(story.opened.filled, tenant)
@@ -171,6 +174,9 @@ def _facts(story: Story, run: RunRow) -> dict[str, Any]:
         "form": opened.form,
         "decision": decided.decision if decided is not None else None,
         "by": decided.by if decided is not None else None,
+        "os_user": decided.os_user or None if decided is not None else None,
+        "roles": list(decided.roles) if decided is not None else [],
+        "verified": False,
     }
 
 
@@ -181,7 +187,7 @@ def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[st
         ("Run", f"{run.run} of {run.workflow} {run.version}, tenant {run.tenant}"),
         ("Reason", f"{opened.reason} in {opened.step}" if opened.step is not None else opened.reason),
         ("Asks", ", ".join(opened.reviewers) or "anybody"),
-        *([("Four eyes", f"{opened.requester or 'whoever started the run'} cannot decide")] if opened.four_eyes else []),
+        *([("Four eyes", f"{opened.requester or 'whoever asked for the run'} cannot decide")] if opened.four_eyes else []),
         ("Opened", moment.around(story.opened_at_ms, now_ms)),
         ("Deadline", moment.around(opened.due_at_ms, now_ms) if opened.due_at_ms is not None else "none"),
         ("Reminders", str(story.reminders)),
@@ -211,7 +217,8 @@ def _readable(value: Any) -> str:
 def _state(story: Story, now_ms: int) -> str:
     if story.decided is not None:
         why = f": {story.decided.reason}" if story.decided.reason else ""
-        return f"{story.decided.decision} by {story.decided.by or 'somebody unnamed'}{why}"
+        roles = f" as {', '.join(story.decided.roles)}" if story.decided.roles else ""
+        return f"{story.decided.decision} by {report.by_whom(story.decided)}{roles}{why}"
     if story.withdrawn is not None:
         return f"withdrawn: {story.withdrawn}"
     if story.escalated_at_ms is not None:
@@ -242,14 +249,15 @@ def _answering(decision: str) -> Callable[..., None]:
 
     def command(
         gate: GateArgument, data: Data = None, reason: Reason = None, shown: Shown = None, by: Who = None,
-        as_json: AsJson = False, store: Store = None,
+        role: Roles = None, as_json: AsJson = False, store: Store = None,
     ) -> None:  # fmt: skip
         given = {"data": json_value(data, "--data")} if data is not None else {}
-        found = asyncio.run(_decide(gate, decision, given, reason, shown, who(by), store))
+        claim = who(by)
+        found = asyncio.run(_decide(gate, decision, given, reason, shown, claim, role or (), store))
         if as_json:
             terminal.emit(found)
         else:
-            terminal.say(f"Gate {found['gate_id']}: {decision} by {found['by']}. Where a worker runs, its run goes on.")
+            terminal.say(f"Gate {found['gate_id']}: {decision} by {claim}. Where a worker runs, its run goes on.")
 
     return command
 
@@ -265,37 +273,73 @@ for _decision, _help in (
 
 
 async def _decide(
-    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: str, store: str | None
-) -> dict[str, Any]:
-    from holdfast.cli import report
+    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Claim,
+    roles: Sequence[str], store: str | None,
+) -> dict[str, Any]:  # fmt: skip
     from holdfast.core.ids import GateId, run_of
 
     async with asking(store) as engine:
-        gate = await _find(engine, gate)
-        await engine.decide(gate, decision, **given, by=by, reason=reason, shown_hash=shown)
-        rows = await engine.gates(run_of(GateId(gate)), open_only=False)
+        gate = await _meant(engine, gate, decision, shown, store)
+        await engine.decide(gate, decision, **given, by=by, roles=roles, reason=reason, shown_hash=shown)
+        rows = await engine.gates(run_of(GateId(gate)), open_only=False, limit=reference.MOST_OF_A_RUN)
         return next(report.of_gate(row, change) for row, change in rows if row.gate == gate)
 
 
-async def _find(engine: Engine, given: str, *, decided: bool = False) -> str:
-    """The gate that a person means: by its id, or as the only open one of a run.
+async def _meant(engine: Engine, given: str, decision: str, shown: str | None, store: str | None) -> str:
+    """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
-    With `decided` a run's last gate will do if none is open. Raises NotFound, AlreadyDecided, and UsageError where
-    several are open.
+    A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
+    was shown tells. Raises NotFound, AlreadyDecided, DecisionRefused.
     """
     if ":" in given:
         return await reference.gate(engine, given)
     run = await reference.run(engine, given)
-    rows = await engine.gates(run.run, open_only=False)
-    still = [row for row, change in rows if change is None or change.state in ("open", "escalated")]
-    if len(still) == 1:
-        return still[0].gate
-    if still:
+    rows = await engine.gates(run.run, open_only=False, limit=reference.MOST_OF_A_RUN)
+    still = [row.gate for row, change in rows if _is_open(change)]
+    if not rows:
+        raise NotFound(f"Run {given} asks nothing; it is {run.status}.")
+    if not still:
+        _, change = rows[-1]
+        how = f"{change.decision} by {change.by or 'somebody unnamed'}" if change and change.decision else "withdrawn"
+        raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
+    if len(rows) == 1:
+        return still[0]
+    if shown is not None:
+        gates = (await engine.run(run.run).state()).gates
+        seen = [id_ for id_, gate in gates.items() if gate.opened.shown_hash == shown]
+        if len(seen) == 1:
+            return seen[0]
+    asked = "\n".join(f"  {row.gate}  {_became(change)}" for row, change in rows[-_MOST_NAMED:])
+    commands = "\n".join(
+        f"  {typed('gates', verb, gate, store=store)}" for gate in still[:_MOST_NAMED] for verb in ("show", decision)
+    )
+    raise DecisionRefused(
+        f"Run {given} has asked {len(rows)} questions, so its id does not say which one you have looked at. Nothing was"
+        f" decided.\n{asked}\nLook, and decide by the gate's own id (or add --shown HASH, which `gates show` prints):\n"
+        f"{commands}"
+    )
+
+
+def _is_open(change: GateChange | None) -> bool:
+    return change is None or change.state in ("open", "escalated")
+
+
+def _became(change: GateChange | None) -> str:
+    if change is None or change.decision is None:
+        return change.state if change is not None else "open"
+    return f"{change.decision} by {change.by or 'somebody unnamed'}"
+
+
+async def _found(engine: Engine, given: str) -> str:
+    """The gate to look at: by its id, or a run's only open one, else its last. Raises NotFound, and UsageError where several
+    are open."""
+    if ":" in given:
+        return await reference.gate(engine, given)
+    run = await reference.run(engine, given)
+    rows = await engine.gates(run.run, open_only=False, limit=reference.MOST_OF_A_RUN)
+    still: list[GateRow] = [row for row, change in rows if _is_open(change)]
+    if len(still) > 1:
         raise UsageError(f"Run {given} has {len(still)} open gates; say which: {', '.join(row.gate for row in still)}.")
     if not rows:
         raise NotFound(f"Run {given} asks nothing; it is {run.status}.")
-    last, change = rows[-1]
-    if decided:
-        return last.gate
-    how = f"{change.decision} by {change.by or 'somebody unnamed'}" if change and change.decision else "withdrawn"
-    raise AlreadyDecided(f"Run {given} has no open gate; the last was {how}.")
+    return (still[0] if still else rows[-1][0]).gate

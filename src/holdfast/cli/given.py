@@ -6,13 +6,14 @@ Never here: whether it fits (the engine says that).
 from __future__ import annotations
 
 import errno
-import getpass
 import json
 import os
+import pwd
 import sys
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.claim import Claim
 from holdfast.errors import UsageError
 
 
@@ -49,13 +50,15 @@ def _stdin() -> str:
     return sys.stdin.read() if raw is None else str(raw.read().decode("utf-8-sig"))
 
 
-def who(named: str | None) -> str:
-    """Who is acting: as named, else HOLDFAST_USER, else the system's user."""
-    return named or os.environ.get("HOLDFAST_USER") or _system_user()
+def who(named: str | None) -> Claim:
+    """Who is acting: as named, else HOLDFAST_USER, else the system's user, who is recorded besides."""
+    user = _system_user()
+    return Claim(named or os.environ.get("HOLDFAST_USER") or user, user)
 
 
 def _system_user() -> str:
+    """The system's user by the process's own uid: LOGNAME and USER are what anybody sets them to."""
     try:
-        return getpass.getuser()
+        return pwd.getpwuid(os.getuid()).pw_name
     except (KeyError, OSError):  # a container whose user has no name
         return f"uid-{os.getuid()}"

@@ -15,7 +15,15 @@ Store = Annotated[
 ]
 Who = Annotated[
     str | None,
-    typer.Option("--as", metavar="WHO", help="Who is acting; by default HOLDFAST_USER, else the system's user."),
+    typer.Option(
+        "--as", metavar="WHO", help="Who is acting, unverified; by default the system's user, who is recorded besides."
+    ),
+]
+Roles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role", metavar="ROLE", help="A role in which you act, where one is asked; unverified. May be repeated."
+    ),
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the history.")]
 Target = Annotated[

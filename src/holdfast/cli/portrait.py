@@ -60,7 +60,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
 
 
 def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, str]]:
-    from holdfast.cli.telling import failure
+    from holdfast.cli.telling import by, failure
 
     limit = f" of ${found['limit_usd']}" if found["limit_usd"] is not None else ""
     held = (
@@ -71,7 +71,7 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
         ("Workflow", f"{state.workflow} {state.version}"),
         ("Tenant", state.tenant),
         ("Status", found["status"]),
-        ("Started", moment.around(state.started_at_ms, now_ms) + (f" by {state.by}" if state.by is not None else "")),
+        ("Started", moment.around(state.started_at_ms, now_ms) + by(state)),
     ]
     if state.key is not None:
         pairs.append(("Key", state.key))

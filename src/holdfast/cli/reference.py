@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Id = TypeVar("Id", bound=str)
 
 _MOST_NAMED: Final = 5
-_MOST_OF_A_RUN: Final = 10_000
+MOST_OF_A_RUN: Final = 10_000
 """Gates or calls of one run that are looked through: as many as a run may well have."""
 _LISTS: Final = {"gate": "gates", "call": "effects"}
 
@@ -36,14 +36,14 @@ async def run(engine: Engine, given: str) -> RunRow:
 async def gate(engine: Engine, given: str) -> GateId:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     row, rest = await _of_run(engine, given)
-    gates = await engine.gates(row.run, open_only=False, limit=_MOST_OF_A_RUN)
+    gates = await engine.gates(row.run, open_only=False, limit=MOST_OF_A_RUN)
     return _only(given, "gate", f"{row.run}:{rest}", [each.gate for each, _ in gates])
 
 
 async def call(engine: Engine, given: str) -> CallId:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
     row, rest = await _of_run(engine, given)
-    calls = await engine.effects(row.run, limit=_MOST_OF_A_RUN)
+    calls = await engine.effects(row.run, limit=MOST_OF_A_RUN)
     return _only(given, "call", f"{row.run}:{rest}", [each.call for each, _ in calls])
 
 

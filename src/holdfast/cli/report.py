@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.cli.moment import iso
 from holdfast.core import status
+from holdfast.core.claim import Claim
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import in_words
@@ -45,6 +46,7 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
         "team": state.team,
         "key": state.key,
         "started_by": state.by,
+        "started_by_os_user": state.os_user or None,
         "started_at": iso(state.started_at_ms),
         "updated_at": iso(state.at_ms),
         "ended_at": iso(state.ended_at_ms) if state.ended else None,
@@ -131,6 +133,7 @@ def of_event(recorded: Recorded) -> dict[str, Any]:
         "at": iso(recorded.at_ms),
         "type": type(recorded.event).__name__,
         **facts(recorded.event),
+        **({"verified": False} if getattr(recorded.event, "by", None) is not None else {}),
     }
 
 
@@ -143,6 +146,11 @@ def news(event: Event) -> dict[str, Any]:
     """The same without the fields that say no more than their default does."""
     usual = {field.name: field.default for field in msgspec.structs.fields(event)}
     return {name: value for name, value in facts(event).items() if value not in (usual[name], [], {})}
+
+
+def by_whom(event: Any) -> Claim:
+    """Who acted in an event that has `by`."""
+    return Claim(event.by, event.os_user)
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from holdfast.cli.moment import clock, span
 from holdfast.core import events as ev
+from holdfast.core.claim import Claim
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
@@ -62,8 +63,9 @@ def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
     return f"{named(e.step)} waits for the signal {e.name!r}{until}"
 
 
-def _by(who: str | None) -> str:
-    return f" by {who}" if who is not None else ""
+def by(e: Any) -> str:
+    """Who acted, in an event or for a run that has `by`; nothing where that is not known."""
+    return f" by {Claim(e.by, e.os_user)}" if e.by is not None else ""
 
 
 def gist(event: ev.Event) -> str:
@@ -71,6 +73,12 @@ def gist(event: ev.Event) -> str:
     from holdfast.cli import report
 
     told = [_fact(name, value) for name, value in report.news(event).items() if not _MACHINERY.search(name)]
+    if getattr(event, "by", None) is not None:
+        told = [
+            (name, text if name != "by" else json.dumps(str(report.by_whom(event)), ensure_ascii=False))
+            for name, text in told
+            if name != "os_user"
+        ]
     return "  ".join(f"{name}={text if len(text) <= _CLIP else f'{text[: _CLIP - 1]}…'}" for name, text in told)
 
 
@@ -91,13 +99,13 @@ def _fact(name: str, value: Any) -> tuple[str, str]:
 
 _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
     ev.RunAdmitted: lambda e, at_ms: "the run has a place and begins",
-    ev.RunPaused: lambda e, at_ms: f"the run was paused{_by(e.by)}",
-    ev.RunResumed: lambda e, at_ms: f"the run was resumed{_by(e.by)}",
+    ev.RunPaused: lambda e, at_ms: f"the run was paused{by(e)}",
+    ev.RunResumed: lambda e, at_ms: f"the run was resumed{by(e)}",
     ev.RunFailing: lambda e, at_ms: "the run is failing",
-    ev.RunCancelling: lambda e, at_ms: f"the run is being cancelled{_by(e.by)}: {e.reason}",
-    ev.RunMigrated: lambda e, at_ms: f"the run goes on with version {e.version}{_by(e.by)}",
+    ev.RunCancelling: lambda e, at_ms: f"the run is being cancelled{by(e)}: {e.reason}",
+    ev.RunMigrated: lambda e, at_ms: f"the run goes on with version {e.version}{by(e)}",
     ev.LimitRaised: lambda e, at_ms: (
-        f"the limit on {e.limit} was raised{_by(e.by)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"
+        f"the limit on {e.limit} was raised{by(e)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"
     ),
     ev.StepStarted: _started,
     ev.StepCompleted: _completed,
@@ -122,9 +130,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,
-    ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{_by(e.by)}",
+    ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{by(e)}",
     ev.GateOpened: _asked,
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
     ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",
-    ev.GateDecided: lambda e, at_ms: f"gate {e.gate} decided{_by(e.by)}: {e.decision}",
+    ev.GateDecided: lambda e, at_ms: f"gate {e.gate} decided{by(e)}: {e.decision}",
 }

@@ -5,6 +5,7 @@ Never here: what follows from it (core).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.handle import Run
 from holdfast.control.part import Part, word
 from holdfast.core import commands as cmd
+from holdfast.core.claim import Claim
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -36,11 +38,11 @@ class Commands(Part):
         cost_limit_usd: float | str | Decimal | None = None,
         team: str | None = None,
         key: str | None = None,
-        by: str | None = None,
+        by: str | Claim | None = None,
         queue: bool = False,
     ) -> Run:
-        """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (for four eyes), or a
-        service (which may have a lane of its own).
+        """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
+        needs one), or a service (which may have a lane of its own).
 
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
@@ -66,7 +68,7 @@ class Commands(Part):
         mailbox = driver.new_run(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._clean(by), driver.gateway.price_fingerprint,
+            mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by), driver.gateway.price_fingerprint,
             team, queue,
         )  # fmt: skip
         try:
@@ -96,59 +98,77 @@ class Commands(Part):
         decision: str = "approve",
         data: Any = NOT_GIVEN,
         *,
-        by: str | None = None,
+        by: str | Claim | None = None,
+        roles: Sequence[str] = (),
         reason: str | None = None,
         shown_hash: str | None = None,
     ) -> None:
         """Answer a gate: `approve`, `edit`, `reject`, `answer` or `retry`. `shown_hash` binds it to what was seen.
 
-        Raises AlreadyDecided (who was first), InvalidDecision, NotFound, Conflict when something else is shown.
+        `by` is who decides, in which `roles`: taken at its word and held against the gate's reviewers, and with four eyes
+        against who asked for the run. An approval may fill in what the form left open and change nothing: that is `edit`.
+        Raises AlreadyDecided (who was first), DecisionRefused, InvalidDecision, NotFound, Conflict when something else is
+        shown.
         """
         gate = GateId(gate_id)
         given = data is not NOT_GIVEN
         plain = self.driver.payloads.plain(data) if given else None
-        command = cmd.DecideGate(gate, decision, plain, self._clean(by), self._clean(reason), shown_hash, given)
+        command = cmd.DecideGate(
+            gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
+        )
         await self.driver.send(run_of(gate), command)
 
-    async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | None = None) -> None:
+    def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
+        payloads = self.driver.payloads
+        return tuple(payloads.redact(role) for role in ([roles] if isinstance(roles, str) else roles))
+
+    async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | Claim | None = None) -> None:
         """Send a run a signal; it is kept until a step asks for it."""
         driver = self.driver
         run = await self.find(run_id)
         payload = await driver.payloads.keep(data, run.tenant, max(driver.store.now_ms(), run.started_at_ms))
-        await driver.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._clean(by)))
+        await driver.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
 
-    async def pause(self, run_id: str, *, by: str | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.PauseRun(self._clean(by)))
+    async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
 
-    async def resume(self, run_id: str, *, by: str | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.ResumeRun(self._clean(by)))
+    async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        await self.driver.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
 
-    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | None = None) -> None:
-        command = cmd.CancelRun(self.driver.payloads.redact(reason), self._clean(by))
+    async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
+        command = cmd.CancelRun(self.driver.payloads.redact(reason), self._claim(by))
         await self.driver.send(RunId(run_id), command)
 
-    async def extend(self, run_id: str, limit: str, value: int, *, by: str | None = None) -> None:
+    async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
         """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
-        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._clean(by)))
+        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
-    async def raise_budget(self, run_id: str, limit_usd: float | str | Decimal, *, by: str | None = None) -> None:
+    async def raise_budget(
+        self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None
+    ) -> None:
         try:
             value = nanousd(limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The limit cannot be used: {problem}.") from None
         await self.extend(run_id, "cost", value, by=by)
 
-    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | None = None) -> None:
+    async def reconcile(self, call: str, cost_usd: float | str | Decimal, *, by: str | Claim | None = None) -> None:
         """Say what a model call in doubt really cost, as the provider's bill shows it."""
         id_ = CallId(call)
         try:
             value = nanousd(cost_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
-        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, value, self._clean(by)))
+        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
 
     async def resolve_effect(
-        self, call: str, decision: str, response: Any = NOT_GIVEN, *, by: str | None = None, reason: str | None = None
+        self,
+        call: str,
+        decision: str,
+        response: Any = NOT_GIVEN,
+        *,
+        by: str | Claim | None = None,
+        reason: str | None = None,
     ) -> None:
         """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
         id_ = CallId(call)
@@ -159,7 +179,7 @@ class Commands(Part):
                 return
         raise Conflict(f"Nobody asks about the call {call}: `holdfast effects list` shows what became of it.")
 
-    async def migrate(self, run_id: str, workflow: Workflow, *, by: str | None = None) -> None:
+    async def migrate(self, run_id: str, workflow: Workflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
         await self.driver.add(workflow)
-        await self.driver.send(RunId(run_id), cmd.MigrateRun(self._clean(by)), workflow.graph)
+        await self.driver.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

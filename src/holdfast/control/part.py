@@ -5,6 +5,7 @@ Never here: a command, a question.
 
 from __future__ import annotations
 
+from holdfast.core.claim import Claim
 from holdfast.core.ids import RunId
 from holdfast.core.projection import RunRow
 from holdfast.engine.driver import Driver
@@ -23,6 +24,12 @@ class Part:
         if row is None:
             raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
         return row
+
+    def _claim(self, by: str | Claim | None) -> Claim:
+        """Who acts, as he says, without the values of secrets; a name of blanks is none."""
+        claim = by if isinstance(by, Claim) else Claim(by)
+        name = self._clean(claim.name)
+        return claim._replace(name=name if name and name.strip() else None)
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""

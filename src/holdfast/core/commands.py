@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import ErrorRecord
@@ -51,7 +52,7 @@ class StartRun(Command, frozen=True):
     input_digest: str
     limit_nanousd: int | None = None
     key: str | None = None
-    by: str | None = None
+    by: Claim = NOBODY
     price_fingerprint: str | None = None
     team: str | None = None
     queue: bool = False
@@ -78,16 +79,16 @@ class Look(Command, frozen=True):
 
 
 class PauseRun(Command, frozen=True):
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class ResumeRun(Command, frozen=True):
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class CancelRun(Command, frozen=True):
     reason: str = "cancelled"
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class RaiseLimit(Command, frozen=True):
@@ -95,34 +96,35 @@ class RaiseLimit(Command, frozen=True):
 
     limit: str
     value: int
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class MigrateRun(Command, frozen=True):
     """Move the run to the graph that the command is decided with."""
 
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class SendSignal(Command, frozen=True):
     name: str
     data: Payload = NULL
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 class DecideGate(Command, frozen=True):
     """Answer a gate. `shown_hash`, where given, is what the person saw.
 
-    `data` is the gate's form; `given` tells an answer of null from no answer.
+    `data` is the gate's form; `given` tells an answer of null from no answer. `roles` are those in which the person acts.
     """
 
     gate: GateId
     decision: str
     data: dict[str, Any] | None = None
-    by: str | None = None
+    by: Claim = NOBODY
     reason: str | None = None
     shown_hash: str | None = None
     given: bool = False
+    roles: tuple[str, ...] = ()
 
 
 class JudgeGuards(Command, frozen=True):
@@ -147,7 +149,7 @@ class ReconcileCall(Command, frozen=True):
 
     call: CallId
     cost_nanousd: int
-    by: str | None = None
+    by: Claim = NOBODY
 
 
 # --- From inside an attempt: fenced by (step, attempt) -----------------------------------------------------------------

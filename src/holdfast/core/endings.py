@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from holdfast.core import commands, questions
 from holdfast.core import events as ev
+from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
 from holdfast.core.payload import Payload
@@ -19,12 +20,12 @@ from holdfast.errors import Conflict
 
 def pause_run(d: Decision, c: commands.PauseRun) -> None:
     if not d.state.paused:
-        d.emit(ev.RunPaused(c.by))
+        d.emit(ev.RunPaused(*c.by))
 
 
 def resume_run(d: Decision, c: commands.ResumeRun) -> None:
     if d.state.paused:
-        d.emit(ev.RunResumed(c.by))
+        d.emit(ev.RunResumed(*c.by))
 
 
 def cancel_run(d: Decision, c: commands.CancelRun) -> None:
@@ -46,7 +47,7 @@ def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
             f" {d.graph.definition.version} does not have. Finish or cancel these steps with the old code first."
         )
     if state.graph_hash != d.graph.hash:
-        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, c.by))
+        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, *c.by))
         questions.withdraw_of_reason(d, questions.WORKFLOW_MISSING, "the run goes on with another definition")
         for name in d.graph.order:
             d.touch(name)
@@ -59,8 +60,8 @@ def begin_failing(d: Decision, error: ErrorRecord) -> None:
     _call_everything_off(d, "the run is failing")
 
 
-def begin_cancelling(d: Decision, reason: str, by: str | None = None) -> None:
-    d.emit(ev.RunCancelling(reason, by))
+def begin_cancelling(d: Decision, reason: str, by: Claim = NOBODY) -> None:
+    d.emit(ev.RunCancelling(reason, *by))
     _call_everything_off(d, "the run is being cancelled")
 
 

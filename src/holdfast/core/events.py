@@ -16,7 +16,11 @@ from holdfast.core.policies import ErrorRecord
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """A fact in a run's history."""
+    """A fact in a run's history.
+
+    Where somebody acted, `by` is the name that he gave and `os_user` the operating system's user who typed it (see
+    `claim.Claim`): nobody has verified the one, and a history from before there was the other has none.
+    """
 
 
 # --- The run ----------------------------------------------------------------------------------------------------------
@@ -47,6 +51,7 @@ class RunStarted(Event, frozen=True):
     team: str | None = None
     counted: bool = False
     awaits: str | None = None
+    os_user: str = ""
 
 
 class RunAdmitted(Event, frozen=True):
@@ -63,12 +68,14 @@ class RunPaused(Event, frozen=True):
     """A person asked that nothing new begins."""
 
     by: str | None = None
+    os_user: str = ""
 
 
 class RunResumed(Event, frozen=True):
     """A person let a paused run go on."""
 
     by: str | None = None
+    os_user: str = ""
 
 
 class RunFailing(Event, frozen=True):
@@ -82,6 +89,7 @@ class RunCancelling(Event, frozen=True):
 
     reason: str
     by: str | None = None
+    os_user: str = ""
 
 
 class RunCompleted(Event, frozen=True):
@@ -109,6 +117,7 @@ class RunMigrated(Event, frozen=True):
     version: int
     graph_hash: str
     by: str | None = None
+    os_user: str = ""
 
 
 class LimitRaised(Event, frozen=True):
@@ -117,6 +126,7 @@ class LimitRaised(Event, frozen=True):
     limit: str
     value: int
     by: str | None = None
+    os_user: str = ""
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -384,6 +394,7 @@ class ModelCallReconciled(Event, frozen=True):
     call: CallId
     cost_nanousd: int
     by: str | None = None
+    os_user: str = ""
     hold: Hold | None = None
 
 
@@ -443,6 +454,7 @@ class EffectCompleted(Event, frozen=True):
     call: CallId
     response: Payload
     by: str | None = None
+    os_user: str = ""
 
 
 class EffectFailed(Event, frozen=True):
@@ -451,6 +463,7 @@ class EffectFailed(Event, frozen=True):
     call: CallId
     error: ErrorRecord
     by: str | None = None
+    os_user: str = ""
 
 
 class EffectReleased(Event, frozen=True):
@@ -484,6 +497,7 @@ class EffectReopened(Event, frozen=True):
 
     call: CallId
     by: str | None = None
+    os_user: str = ""
 
 
 class OutcomeOrphaned(Event, frozen=True):
@@ -540,6 +554,7 @@ class SignalReceived(Event, frozen=True):
     number: int
     data: Payload
     by: str | None = None
+    os_user: str = ""
 
 
 class SignalDelivered(Event, frozen=True):
@@ -604,14 +619,16 @@ class GateEscalated(Event, frozen=True):
 
 
 class GateDecided(Event, frozen=True):
-    """A person answered a gate, about exactly what `shown_hash` stands for."""
+    """A person answered a gate, about exactly what `shown_hash` stands for. `roles` are those in which he said he acts."""
 
     gate: GateId
     decision: str
     data: Payload
     shown_hash: str
     by: str | None = None
+    os_user: str = ""
     reason: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 class GateWithdrawn(Event, frozen=True):

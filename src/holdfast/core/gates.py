@@ -14,16 +14,25 @@ import referencing.jsonschema
 
 from holdfast.core import calls, commands, endings, limits, steps, waits
 from holdfast.core import events as ev
+from holdfast.core.claim import folded, is_among
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
-from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of
+from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.money import nanousd
-from holdfast.core.payload import INLINE_BYTES, Payload, inline
+from holdfast.core.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.policies import LIMIT, TOOL
 from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.readiness import chosen, may_loop
 from holdfast.core.state import Gate, State
-from holdfast.errors import AlreadyDecided, Conflict, HoldfastError, InvalidDecision, InvalidInput, NotFound
+from holdfast.errors import (
+    AlreadyDecided,
+    Conflict,
+    DecisionRefused,
+    HoldfastError,
+    InvalidDecision,
+    InvalidInput,
+    NotFound,
+)
 
 TOOL_APPROVAL: Final = "tool_approval"
 DEADLINE: Final = "gate_deadline_passed"
@@ -110,16 +119,13 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
             f"Gate {c.gate} shows something else than what was decided about ({opened.shown_hash[:12]}, not"
             f" {c.shown_hash[:12]}). Nothing was decided: look again with `holdfast gates show {c.gate}`."
         )
-    if opened.four_eyes and opened.requester is not None and c.by == opened.requester:
-        raise InvalidDecision(f"Gate {c.gate} needs a second pair of eyes; {c.by!r} asked for it and cannot decide it.")
-    if opened.four_eyes and c.by is None:
-        raise InvalidDecision(f"Gate {c.gate} needs a second pair of eyes; say who decides.")
+    _check_person(opened, c)
     data = _data(opened, c)
     if opened.reason == EFFECT_UNKNOWN and c.decision == "retry":
         _check_repeat(d, opened)
     follow = _FOLLOWS.get(opened.reason)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
-    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, c.by, c.reason))
+    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by, c.reason, c.roles))
     if raised is not None:
         d.emit(raised)
     elif opened.reason in limits.LIMIT_OF:
@@ -139,6 +145,41 @@ def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
             f" `holdfast gates show {opened.gate}` says what that is."
         )
     return InvalidDecision(f"Gate {opened.gate} takes {', '.join(opened.allowed)}, not {decision!r}. It is still open.")
+
+
+def _check_person(opened: ev.GateOpened, c: commands.DecideGate) -> None:
+    """Raises DecisionRefused unless whoever decides is among those who are asked and, with four eyes, is certainly not who
+    asked for the run. Names are compared, which nobody has verified."""
+    if not opened.reviewers and not opened.four_eyes:
+        return
+    gate, name = opened.gate, c.by.name
+    if not folded(name):
+        raise DecisionRefused(
+            f"Gate {gate} asks {asked(opened)}, so it must be known who decides. It is still open: say who you are."
+        )
+    if opened.reviewers and not is_among(opened.reviewers, name, c.roles):
+        raise DecisionRefused(
+            f"Gate {gate} asks {asked(opened)}, and {name!r} is not among them. It is still open. Whoever is decides with"
+            " --as NAME (by=), and in a role with --role ROLE (roles=) besides."
+        )
+    if not opened.four_eyes:
+        return
+    if not folded(opened.requester):
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes, and nobody is known to have asked for this run, so anybody may be"
+            f" who did. It is still open, and nobody can decide it: cancel the run (`holdfast runs cancel"
+            f" {run_of(gate)}`) and start it again saying who asks, with --as NAME (by=)."
+        )
+    if folded(name) == folded(opened.requester):
+        raise DecisionRefused(
+            f"Gate {gate} needs a second pair of eyes; {name!r} is who asked for the run ({opened.requester!r}) and cannot"
+            " decide it. It is still open, for somebody else."
+        )
+
+
+def asked(opened: ev.GateOpened) -> str:
+    """Whom a gate asks, in words."""
+    return ", ".join(opened.reviewers) or ("somebody who did not ask for the run" if opened.four_eyes else "anybody")
 
 
 def _check_repeat(d: Decision, opened: ev.GateOpened) -> None:
@@ -170,6 +211,10 @@ def closed(state: State, gate: GateId) -> HoldfastError:
 def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     """The decision's data: what the form was filled with, under what the person gave. Raises InvalidDecision if it
     does not fit the form."""
+    filled = opened.filled.value()
+    shown: dict[str, Any] = filled if isinstance(filled, dict) else {}
+    if c.decision == "approve":
+        _check_approval(opened, shown, c.data)
     if opened.form is None:
         if not c.given and c.data is None and opened.reason == EFFECT_UNKNOWN and c.decision == "answer":
             raise InvalidDecision(f"Gate {opened.gate}: say what the tool answered with --data, for example 'null'.")
@@ -180,16 +225,7 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
         raise InvalidDecision(f"Gate {opened.gate}: {c.decision} needs data. Its fields: {_fields(opened.form)}.")
     if c.data is not None and not isinstance(c.data, dict):
         raise InvalidDecision(f"Gate {opened.gate}: data is an object of its fields: {_fields(opened.form)}.")
-    filled = opened.filled.value()
-    shown = filled if isinstance(filled, dict) else {}
     data = {**shown, **(c.data or {})}
-    changed = [name for name in shown if data[name] != shown[name]]
-    editable = "edit" in opened.allowed and opened.reason != TOOL_APPROVAL
-    if c.decision == "approve" and changed and not editable:
-        raise InvalidDecision(
-            f"Gate {opened.gate}: an approval is of what was shown; {', '.join(changed)} would be something else."
-            f" {'Decide `edit` to change it.' if 'edit' in opened.allowed else 'This gate takes no edits.'}"
-        )
     # Only the form itself counts: a reference to somewhere else is never fetched.
     checker = jsonschema.Draft202012Validator(opened.form, registry=referencing.jsonschema.EMPTY_REGISTRY)
     try:
@@ -199,6 +235,24 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     if problems:
         raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems[:10])}.")
     return inline(data)
+
+
+def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> None:
+    """Raises DecisionRefused for an approval that is not of what was shown. It may fill in what the form has left open: its
+    fields that have no value. (The form of a tool's call is its parameters, and leaves nothing open.)"""
+    given = data if isinstance(data, dict) else {} if data is None else {"data": data}
+    form = opened.form if opened.form is not None and opened.reason != TOOL_APPROVAL else {}
+    is_open = {name for name in form.get("properties", {}) if shown.get(name) is None}
+    other = [
+        name
+        for name in given
+        if name not in is_open and (name not in shown or digest(given[name]) != digest(shown[name]))
+    ]
+    if other:
+        raise DecisionRefused(
+            f"Gate {opened.gate}: an approval is of what was shown; {', '.join(other)} would be something else. It is still"
+            f" open.{' Decide `edit` to change it.' if 'edit' in opened.allowed else ' This gate takes no edits.'}"
+        )
 
 
 def _fields(form: dict[str, Any]) -> str:
@@ -218,22 +272,22 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     except (ValueError, TypeError, OverflowError):
         raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
     limits.check_raise(d, limit, value)
-    return ev.LimitRaised(limit, value, c.by)
+    return ev.LimitRaised(limit, value, *c.by)
 
 
 def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
     call = CallId(opened.subject or "")
     if c.decision == "answer":
-        d.emit(ev.EffectCompleted(call, data, by=c.by))
+        d.emit(ev.EffectCompleted(call, data, *c.by))
     elif c.decision == "reject":
         tool = d.state.calls[call].name
-        message = f"{c.by or 'A person'} found that this call of {tool!r} did not happen" + (
+        message = f"{c.by.name or 'A person'} found that this call of {tool!r} did not happen" + (
             f": {c.reason}" if c.reason else "."
         )
         error = d.error(node_of(d.state.calls[call].step), TOOL, message, tool=tool)
-        d.emit(ev.EffectFailed(call, error, by=c.by))
+        d.emit(ev.EffectFailed(call, error, *c.by))
     else:
-        d.emit(ev.EffectReopened(call, by=c.by))
+        d.emit(ev.EffectReopened(call, *c.by))
 
 
 def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:

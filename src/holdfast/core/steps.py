@@ -9,6 +9,7 @@ from collections import deque
 
 from holdfast.core import admission, commands, endings, limits, questions
 from holdfast.core import events as ev
+from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
 from holdfast.core.ids import NodeName, Path, StepId, node_of
@@ -38,12 +39,13 @@ from holdfast.core.readiness import (
     unhandled_failure,
 )
 from holdfast.core.state import Step, verdict_key
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, InvalidInput
 
 
 def start_run(d: Decision, c: commands.StartRun) -> None:
     if d.state.seq:
         raise Conflict(f"Run {c.run} has already been started.")
+    _check_requester(d, c)
     awaits = admission.claim(d, c)
     definition = d.graph.definition
     limits_ = definition.limits
@@ -62,7 +64,8 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             max_lifespan_s=limits_.max_lifespan_s,
             key=c.key,
             input_digest=c.input_digest,
-            by=c.by,
+            by=c.by.name,
+            os_user=c.by.os_user,
             price_fingerprint=c.price_fingerprint,
             team=c.team,
             counted=awaits is None,
@@ -71,6 +74,16 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     )
     for name in d.graph.entries:
         d.touch(name)
+
+
+def _check_requester(d: Decision, c: commands.StartRun) -> None:
+    """Raises InvalidInput where a gate needs somebody else than who asked, and nobody could say who that is."""
+    eyes = [name for name, node in d.graph.nodes.items() if node.options.get("four_eyes")]
+    if eyes and not folded(c.by.name):
+        raise InvalidInput(
+            f"{eyes[0]!r} needs a second pair of eyes, so it must be known whose the first are, and nobody is named who"
+            " asks for this run. No run was started. Say who asks: by=NAME, or --as NAME at the command line."
+        )
 
 
 def complete_step(d: Decision, c: commands.CompleteStep) -> None:

@@ -5,7 +5,7 @@ Never here: working (worker).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -123,11 +123,13 @@ class Client:
         return _view(await self._ask("Cancel", wire.CancelRequest(run=run, reason=reason, by=by)))
 
     async def decide(
-        self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", reason: str = "",
-        shown_hash: str = "",
+        self, gate: str, decision: str = "approve", data: Any = _NOTHING, *, by: str = "", roles: Sequence[str] = (),
+        reason: str = "", shown_hash: str = "",
     ) -> RunView:  # fmt: skip
         """Answer a gate of a run; see Engine.decide."""
-        request = wire.DecideRequest(gate=gate, decision=decision, by=by, reason=reason, shown_hash=shown_hash)
+        request = wire.DecideRequest(
+            gate=gate, decision=decision, by=by, roles=roles, reason=reason, shown_hash=shown_hash
+        )
         if data is not _NOTHING:
             request.data_json = _encoded(data)
         return _view(await self._ask("Decide", request))

@@ -123,7 +123,7 @@ class Desk:
         data = _json(asked.data_json, "data", None) if asked.HasField("data_json") else NOT_GIVEN
         await self._engine.decide(
             asked.gate, asked.decision or "approve", data, by=asked.by or None, reason=asked.reason or None,
-            shown_hash=asked.shown_hash or None,
+            roles=asked.roles, shown_hash=asked.shown_hash or None,
         )  # fmt: skip
         return await self._look(run_of(GateId(asked.gate)))
 

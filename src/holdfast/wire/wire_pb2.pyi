@@ -119,20 +119,22 @@ class CancelRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
-    __slots__ = ("gate", "decision", "data_json", "by", "reason", "shown_hash")
+    __slots__ = ("gate", "decision", "data_json", "by", "reason", "shown_hash", "roles")
     GATE_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     DATA_JSON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SHOWN_HASH_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
     gate: str
     decision: str
     data_json: str
     by: str
     reason: str
     shown_hash: str
-    def __init__(self, gate: _Optional[str] = ..., decision: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., shown_hash: _Optional[str] = ...) -> None: ...
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, gate: _Optional[str] = ..., decision: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., shown_hash: _Optional[str] = ..., roles: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SignalRequest(_message.Message):
     __slots__ = ("run", "name", "data_json", "by")

@@ -753,8 +753,14 @@ class Auditor:
             self.fault("a gate takes what it offers", run, f"{e.gate}: {e.decision}")
         if e.shown_hash != gate.shown_hash:
             self.fault("a decision is about what was shown", run, e.gate)
-        if gate.four_eyes and e.by in (None, gate.requester):
+        if gate.four_eyes and (gate.requester is None or e.by in (None, gate.requester)):
             self.fault("four eyes are two people", run, e.gate)
+        if gate.reviewers and {e.by, *e.roles}.isdisjoint(gate.reviewers):
+            self.fault("only those who are asked decide", run, f"{e.gate}: {e.by} as {e.roles}")
+        if e.decision == "approve" and isinstance(filled := gate.filled.value(), dict):
+            given = e.data.value()
+            if any(given[name] != value for name, value in filled.items() if value is not None):
+                self.fault("an approval is of what was shown", run, f"{e.gate}: {given} for {filled}")
         books.closed_gates[e.gate] = e
         if gate.reason == "tool_approval" and e.decision in ("approve", "edit"):
             self.approved.add((run, gate.shown.value()["tool"], _encode(e.data.value())))

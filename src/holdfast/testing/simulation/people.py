@@ -23,6 +23,7 @@ from holdfast.core.status import Wait
 from holdfast.errors import (
     AlreadyDecided,
     Conflict,
+    DecisionRefused,
     HoldfastError,
     InvalidDecision,
     InvalidInput,
@@ -174,7 +175,7 @@ class People:
         await asyncio.sleep(spread_s(self._stream, 0.01, 20.0))
         await self._ask(
             lambda engine: engine.start(
-                program.workflow, program.input, tenant=tenant, team=program.team, key=key, queue=True
+                program.workflow, program.input, tenant=tenant, team=program.team, key=key, queue=True, by="bea"
             )
         )
 
@@ -298,6 +299,7 @@ class People:
                 await self._mislead(gate)
             if self._faults.strikes("decided_with_nonsense"):
                 await self._decide(gate, self._stream.choice(("answer", "edit", "approve")), {"note": ["no text"]})
+                await self._decide(gate, gate.allowed[0], None, intruder="ada")
             while True:
                 try:
                     decision, data = await self._opinion(gate)
@@ -375,21 +377,22 @@ class People:
             each.excused = True
         return self._stream.choice(("reject", "retry") if "retry" in gate.allowed else ("reject",)), None
 
-    async def _decide(self, gate: ev.GateOpened, decision: str, data: Any) -> None:
-        """Send one decision. Raises Gone when the gate needs no answer any more, InvalidDecision when it takes none."""
-        by = self._name("reviewer")
+    async def _decide(self, gate: ev.GateOpened, decision: str, data: Any, intruder: str | None = None) -> None:
+        """Send one decision, of somebody who is asked, or of an intruder: who asked for the run. Raises Gone when the gate
+        needs no answer any more."""
+        by, roles = (self._name("reviewer"), gate.reviewers[:1]) if intruder is None else (intruder, ())
         seen = gate.shown_hash if self._stream.random() < 0.5 else None
         more = {} if data is None else {"data": data}
 
         async def decide(engine: Engine) -> None:
-            await engine.decide(gate.gate, decision, by=by, shown_hash=seen, **more)
+            await engine.decide(gate.gate, decision, by=by, roles=roles, shown_hash=seen, **more)
 
         try:
             await self._ask(decide)
         except AlreadyDecided as late:
             self._check_winner(gate, late)
             raise Gone from None
-        except InvalidDecision as problem:
+        except (InvalidDecision, DecisionRefused) as problem:
             self._refused(problem)
             if gate.gate in self._closed():
                 raise Gone from None

@@ -160,6 +160,7 @@ class _Draft:
             self._kinds |= {node: "remote_task" for node in tasks if self._remote.random() < 0.5}
         # A stream of its own: what was drawn before there were demands is drawn as it was.
         self._demands = Random(f"demands of {name}")
+        self._reviewers = Random(f"reviewers of {name}")
         self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
@@ -348,10 +349,11 @@ class _Draft:
     def _human_gate(self, common: dict[str, Any]) -> Any:
         stream = self._stream
         form = stream.choice((None, Form))
+        reviewers = self._reviewers.choice(([], ["eve"], ["desk", "eve"]))
 
         async def shown(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
-            return {"diff": f"draft of {ctx.step}", "note": "as it was", "reviewers": ["ada"]}
+            return {"diff": f"draft of {ctx.step}", "note": "as it was", "reviewers": reviewers}
 
         return kinds.human_gate(
             shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),

@@ -1,0 +1,41 @@
+"""Who somebody says they are, and when two names are the same person's.
+
+Nothing here is verified: a command line on a store is trusted, and so is a program that uses the Python API. Never here:
+what somebody may do (gates), where the name comes from (cli, wire).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+
+class Claim(NamedTuple):
+    """The name that somebody goes by (None if he gave none), and the operating system's user who typed it at a command
+    line ("" where it came another way). Events carry both, in this order."""
+
+    name: str | None = None
+    os_user: str = ""
+
+    def __str__(self) -> str:
+        """For people: `grace (unverified, by OS user deploy)`."""
+        if self.name is None:
+            return "somebody unnamed"
+        if not self.os_user:
+            return f"{self.name} (unverified)"
+        return self.name if self.name == self.os_user else f"{self.name} (unverified, by OS user {self.os_user})"
+
+
+NOBODY: Final = Claim()
+
+
+def folded(name: str | None) -> str:
+    """What of a name tells two people apart: not its case, its spelling in Unicode, its blanks, or what nobody sees."""
+    seen = "".join(each for each in name or "" if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", seen).casefold()).split())
+
+
+def is_among(reviewers: Iterable[str], name: str | None, roles: Iterable[str]) -> bool:
+    """Whether somebody of this name, who says that he acts in these roles, is one of `reviewers`, persons or roles."""
+    return not {folded(name), *map(folded, roles)}.isdisjoint(map(folded, reviewers))
