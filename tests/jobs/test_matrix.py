@@ -165,7 +165,7 @@ async def test_without_fail_fast_or_where_the_failure_is_allowed_the_others_go_o
       slow:
         runs-on: any
         strategy: {fail-fast: false, matrix: {n: [1, 2]}}
-        steps: [{run: 'sleep 0.${{ matrix.n }}; exit ${{ matrix.n }}'}]
+        steps: [{run: 'N=${{ matrix.n }}; sleep 0.$N; exit $N'}]
       spared:
         runs-on: any
         continue-on-error: ${{ matrix.n == 1 }}

@@ -160,6 +160,16 @@ async def test_a_script_fails_as_its_shell_is_told_to(shell: str | None, text: s
     assert str(ending) == f"It ended with exit code {code}."
 
 
+@pytest.mark.parametrize("shell", [None, "bash", "bash -e {0}"])
+async def test_a_steps_shell_is_found_on_the_workers_path_and_not_on_its_own(tmp_path: Path, shell: str | None) -> None:
+    (tmp_path / "bash").write_text('#!/bin/sh\ntouch "$PWNED"\n')
+    (tmp_path / "bash").chmod(0o755)
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PWNED": str(tmp_path / "pwned")}
+    ending = await ending_of('echo "path=$PATH" >> "$GITHUB_OUTPUT"', shell=shell, env=given)
+    assert ending.outputs == {"path": given["PATH"]}
+    assert not (tmp_path / "pwned").exists()
+
+
 async def test_a_script_ended_by_a_signal_says_so() -> None:
     ending = await ending_of("kill -SEGV $$")
     assert (ending.exit_code, ending.signal, ending.succeeded) == (None, "SIGSEGV", False)

@@ -45,7 +45,26 @@ AT_THE_TOP = [
     ("env: {a-b: 1}", "1:7: env.a-b: 'a-b' cannot be the name of a variable"),
     ("env: {HOLDFAST_RUN: 1}", "1:7: env.HOLDFAST_RUN: 'HOLDFAST_RUN' is set by Holdfast"),
     ("env: {GITHUB_OUTPUT: 1}", "1:7: env.GITHUB_OUTPUT: 'GITHUB_OUTPUT' is set by Holdfast"),
-    ("env: {BASH_ENV: '${{ inputs.a }}'}", "1:7: env.BASH_ENV: shells run what 'BASH_ENV' holds"),
+    *(
+        (f"env: {{{name}: 'a${{{{ inputs.a }}}}'}}", f"1:7: env.{name}: {name!r} steers what is run")
+        for name in (
+            "PATH",
+            "LD_AUDIT",
+            "LD_LIBRARY_PATH",
+            "PYTHONPATH",
+            "NODE_OPTIONS",
+            "PERL5OPT",
+            "RUBYOPT",
+            "GIT_SSH_COMMAND",
+            "BASH_ENV",
+            "ENV",
+            "IFS",
+            "SHELLOPTS",
+            "PS4",
+            "PROMPT_COMMAND",
+            "JAVA_TOOL_OPTIONS",
+        )
+    ),
     ("env: {A: [1]}", "1:10: env.A: found a list; allowed is a text."),
     (
         "jobs: {1a: {runs-on: any, steps: [{run: x}]}}",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.authoring.yaml import dependency, directory, reference
+from holdfast.authoring.yaml.binding import steers
 from holdfast.authoring.yaml.document import (
     JOB_MINUTES,
     Document,
@@ -22,7 +23,6 @@ from holdfast.authoring.yaml.document import (
     Variable,
 )
 from holdfast.authoring.yaml.expressions import Condition, Template
-from holdfast.authoring.yaml.hazard import RUN_BY_SHELLS
 from holdfast.authoring.yaml.mistake import Position, listed, meant, quoted
 from holdfast.authoring.yaml.reading import Named, Path, Reading, Section
 from holdfast.authoring.yaml.script import script_of
@@ -165,10 +165,11 @@ def _env(reading: Reading, entries: Iterable[Named], path: Path) -> tuple[Variab
                 entry.at, (*path, entry.name), f"{entry.name!r} is set by Holdfast for every step; choose a name that does not"
                 f" begin with {_OWN_PREFIX} and is not {' or '.join(_OWN_VARIABLES)}.",
             )  # fmt: skip
-        elif entry.name in RUN_BY_SHELLS and isinstance(entry.value, Template) and entry.value.expressions:
+        elif steers(entry.name) and isinstance(entry.value, Template) and entry.value.expressions:
             reading.wrong(
-                entry.at, (*path, entry.name), f"shells run what {entry.name!r} holds, so its value must not come from outside;"
-                " write the value itself.",
+                entry.at, (*path, entry.name), f"{entry.name!r} steers what is run: shells, loaders and interpreters obey it,"
+                " so its value must not come from outside. Write the value itself; or choose another name, and have the script"
+                " look at it.",
             )  # fmt: skip
         found.append(Variable(entry.name, entry.value, entry.at))
     return tuple(found)

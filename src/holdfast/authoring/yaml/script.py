@@ -42,7 +42,10 @@ def script_of(reading: Reading, template: Template, node: Scalar, path: Path, sh
     bound = bind([part if isinstance(part, str) else None for part in template.parts])
     for refusal in bound.refusals:
         expression = expressions[refusal.number]
-        _refuse(reading, node, path, expression, refusal.where, _safe_form(refusal.where, _variable_for(expression)))
+        safe = (
+            f'run: |\n  ... "${_variable_for(expression)}" ...   # in double quotes, where the shell takes it as data'
+        )
+        _refuse(reading, node, path, expression, refusal.where, safe)
     return Script(bound.text, tuple(Binding(f"{PREFIX}{n}", each) for n, each in enumerate(expressions, 1)))
 
 
@@ -56,12 +59,6 @@ def _refuse(reading: Reading, node: Scalar, path: Path, expression: Expression, 
         " handed over in a variable of the environment. Give it a name with 'env', and have the script read that:",
         f"env:\n  {_variable_for(expression)}: ${{{{ {text} }}}}\n{safe}",
     )
-
-
-def _safe_form(where: str, name: str) -> str:
-    if where.startswith(("in the program", "in the input", "behind")):
-        return f"run: ...   # the program reads {name} from its environment, as os.environ[{name!r}] in Python"
-    return f'run: |\n  ... "${name}" ...   # in double quotes, where the shell takes it as data'
 
 
 def _from_environment(shell: str | None, name: str) -> str:

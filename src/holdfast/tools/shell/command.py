@@ -53,7 +53,8 @@ def command_of(shell: str | None) -> tuple[Sequence[str], ...]:
 
 
 def find(shell: str | None, path: str, folder: str) -> list[str]:
-    """The command of `shell` with its program found: on `path`, or, with a slash in its name, relative to `folder`.
+    """The command of `shell` with its program found: on `path`, which is the worker's, for what a step is given must not
+    choose its shell; or, with a slash in its name, relative to `folder`.
 
     Raises InvalidInput as `command_of` does, ToolFailed if the program is not there.
     """

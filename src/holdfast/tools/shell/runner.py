@@ -218,7 +218,7 @@ def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
         "HOLDFAST_IDEMPOTENCY_KEY": script.idempotency_key,
     }
     environment = environment_of(worker, script.env, own)
-    command = find(script.shell, environment["PATH"], script.folder)
+    command = find(script.shell, worker.get("PATH", DEFAULT_PATH), script.folder)
     private = Path(tempfile.mkdtemp(prefix="holdfast-step-"))
     file, output, exported = private / "script", private / "output", private / "environment"
     try:
