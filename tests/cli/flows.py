@@ -227,3 +227,18 @@ overdue = Workflow("overdue")
 @human_gate(timeout_s=3.0)
 async def overdue_question(state):
     return {"diff": "Shall we?"}
+
+
+class Release(BaseModel):
+    publish: bool
+    copies: int
+    note: str | None = None
+
+
+release = Workflow("release")
+
+
+@release.node("decide")
+@human_gate(form=Release)
+async def decide(state):
+    return {"diff": "Shall we?"}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.error
@@ -354,7 +356,7 @@ def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, mon
 
 
 def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Start, shell: Shell) -> None:
-    member = Member(process("up", "flow:greet", "--workers", "2"))
+    member = Member(process("up", "flow:greet", "--workers", "2", "--throwaway"))
     try:
         store = member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=")
         member.says("export HOLDFAST_QUEUE=")
@@ -369,3 +371,40 @@ def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Sta
     finally:
         member.process.kill()
         member.process.wait(MOST_S)
+
+
+def test_up_starts_again_what_was_killed_and_keeps_its_runs(process: Start, shell: Shell, reachable: Path) -> None:
+    words = ("up", "flow:greet", "--workers", "1", "--data", str(reachable))
+    member = Member(process(*words))
+    try:
+        store = member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=")
+        member.says("[worker 1] Worker on")
+        run = shell("run", "flow:greet", "-i", '{"customer": "Ada"}', "--json", "--store", store).data["run_id"]
+        os.kill(_worker_of(member.process.pid), signal.SIGKILL)
+        member.says("The worker 1 was ended by SIGKILL by itself. It is started again in 0.5 s")
+        member.lines.clear()
+        member.says("[worker 1] Worker on")
+        assert shell("run", "flow:greet", "-i", '{"customer": "Bo"}', "--store", store).out == "Dear Bo\n"
+        assert member.stop() == 0
+        member.says(f"its runs are in {reachable}")
+        member = Member(process(*words))
+        assert member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=") == store
+        assert shell("runs", "show", run, "--store", store).code == 0
+    finally:
+        member.stop()
+
+
+def _worker_of(up: int) -> int:
+    """The process of the worker that `up` has started."""
+    for pid in Path(f"/proc/{up}/task/{up}/children").read_text().split():
+        if b"\0worker\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    raise AssertionError("no worker")
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that other accounts can reach: as root, PostgreSQL runs as nobody."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)

@@ -42,7 +42,7 @@ async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(dat
 
 
 async def test_a_fleet_to_try_out_takes_clients_and_workers(tmp_path: Path) -> None:
-    fleet = holdfast("up", f"{FLOWS}:echo", "--workers", "1", "--grpc", "127.0.0.1:0", folder=tmp_path)
+    fleet = holdfast("up", f"{FLOWS}:echo", "--workers", "1", "--grpc", "127.0.0.1:0", "--throwaway", folder=tmp_path)
     with ended(fleet):
         address = fleet.says(r"\[serve\] gRPC on (.*?:\d+), store")[1]
         worker = holdfast("worker", TASKS, "--connect", address, "--name", "hand", folder=tmp_path)

@@ -6,9 +6,11 @@ Never here: doing any of it.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from holdfast.cli import sample
 from holdfast.cli.given import who
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
@@ -61,7 +63,7 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
     due = f" until {clock(wait.due_at_ms)}" if wait.due_at_ms is not None else ""
     match wait.kind:
         case "signal":
-            command = typed("runs", "signal", run, wait.reason, "--data", "{...}", store=store)
+            command = typed("runs", "signal", run, wait.reason, "--data", "null", store=store)
             return [f"It waits for the signal {wait.reason!r}{due}:", f"  {command}"]
         case "timer":
             return [f"It sleeps{due} in {wait.step}."]
@@ -139,7 +141,7 @@ def commands(run: RunId, gate: GateOpened, store: str | None) -> list[str]:
             needed = _shown(gate).get("needed_limit_usd", "USD")
             found.append(typed("budget", "raise", run, str(needed), store=store))
         elif decision == "answer" and gate.reason in _EXTEND:
-            found.append(typed("runs", "extend", run, _EXTEND[gate.reason], "N", store=store))
+            found.append(typed("runs", "extend", run, _EXTEND[gate.reason], _twice(gate), store=store))
         else:
             found.append(typed("gates", decision, gate.gate, *_more(gate, decision), store=store))
     return found
@@ -150,9 +152,19 @@ def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
     known = not gate.reviewers or is_among(gate.reviewers, who(None).name, ())
     person = () if known else ("--as", "...")
     if decision in ("edit", "answer"):
-        fields: dict[str, Any] = (gate.form or {}).get("properties", {})
-        return (*person, "--data", json.dumps(dict.fromkeys(fields, "...")) if fields else "{...}")
+        return (*person, "--data", json.dumps(sample.of(gate.form, _filled(gate)), ensure_ascii=False))
     return (*person, "--reason", "...") if decision == "reject" else person
+
+
+def _twice(gate: GateOpened) -> str:
+    """A limit that has room again: twice what was reached."""
+    reached = _shown(gate).get("reached")
+    return str(math.ceil(reached) * 2) if isinstance(reached, int | float) and reached else "N"
+
+
+def _filled(gate: GateOpened) -> Any:
+    """What the form is filled with, if that lies in the event itself."""
+    return gate.filled.value() if gate.filled.blob is None else None
 
 
 def _shown(gate: GateOpened) -> dict[str, Any]:

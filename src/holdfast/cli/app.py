@@ -10,10 +10,11 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
+from holdfast import __version__
 from holdfast.cli import failure, terminal
 from holdfast.cli.admission import app as admission
 from holdfast.cli.budget import app as budget
@@ -39,10 +40,27 @@ app = typer.Typer(
     help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above"
     " their limit.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        terminal.show(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _of_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is, and end.", callback=_say_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
 app.command()(run)
 app.command()(worker)
 app.command()(serve)

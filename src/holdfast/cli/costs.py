@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import table, terminal
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import asking, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See what models have cost.", no_args_is_help=True)
 
+_ROLL_UP_S: Final = 5.0
+"""What somebody who asks for the costs may be kept waiting until they are up to date."""
 COLUMNS: Final = (
     Column("day"), Column("tenant", 6, goes=4), Column("workflow", 8), Column("node", 8, goes=5), Column("model", 12),
     Column("calls", goes=3), Column("tokens in", goes=1), Column("tokens out", goes=2), Column("cost"),
@@ -31,10 +33,12 @@ COLUMNS: Final = (
 
 
 @app.command()
-def rollup(store: Store = None) -> None:
-    """Bring the costs up to date now. Workers do so once a day."""
+def rollup(as_json: AsJson = False, store: Store = None) -> None:
+    """Bring the costs up to date now. Workers do so once a day, and `costs show` as far as it takes no long time."""
     asyncio.run(_roll_up(store))
     terminal.say("The costs are up to date with every history.")
+    if as_json:
+        terminal.emit({"up_to_date": True})
 
 
 async def _roll_up(store: str | None) -> None:
@@ -50,7 +54,7 @@ def show(
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Show what calls have cost, as of the last roll-up. A call counts on the day of its hold."""
+    """Show what calls have cost. A call counts on the day of its hold."""
     from holdfast.cli import report
     from holdfast.core.money import usd
 
@@ -85,4 +89,9 @@ def _days(day: str | None, month: str | None) -> tuple[str, str]:
 
 async def _costs(first: str, last: str, tenant: str | None, store: str | None) -> Sequence[Cost]:
     async with asking(store) as engine:
+        if not await engine.roll_up_costs(_ROLL_UP_S):
+            rollup = typed("costs", "rollup", store=store)
+            terminal.say(
+                f"This is not all: counting the rest takes more than {_ROLL_UP_S:g} s. To count it:\n  {rollup}"
+            )
         return await engine.costs(first, last, tenant=tenant)

@@ -32,6 +32,8 @@ def tell(problem: Exception, *, as_json: bool) -> int:
         trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
     if trace is not None:
         terminal.say_trace(trace)
+    if not message:  # no command at all: its help has been printed, which says it all
+        return code
     if as_json:
         terminal.emit_error({"error": {"class": type(problem).__name__, "message": message, "exit_code": code}})
     else:
@@ -43,6 +45,8 @@ def tell(problem: Exception, *, as_json: bool) -> int:
 
 def _usage(problem: typer.TyperException) -> str:
     """What is wrong with the command, and how to ask for its help."""
+    if not problem.format_message():
+        return ""
     context = getattr(problem, "ctx", None)
     hint = f" Try '{context.command_path} --help'." if context is not None else ""
     return f"{problem.format_message().rstrip('.')}.{hint}"

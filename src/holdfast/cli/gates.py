@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import moment, reference, report, table, terminal
+from holdfast.cli import completion, moment, reference, report, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking, typed
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
@@ -38,7 +38,12 @@ _MOST_NAMED: Final = 10
 """Gates of one run: whoever is to choose among more looks at the list."""
 
 GateArgument = Annotated[
-    str, typer.Argument(metavar="GATE", help="A gate's id or its beginning, or that of a run that asked nothing else.")
+    str,
+    typer.Argument(
+        metavar="GATE",
+        help="A gate's id or its beginning, or that of a run that asked nothing else.",
+        autocompletion=completion.gates,
+    ),
 ]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="JSON", help="The form's fields: JSON, @FILE, or @- for stdin.")

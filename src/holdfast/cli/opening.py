@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
 
+_OF_ENVIRONMENT: Final = '--store "${HOLDFAST_STORE:?the address of the store, with its password}"'
 _PASSWORD: Final = re.compile(r"(://[^:/@]*):[^/]*@")
 
 
@@ -95,5 +96,9 @@ def _expect(where: str) -> None:
 
 def typed(*words: str, store: str | None) -> str:
     """A command as a person can type it here, quoted for a shell."""
-    named = ("--store", shown(store)) if store is not None else ()
+    if (
+        store is not None and shown(store) != store
+    ):  # a password is printed nowhere, and without it nothing could be opened
+        return f"{shlex.join(['holdfast', *words])} {_OF_ENVIRONMENT}"
+    named = ("--store", store) if store is not None else ()
     return shlex.join(["holdfast", *words, *named])

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli import completion
 from holdfast.core.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -54,5 +55,8 @@ Lane = Annotated[
     str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or as much of its beginning as no other has.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
+    ),
 ]

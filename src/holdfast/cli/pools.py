@@ -106,10 +106,13 @@ def set_(
 
 
 @app.command()
-def remove(name: Name, store: Store = None) -> None:
+def remove(name: Name, as_json: AsJson = False, store: Store = None) -> None:
     """Remove a pool. Steps that ask for it wait until it is declared again."""
     asyncio.run(_remove(name, store))
-    terminal.say(f"There is no pool {name} any more.")
+    if as_json:
+        terminal.emit({"name": name, "removed": True})
+    else:
+        terminal.say(f"There is no pool {name} any more.")
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:

@@ -48,6 +48,8 @@ class Serving(NamedTuple):
 
     engine: Engine
     roster: Roster
+    address: str
+    """`host:port`, where it listens."""
 
     @property
     def gauges(self) -> Gauges:
@@ -88,7 +90,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         terminal.say(f"gRPC on {host}:{port}, store {shown(where)}: {names}.")
         try:
-            yield Serving(engine, roster)
+            yield Serving(engine, roster, f"{host}:{port}")
         finally:
             server.desk = None
             roster.drain()

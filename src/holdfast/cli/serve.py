@@ -17,7 +17,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.label import resources_of
 from holdfast.cli.opening import is_fleet, located
-from holdfast.cli.option import DEFAULT, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags
+from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -78,6 +78,7 @@ def serve(
         float,
         typer.Option("--grace-s", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."),
     ] = 10.0,
+    as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.
@@ -112,11 +113,11 @@ def serve(
             lane,
         )
     with terminal.aside():
-        asyncio.run(_serve(workflows, host, port, how, store, lane))
+        asyncio.run(_serve(workflows, host, port, how, store, lane, as_json))
 
 
 async def _serve(
-    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str
+    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str, as_json: bool,
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose import leading
@@ -135,6 +136,10 @@ async def _serve(
         listening = await stack.enter_async_context(health.listening(host, port))
         what = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
         terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
+        if as_json:  # what a program that started it has to know, on one line, once it is there
+            grpc = serving.address if serving is not None else None
+            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "lane": lane if leader else None})
+            terminal.hand_over()
         if how is not None:
             stack.enter_context(job_log.shown(with_run=True))
         stop = stopped("another process leads from now on" if how is None else "nothing new is taken")

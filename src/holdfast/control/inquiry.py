@@ -72,9 +72,12 @@ class Inquiries(Part):
         """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
         return await self.driver.store.costs(first_day, last_day, tenant=tenant)
 
-    async def roll_up_costs(self) -> None:
-        """Bring the roll-up of costs up to date, with all that is known now. Sweeps do so once a day."""
-        store = self.driver.store
+    async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
+        """Bring the roll-up of costs up to date, with all that is known now; False where `within_s` was not enough for
+        that, and the next will go on from there. Sweeps do so once a day."""
+        store, clock = self.driver.store, self.driver.clock
+        until_s = clock.monotonic_s() + within_s
         after = await count_some(store, store.now_ms() + 1, None)
-        while after is not None:
+        while after is not None and clock.monotonic_s() < until_s:
             after = await count_some(store, store.now_ms() + 1, after)
+        return after is None

@@ -31,14 +31,19 @@ FAST: Final = ("fsync=off", "full_page_writes=off", "synchronous_commit=on")
 class PostgresServer:
     """A context manager; between start and stop `url` leads to its database `postgres`, over TCP on loopback."""
 
-    def __init__(self, *, version: int | None = None, settings: Sequence[str] = ()) -> None:
-        """`version` is a major version that is installed; the newest there is without it. `settings` are `name=value`."""
+    def __init__(
+        self, *, version: int | None = None, settings: Sequence[str] = (), kept: Path | None = None, port: int = 0
+    ) -> None:
+        """`version` is a major version that is installed; the newest there is without it. `settings` are `name=value`.
+        `kept` is where the data are, if they are to stay; what is there already is served again. `port` is one to have.
+        """
         self._account = Account()
         self._programs = _programs(version, self._account)
         self._settings = tuple(settings)
         self._folder: Path | None = None
         self._server: ServerProcess | None = None
-        self.port = 0
+        self._kept = kept
+        self.port = port
 
     @property
     def url(self) -> str:
@@ -55,7 +60,7 @@ class PostgresServer:
 
     @property
     def data(self) -> Path:
-        return self.folder / "data"
+        return self._kept or self.folder / "data"
 
     @property
     def pid(self) -> int:
@@ -74,7 +79,12 @@ class PostgresServer:
     def start(self) -> None:
         """Make the database and serve it. Raises RuntimeError with the end of the log when it does not come up."""
         self._folder = new_folder(self._account)
-        self._init("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}")
+        if self._kept is not None:
+            self._reach(self._kept)
+        if not (self.data / "PG_VERSION").exists():
+            self._init(
+                "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={SUPERUSER}"
+            )
         self._begin()
 
     def follow(self, primary: PostgresServer, *, name: str, port: int | None = None) -> None:
@@ -98,8 +108,8 @@ class PostgresServer:
             self._server.stop(how)
 
     def close(self) -> None:
-        """Stop and remove everything."""
-        self.stop(signal.SIGQUIT)
+        """Stop and remove everything but what is to stay."""
+        self.stop(signal.SIGQUIT if self._kept is None else signal.SIGINT)
         if self._folder is not None:
             remove_folder(self._folder)
             self._folder = None
@@ -109,6 +119,18 @@ class PostgresServer:
             self.run(*command, f"--pgdata={self.data}")
         except subprocess.CalledProcessError as problem:
             raise RuntimeError(f"{command[0]} failed: {problem.stderr}") from None
+
+    def _reach(self, kept: Path) -> None:
+        """Make the folder of data that stay, the account's own. Raises UsageError."""
+        try:
+            kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._account.give(kept)
+            self._account.run(["/bin/ls", kept])
+        except (OSError, subprocess.SubprocessError):
+            raise UsageError(
+                f"PostgreSQL cannot use {kept}: whoever runs it (as root: `nobody`, for it refuses root) must be able to"
+                " reach that folder and to write there. Name another one. Nothing was started."
+            ) from None
 
     def _begin(self) -> None:
         self.port = self.port or free_port()

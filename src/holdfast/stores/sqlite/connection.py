@@ -14,6 +14,7 @@ from urllib.parse import quote
 import apsw
 
 from holdfast.errors import NotAStore, StoreBusy, StoreError, StoreFull, StoreGone, StoreUnreadable, Unstorable
+from holdfast.stores.sqlite.patience import Patience
 
 _CONTENT: Final = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -66,7 +67,7 @@ def connect(path: Path, *, like: Path | None = None, wait_s: float) -> apsw.Conn
     except apsw.Error as problem:
         raise explain(problem, path) from problem
     try:
-        db.set_busy_timeout(int(wait_s * 1000))
+        db.set_busy_handler(Patience(path, wait_s, lambda: "A program other than Holdfast"))
         db.execute(_SETTINGS)
         if db.readonly("main"):
             raise StoreUnreadable(

@@ -10,15 +10,13 @@ costs no more than the order.
 
 from __future__ import annotations
 
-import time
+import itertools
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite.lock import LockFile
-
-_PAUSES_S: Final = ((0.02, 0.000_25), (1.0, 0.001), (float("inf"), 0.005))
-"""How long to pause between two tries, by how long the wait has lasted: a commit takes a millisecond or a few."""
+from holdfast.stores.sqlite.patience import Patience
 
 
 class Turnstile:
@@ -64,13 +62,12 @@ class Turnstile:
 
     def _wait_for(self, lock: LockFile) -> None:
         # flock itself can wait, but not for a while only.
-        began_s = time.monotonic()
-        waited_s = 0.0
-        while waited_s < self._wait_s:
-            time.sleep(next(pause_s for until_s, pause_s in _PAUSES_S if waited_s < until_s))
+        patience = Patience(lock.path, self._wait_s, lambda: f"Process {self._room.read_pid() or 'unknown'}")
+        for tried in itertools.count():
+            if not patience(tried):
+                break
             if lock.lock():
                 return
-            waited_s = time.monotonic() - began_s
         pid = self._room.read_pid()
         raise StoreBusy(
             f"Process {pid or 'unknown'} has held the store's write lock for {self._wait_s:g} seconds. Nothing was"
