@@ -162,3 +162,15 @@ def test_a_limit_is_raised_to_an_amount_or_by_one(shell: Shell) -> None:
     for words in ([], ["1.00"], ["3.00", "--by", "1"], ["--by", "much"], ["lots"]):
         assert shell("budget", "raise", run, *words).code == 2
     assert shell("budget", "show", run, "--json").data["limit_usd"] == "2.00"
+
+
+def test_a_failed_run_is_taken_up_and_one_that_did_not_fail_is_refused(shell: Shell) -> None:
+    run = started(shell, "broken")
+    said = shell("runs", "retry", run, "--as", "ann")
+    assert (said.code, said.err) == (0, f"Run {run}: running.\n")
+    (reopened,) = [line for line in shell("runs", "events", run, "--json").out.splitlines() if "RunReopened" in line]
+    assert json.loads(reopened)["by"] == "ann"
+    again = shell("runs", "retry", run)
+    assert (again.code, "has not ended" in again.err) == (4, True)
+    assert finished(shell, "broken", run)["status"] == "failed"
+    assert shell("runs", "retry", "0190-no-run").code == 3

@@ -294,6 +294,9 @@ class Game:
     def cancel(self, reason: str = "no longer needed") -> list[ev.Event]:
         return self.do(cmd.CancelRun(reason, ANN))
 
+    def retry(self, *, short: Mapping[str, cmd.Shortage] | None = None) -> list[ev.Event]:
+        return self.do(cmd.RetryRun(ANN), short=short)
+
     def raise_limit(self, limit: str, value: int) -> list[ev.Event]:
         return self.do(cmd.RaiseLimit(limit, value, ANN))
 
@@ -316,10 +319,13 @@ class Game:
         step = self.step(name)
         return step.id, step.attempt
 
-    def complete(self, name: str, output: Any = None, decisions: str | None = None, **how: Any) -> list[ev.Event]:
+    def complete(
+        self, name: str, output: Any = None, decisions: str | None = None, *, provisional: bool = False, **how: Any
+    ) -> list[ev.Event]:
         """`decisions` are the names a deciding node chose, separated by blanks."""
         chosen = None if decisions is None else tuple(decisions.split())
-        return self.do(cmd.CompleteStep(*self.at(name), inline(output), chosen), **how)
+        command = cmd.CompleteStep(*self.at(name), inline(output), chosen, provisional=provisional)
+        return self.do(command, **how)
 
     def fail(
         self, name: str, problem: ErrorRecord | None = None, path: str | None = None, **how: Any

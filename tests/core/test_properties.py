@@ -189,6 +189,10 @@ class Record(Game):
                     over.add(event.step)
                 case ev.LoopTaken():
                     over.update(event.superseded)
+                case ev.RunReopened():
+                    over.difference_update(event.superseded)  # one that had not begun may begin under its name
+                case ev.StepReplayed():
+                    over.discard(event.step)
                 case ev.ModelCallSettled() | ev.ModelCallFailed() | ev.ModelCallReconciled():
                     outcomes[event.call] += 1
                 case ev.EffectCompleted() | ev.EffectFailed() | ev.EffectReleased() | ev.OutcomeOrphaned():
@@ -300,6 +304,7 @@ class Chaos:
                 ),
                 cmd.Look() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
+                cmd.RetryRun(Claim("ann")),
                 cmd.StartRun(RUN, "acme", NULL, ""),
             ]
         )

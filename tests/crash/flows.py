@@ -195,7 +195,8 @@ def make_walk() -> Workflow:
 
 
 def make_detour() -> Workflow:
-    """What the tour leaves out: { left, right } → speak → listen → confirm → ship → lock → fail, and all is undone."""
+    """What the tour leaves out: { left, right } → speak → listen → again → confirm → ship → lock → fail, and all is undone. It
+    fails before that in `again`, and is taken up."""
     wf = Workflow("detour", cost_limit_usd="0.003", snapshot_every=10)
 
     wf.node("begin")(task(lambda state: 1))
@@ -216,6 +217,12 @@ def make_detour() -> Workflow:
         answer = await ctx.ask("go on?")
         return [answer.decision, await ctx.wait_signal("go")]
 
+    @wf.node("again")
+    @task(tools=[note, stutter])
+    async def again(state, ctx):
+        before = await ctx.tool("note", line="before it fails")
+        return [before, await ctx.tool("stutter", word="once more")]
+
     wf.node("confirm")(llm_node(model=MODEL, tools=[peek], max_tokens=60)(lambda state: prompt(state, "confirm")))
     wf.node("ship")(tool_node(name=ship)(lambda state: {"parcel": state.events["confirm"].output}))
     wf.node("lock")(tool_node(name=lock)(lambda state: {"seat": state.events["listen"].output[1]}))
@@ -225,7 +232,7 @@ def make_detour() -> Workflow:
     async def fail(state):
         raise ValueError("no way back")
 
-    for source, target in pairwise(("speak", "listen", "confirm", "ship", "lock", "fail")):
+    for source, target in pairwise(("speak", "listen", "again", "confirm", "ship", "lock", "fail")):
         wf.edge(source, target)
     return wf
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast import Engine, Run
 from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
@@ -47,6 +48,10 @@ class Person:
         """Answer until the run has ended."""
         for _ in range(MOST_ROUNDS):
             state = await self._run.settled()
+            if state.ended == "failed" and COMPENSATE not in state.steps:
+                await self._engine.retry(self._run.id, by=NAME)
+                self._boundaries.note(retried=self._run.id)
+                continue
             if state.ended:
                 return state
             if any(wait.kind == "signal" for wait in waiting_for(state)):

@@ -311,6 +311,28 @@ def a_tenant_wide_effect() -> Golden:
     return of(game)
 
 
+def a_reopened_run() -> Golden:
+    """One branch fails while another sleeps, and a join is skipped: somebody takes the run up, it waits for its place, and
+    ends."""
+    game = Game(graph("begin > a", "a > quick", "begin > b", "b > slow", "a > j", "b > j", node("j", join=Join("any"))))
+    game.complete("begin")
+    game.sleep("b", 60)
+    game.effect("a")
+    game.fail("a", error())
+    fleet = run_scopes("acme")[1]
+    game.retry(short={fleet: cmd.Shortage(1, 0, 0)})
+    game.now_ms += 100_000
+    game.do(cmd.Look(room=frozenset([fleet])))
+    for name in ("a", "quick", "j"):
+        game.complete(name, name)
+    game.look()
+    for name in [*game.active]:
+        game.complete(name, name)
+    for name in [*game.active]:
+        game.complete(name, name)
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -488,6 +510,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "budget-block": a_budget_block,
     "scope": a_scope,
     "admission": an_admission,
+    "reopened": a_reopened_run,
     "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,

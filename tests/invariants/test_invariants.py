@@ -417,6 +417,56 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         assert row.status == how
 
 
+async def test_invariant_18_but_for_a_failed_run_that_somebody_takes_up(store: str) -> None:
+    """The one exception: with nothing declared before, what failed is tried again, and nothing that was done is repeated."""
+    wf = Workflow("ends once more")
+    mended: list[bool] = []
+    done: list[str] = []
+    asked = asyncio.Event()
+
+    @tool(effect="once")
+    async def act(what: str, key: str) -> str:
+        done.append(what)
+        return what
+
+    wf.node("before")(tool_node(name=act)(lambda state: {"what": "before"}))
+
+    @wf.node("work")
+    @task(tools=[act])
+    async def work(state, ctx):
+        first = await ctx.tool("act", what="work")
+        if not mended:
+            await asked.wait()  # until `beside` waits
+            raise ValueError("not yet")
+        return [first, await ctx.tool("act", what="more")]
+
+    @wf.node("beside")
+    @task
+    async def beside(state, ctx):
+        asked.set()
+        return (await ctx.ask("sure?")).decision
+
+    wf.edge("before", "work")
+    wf.edge("before", "beside")
+    async with opened(store, workflows=[wf]) as engine:
+        run = await engine.start(wf, key="once", cost_limit_usd="1")
+        with pytest.raises(RunFailed):
+            await run.result()
+        async with opened(store, execute=False) as desk:  # whoever takes it up need not be who runs it
+            mended.append(True)
+            await desk.retry(run.id, by="ann")
+            assert (await desk.find(run.id)).status != "failed"
+            waiting = asyncio.create_task(desk.run(run.id).result())
+            await engine.decide(await gate_of(run), "approve", by="bob")
+            assert await waiting == {"work": ["work", "more"], "beside": "approve"}
+        assert (await engine.start(wf, key="once", cost_limit_usd="1")).id == run.id
+        (reopened,) = await events_of(run, ev.RunReopened)
+        assert (reopened.by, await run.status()) == ("ann", "completed")
+        with pytest.raises(RunEnded, match="completed"):
+            await engine.retry(run.id)
+    assert done == ["before", "work", "more"]
+
+
 async def test_invariant_21_poison_work_is_parked_after_its_attempts_and_a_replay_keeps_its_keys(store: str) -> None:
     wf = Workflow("poison", on_exhausted="dead_letter")
     asked: list[str] = []

@@ -419,3 +419,34 @@ async def test_on_postgresql_it_is_the_same(database: str, outside: Path) -> Non
     ended = await ran(text, database)
     assert ended.status == "completed", ended.jobs
     assert sorted(world(outside)) == ["once 1", "once 2"]
+
+
+async def test_a_failed_run_that_is_taken_up_runs_its_failed_jobs_again_and_what_was_left_out_for_their_sake(
+    store: str, outside: Path
+) -> None:
+    mended = outside.with_suffix(".mended")
+    text = f"""
+    jobs:
+      build: {{runs-on: any, steps: [{{run: echo build >> {outside}}}]}}
+      test:
+        runs-on: any
+        needs: build
+        strategy: {{fail-fast: false, matrix: {{n: [1, 2]}}}}
+        steps:
+          - {{run: 'echo once-${{{{ matrix.n }}}} >> {outside}', effect: once}}
+          - {{run: 'echo test-${{{{ matrix.n }}}} >> {outside}; test ${{{{ matrix.n }}}} = 1 || test -e {mended}'}}
+      publish: {{runs-on: any, needs: test, steps: [{{run: echo publish >> {outside}}}]}}
+      gated: {{runs-on: gpu, needs: test, steps: [{{run: echo gated >> {outside}}}]}}
+      tidy: {{runs-on: any, needs: test, if: always(), steps: [{{run: echo tidy >> {outside}}}]}}
+    """
+    made = workflow(text)
+    async with opened(store, workflows=[made], labels=["gpu"]) as engine:
+        run = await engine.start(made)
+        assert (await done(engine, await run.settled())).status == "failed"
+        first = world(outside)
+        assert sorted(first) == ["build", "once-1", "once-2", "test-1", "test-2", "tidy"]
+        mended.touch()
+        await engine.retry(run.id)
+        ended = await done(engine, await run.settled())
+    assert (ended.status, set(ended.results.values())) == ("completed", {"success"})
+    assert sorted(world(outside)[len(first) :]) == ["gated", "publish", "test-2", "tidy"]

@@ -27,7 +27,7 @@ from holdfast.core.events import OutcomeOrphaned
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, inline
 from holdfast.core.state import FOLD_VERSION, evolve
-from holdfast.errors import CorruptHistory, CursorLost, MonthHeld, NotFound, StoreBusy, UsageError
+from holdfast.errors import Conflict, CorruptHistory, CursorLost, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Append, Store
 from holdfast.stores.archive import EventLine, pack, unpack
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore, retention
@@ -193,6 +193,17 @@ async def test_what_is_said_of_a_run_after_it_was_archived_is_kept(place: Place)
     assert await place.store.events(first.run) == tuple(first.history)
     assert await place.store.events(second.run) == tuple(second.history)
     assert await place.store.effects(run=first.run) != []
+
+
+async def test_an_archived_run_is_final_even_if_it_failed(place: Place) -> None:
+    (story,) = await ended(place.store, 1)
+    assert not await place.store.is_archived(story.run)
+    await place.administration.archive(MONTH)
+    assert await place.store.is_archived(story.run)
+    async with Engine.open(place.database, execute=False) as engine:
+        with pytest.raises(Conflict, match="is archived with its month, and final"):
+            await engine.retry(story.run)
+    assert (await place.store.seqs([story.run]))[story.run] == len(story.history)
 
 
 async def test_an_append_between_archive_and_farewell_is_not_lost(

@@ -22,7 +22,7 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.compose import Engine
 
-app = typer.Typer(help="See what runs there are, and pause, cancel, extend or signal one.", no_args_is_help=True)
+app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend or signal one.", no_args_is_help=True)
 app.command()(tail)
 
 
@@ -76,6 +76,12 @@ def cancel(
 ) -> None:
     """Cancel a run: nothing new begins, what it did is compensated, then it ends."""
     _act(run, lambda engine, run: engine.cancel(run, reason=reason or "cancelled", by=who(by)), as_json, store)
+
+
+@app.command()
+def retry(run: RunArgument, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
+    """Take up a failed run where it failed: what it has done stays done, what failed is tried again."""
+    _act(run, lambda engine, run: engine.retry(run, by=who(by)), as_json, store)
 
 
 @app.command()

@@ -135,6 +135,20 @@ class Commands(Part):
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
         await self.driver.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
 
+    async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
+        """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
+        what was done stays done, and money that was spent stays spent. It may have to wait for its place again.
+
+        Raises RunEnded for one that completed, was cancelled, has undone what it did, or failed by a person's word;
+        Conflict for one that has not ended or is archived.
+        """
+        run = await self.find(run_id)
+        if await self.driver.store.is_archived(run.run):
+            raise Conflict(
+                f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run."
+            )
+        await self.driver.send(run.run, cmd.RetryRun(self._claim(by)))
+
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
         command = cmd.CancelRun(self.driver.payloads.redact(reason), self._claim(by))
         await self.driver.send(RunId(run_id), command)

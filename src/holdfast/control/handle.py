@@ -45,6 +45,8 @@ class Run:
     async def result(self) -> Any:
         """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
         state = await self._until(lambda state: bool(state.ended), look=False)
+        if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
+            state = await self._until(lambda state: bool(state.ended), look=True)
         if state.ended == "completed":
             return await output(self._driver.payloads, state)
         error = state.error

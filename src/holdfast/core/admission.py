@@ -45,8 +45,6 @@ def attend(d: Decision, room: frozenset[str]) -> None:
         return
     full = full_scope(d, d.state.tenant)
     if full is None:
-        d.emit(ev.RunAdmitted())
-        for name in d.graph.entries:
-            d.touch(name)
+        d.emit(ev.RunAdmitted())  # a look goes through the whole graph
     elif full != awaited:
         d.emit(ev.AdmissionDeferred(full))

@@ -35,7 +35,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
             limits.wait_for_scope(d, c, min(c.offers[number].hold_nanousd for number in fitting))
             return
         offer = c.offers[admitted]
-        call = call_id(d.state.run, c.step, c.path, (op.tries if op is not None else 0) + 1)
+        call = call_id(d.state.run, c.step, step.named(c.path), (op.tries if op is not None else 0) + 1)
         d.emit(
             ev.ModelCallHeld(
                 call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
@@ -90,7 +90,8 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     op = step.journal.get(c.path)
     if op is not None and op.status not in ("reopened", "deferred"):
         return
-    key = c.key or effect_key(d.state.tenant, d.state.run, c.step, c.path, c.tool)
+    key = c.key or (op.key if op is not None else None)
+    key = key or effect_key(d.state.tenant, d.state.run, c.step, step.named(c.path), c.tool)
     known = d.state.named.get(key) if c.key is not None else None
     if known is not None and known.args_hash != c.args_hash:
         raise _reused(c, known.call)
@@ -115,7 +116,7 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     number = (op.tries if op is not None else 0) + 1
     d.emit(
         ev.EffectIntended(
-            call=call_id(d.state.run, c.step, c.path, number),
+            call=call_id(d.state.run, c.step, step.named(c.path), number),
             step=c.step,
             attempt=c.attempt,
             path=c.path,

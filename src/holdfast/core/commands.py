@@ -91,6 +91,12 @@ class CancelRun(Command, frozen=True):
     by: Claim = NOBODY
 
 
+class RetryRun(Command, frozen=True):
+    """Take up a run that has failed, where it failed."""
+
+    by: Claim = NOBODY
+
+
 class RaiseLimit(Command, frozen=True):
     """Extend `limit` (`cost`, `steps`, `tokens`, `active`, `lifespan`) to `value`, answering its gate if one is open."""
 
@@ -172,9 +178,12 @@ class AttemptCommand(Command, frozen=True):
 
 
 class CompleteStep(AttemptCommand, frozen=True):
+    """`provisional`: should its run fail and be taken up again, the step is too."""
+
     output: Payload
     decisions: tuple[str, ...] | None = None
     values: tuple[Value, ...] = ()
+    provisional: bool = False
 
 
 class FailAttempt(AttemptCommand, frozen=True):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from holdfast.core import calls, commands, deployment, endings, gates, limits, look, steps, waits
+from holdfast.core import calls, commands, deployment, endings, gates, limits, look, reopening, steps, waits
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -49,11 +49,13 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.PauseRun: endings.pause_run,
     commands.ResumeRun: endings.resume_run,
     commands.CancelRun: endings.cancel_run,
+    commands.RetryRun: reopening.retry_run,
     commands.MigrateRun: endings.migrate_run,
 }
 
-_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Look)
-"""The truth about money and effects is taken even when the run has ended; a look at it finds nothing."""
+_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Look, commands.RetryRun)
+"""The truth about money and effects is taken even when the run has ended; a look at it finds nothing. And one that has
+failed may be taken up again."""
 
 _NOTHING_SHORT: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}

@@ -26,7 +26,7 @@ def ask(d: Decision, loaded: tuple[Loaded, ...]) -> None:
     """
     state = d.state
     needs_code = state.startable or state.unplaced or (state.asked and not state.phase)
-    if d.session is not None or not needs_code or state.paused or limits.is_stopped(state):
+    if d.session is not None or not needs_code or state.paused or state.awaits is not None or limits.is_stopped(state):
         return
     if questions.is_open(state, WORKFLOW_MISSING):
         return

@@ -111,6 +111,20 @@ class RunCancelled(Event, frozen=True):
     reason: str
 
 
+class RunReopened(Event, frozen=True):
+    """A person took up a run that had failed: it goes on where it failed, and what it has done stays done.
+
+    Those steps follow as StepReplayed that go on at once, with their journals; `superseded` ones no longer count, and the
+    graph comes to their nodes anew. `counted` and `awaits` are those of RunStarted: its place is asked for again.
+    """
+
+    by: str | None = None
+    os_user: str = ""
+    superseded: tuple[StepId, ...] = ()
+    counted: bool = False
+    awaits: str | None = None
+
+
 class RunMigrated(Event, frozen=True):
     """A person moved the run to another definition of its workflow."""
 
@@ -159,12 +173,17 @@ class StepSuspended(Event, frozen=True):
 
 
 class StepCompleted(Event, frozen=True):
-    """A step has its output. `decisions` are the names that its edges are chosen by, None where all are taken."""
+    """A step has its output. `decisions` are the names that its edges are chosen by, None where all are taken.
+
+    `provisional`: the output tells of a failure, so the step keeps its journal: where its run fails and is taken up again,
+    the step is too, and whatever followed from it.
+    """
 
     step: StepId
     attempt: int
     output: Payload
     decisions: tuple[str, ...] | None = None
+    provisional: bool = False
 
 
 class AttemptFailed(Event, frozen=True):
@@ -200,7 +219,7 @@ class StepFailed(Event, frozen=True):
 
 
 class StepReplayed(Event, frozen=True):
-    """A person had a failed step tried again, with its journal and its keys."""
+    """A person had a step that came to nothing tried again, with its journal and its keys."""
 
     step: StepId
     reopens: Path | None = None
@@ -646,7 +665,7 @@ class LifespanPassed(Event, frozen=True):
 
 AnyEvent = (
     RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
-    | RunFailed | RunCancelled | RunMigrated | LimitRaised
+    | RunFailed | RunCancelled | RunReopened | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled

@@ -55,7 +55,7 @@ def open_gate(d: Decision, c: commands.OpenGate) -> None:
     due_at_ms = d.now_ms + c.timeout_ms if c.timeout_ms is not None else None
     d.emit(
         ev.GateOpened(
-            gate=gate_id(d.state.run, c.step, c.path),
+            gate=gate_id(d.state.run, c.step, step.named(c.path)),
             reason=c.reason,
             shown=c.shown,
             shown_hash=c.shown_hash,

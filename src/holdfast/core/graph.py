@@ -150,7 +150,7 @@ class Graph:
         self.order = tuple(_topological(self.nodes, self.successors))
         self.entries = tuple(name for name in self.order if not self.incoming[name])
         self.loop_body = {
-            edge.target: frozenset(_reachable([edge.target], self.successors))
+            edge.target: frozenset(reachable([edge.target], self.successors))
             for loops in self.loops_from.values()
             for edge in loops
         }
@@ -280,7 +280,7 @@ def _shape_problems(nodes: dict[NodeName, Node], edges: Sequence[Edge]) -> Itera
     ordered = set(_topological(nodes, successors))
     if len(ordered) < len(nodes):
         stuck = [name for name in nodes if name not in ordered]
-        around = [name for name in stuck if name in _reachable(successors[name], successors)]
+        around = [name for name in stuck if name in reachable(successors[name], successors)]
         yield (
             f"nodes {', '.join(map(repr, around))} form a cycle; declare the edge that leads back"
             " with wf.loop(a, b, max_visits=...)"
@@ -297,7 +297,7 @@ def _shape_problems(nodes: dict[NodeName, Node], edges: Sequence[Edge]) -> Itera
         if edges and name not in touched and len(nodes) > 1:
             yield f"node {name!r} is unreachable: no edge leads to it or away from it; connect it with wf.edge or remove it"
     for edge in edges:
-        if edge.max_visits is not None and edge.source not in _reachable([edge.target], successors):
+        if edge.max_visits is not None and edge.source not in reachable([edge.target], successors):
             yield (
                 f"loop {edge.source!r} → {edge.target!r} does not lead back: {edge.source!r} does not come after"
                 f" {edge.target!r}; use wf.edge for a way forward"
@@ -328,7 +328,7 @@ def _topological(nodes: Iterable[NodeName], successors: dict[NodeName, Any]) -> 
     return ready
 
 
-def _reachable(start: Iterable[NodeName], successors: dict[NodeName, Any]) -> set[NodeName]:
+def reachable(start: Iterable[NodeName], successors: dict[NodeName, Any]) -> set[NodeName]:
     """`start` and everything that follows from it."""
     found: set[NodeName] = set()
     todo = list(start)

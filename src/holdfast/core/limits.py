@@ -125,7 +125,7 @@ def wait_for_scope(d: Decision, c: commands.HoldModelCall, needed_nanousd: int) 
             scopes.over_at_ms(scope), blocked,
         )
     )  # fmt: skip
-    if blocked and d.graph.definition.on_limit == "fail" and not d.state.phase:
+    if blocked and _fails(d):
         message = (
             f"The next call to {c.model} may cost ${usd(needed_nanousd)}, for which {scopes.in_words(scope)} has no room"
             f" under its limit of ${usd(short.limit)}. Nothing was called."
@@ -142,12 +142,18 @@ def reopen(d: Decision, room: frozenset[str]) -> None:
 
 def _reach(d: Decision, limit: str, value: int, message: str, facts: Mapping[str, object] | None = None) -> None:
     """A limit is reached: open its gate, once, or begin to fail where the workflow says so."""
-    if d.graph.definition.on_limit == "fail" and not d.state.phase:
+    if _fails(d):
         endings.begin_failing(d, d.error("", LIMIT, message))
         return
     if gate_of(d.state, limit) is None:
         shown = {"limit": limit, "reached": value, "message": message, **(facts or {})}
         questions.open_engine_gate(d, REASONS[limit], shown, allowed=("answer", "reject"), subject=limit)
+
+
+def _fails(d: Decision) -> bool:
+    """Whether a limit makes the run fail. One that a person has taken up again after it had failed asks: somebody is
+    there, and it would only fail as before."""
+    return d.graph.definition.on_limit == "fail" and not d.state.phase and not d.state.reopened
 
 
 def gate_of(state: State, limit: str) -> GateId | None:

@@ -209,7 +209,7 @@ def _scopes_of(after: State, move: _Move) -> tuple[tuple[str, str], ...]:
     return _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
 
 
-def _started(e: ev.RunStarted, after: State) -> _Move | None:
+def _started(e: ev.RunStarted | ev.RunReopened, after: State) -> _Move | None:
     return _TAKES_PLACE if e.counted else None
 
 
@@ -248,6 +248,7 @@ def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Move | None:
 
 _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
     ev.RunStarted: _started,
+    ev.RunReopened: _started,
     ev.RunAdmitted: _admitted,
     ev.RunCompleted: _ended,
     ev.RunFailed: _ended,

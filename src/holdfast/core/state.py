@@ -29,7 +29,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.money import Budget
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import RATE_LIMIT, ErrorRecord
+from holdfast.core.policies import GUARD, RATE_LIMIT, ErrorRecord
 from holdfast.errors import CorruptHistory
 
 REPEATABLE: Final = frozenset({"read", "idempotent"})
@@ -38,7 +38,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 2
+FOLD_VERSION: Final = 3
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
@@ -101,10 +101,20 @@ class Step(msgspec.Struct, omit_defaults=True):
     parked: bool = False
     failed_path: Path | None = None
     reason: str | None = None
+    called_off: bool = False
+    """It was cancelled because its run failed, and comes back with it."""
+    provisional: bool = False
+    """It has completed, and is begun again should its run fail and be taken up."""
+    generation: int = 0
+    """How often something was taken out of its journal: what is asked for anew has names of its own."""
     ended_seq: int = 0
     journal: dict[Path, Operation] = {}
     pending: dict[Path, None] = {}
     """The places in the journal whose operations have no outcome: whoever looks for them need not look through it all."""
+
+    def named(self, path: Path) -> Path:
+        """`path`, as the names of calls and gates have it that are new there."""
+        return Path(f"{path}~{self.generation}") if self.generation else path
 
     def unsettled(self) -> Iterator[tuple[Path, Operation]]:
         """The operations that have no outcome. Not to be gone through while events are folded."""
@@ -248,6 +258,8 @@ class State(msgspec.Struct, omit_defaults=True):
     error: ErrorRecord | None = None
     reason: str | None = None
     errors: list[ErrorRecord] = []
+    reopened: int = 0
+    """How often somebody took it up again after it had failed."""
 
     steps: dict[NodeName, Step] = {}
     visits: dict[NodeName, int] = {}
@@ -400,6 +412,40 @@ def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int)
     s.unplaced.clear()
 
 
+def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
+    if s.error is not None and s.error.error_class == GUARD:
+        _forget_denials(s, s.error.node)  # a guard broke: what counted as its word was none
+    s.ended, s.ended_at_ms, s.phase, s.error = "", 0, "", None
+    s.counted, s.awaits = e.counted, e.awaits
+    s.reopened += 1
+    s.joins.clear()  # those that were waited for are waited for anew
+    for id_ in e.superseded:
+        step = s.steps.pop(node_of(id_))
+        s.visits[node_of(id_)] -= step.attempt == 0  # its visit has not begun yet
+        _unjudge(s, id_)
+
+
+def _forget_denials(s: State, node: str) -> None:
+    about = (f">{node}:", f">{node}#")
+    for key in [key for key, allowed in s.verdicts.items() if not allowed and any(part in key for part in about)]:
+        del s.verdicts[key]
+
+
+def _begin_anew(s: State, step: Step) -> None:
+    """Forget what a step came to, but for its journal. A person whom it asked, and whose answer nobody waited for any more,
+    is asked anew."""
+    step.failures = step.rate_limited = step.losses = 0
+    step.retry_at_ms, step.reason, step.decisions = None, None, None
+    for path in [*step.journal] if step.provisional else ():
+        _reopen(step, path)  # its code made an outcome of what had failed in it
+    step.output, step.called_off, step.provisional = NULL, False, False
+    gone = [path for path, op in step.unsettled() if op.kind == "gate" and op.gate not in s.gates]
+    for path in gone:
+        del step.journal[path], step.pending[path]
+    step.generation += bool(gone)
+    _unjudge(s, step.id)
+
+
 def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
     s.version, s.graph_hash = e.version, e.graph_hash
     s.asked.clear()  # guards of the old graph; those of the new one are asked anew
@@ -508,7 +554,9 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
-    step.journal, step.pending = {}, {}
+    step.provisional = e.provisional
+    if not e.provisional:
+        step.journal, step.pending = {}, {}
     _forget_deferred(s, e.step)
     _move(s, name, step, "completed", at_ms)
 
@@ -554,8 +602,7 @@ def _count(step: Step, error: ErrorRecord) -> None:
 def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    step.failures = step.rate_limited = step.losses = 0
-    step.retry_at_ms = None
+    _begin_anew(s, step)
     _reopen(step, e.reopens)
     _move(s, name, step, "suspended", at_ms)
     _wake(s, step)
@@ -568,7 +615,7 @@ def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
 
 def _step_cancelled(s: State, e: ev.StepCancelled, at_ms: int) -> None:
     step = _visit(s, e.step, "cancelled", at_ms)
-    step.reason = e.reason
+    step.reason, step.called_off = e.reason, s.phase == "failing"
     _forget_deferred(s, e.step)
 
 
@@ -1015,6 +1062,7 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.RunCompleted: _run_completed,
     ev.RunFailed: _run_failed,
     ev.RunCancelled: _run_cancelled,
+    ev.RunReopened: _run_reopened,
     ev.RunMigrated: _run_migrated,
     ev.LimitRaised: _limit_raised,
     ev.LifespanPassed: _lifespan_passed,

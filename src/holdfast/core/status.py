@@ -51,7 +51,7 @@ def status(state: State) -> Status:
         return state.ended
     if state.paused:
         return "paused"
-    stranded = limits.is_stopped(state) or questions.is_open(state, WORKFLOW_MISSING)
+    stranded = _is_held_back(state) or questions.is_open(state, WORKFLOW_MISSING)
     goes_on = (state.startable or state.asked) and not stranded
     if state.active or goes_on or (not state.unfinished and not state.gates and state.awaits is None):
         return "running"
@@ -69,12 +69,17 @@ def _blocked_above(state: State) -> bool:
 
 def may_start(state: State) -> bool:
     """Whether it has a step that only waits for somebody to start it."""
-    return bool(state.startable) and not (state.ended or state.paused or limits.is_stopped(state))
+    return bool(state.startable) and not (state.ended or _is_held_back(state))
 
 
 def may_be_placed(state: State) -> bool:
     """Whether it has a step that only waits for a place that has what it demands."""
-    return bool(state.unplaced) and not (state.ended or state.paused or limits.is_stopped(state))
+    return bool(state.unplaced) and not (state.ended or _is_held_back(state))
+
+
+def _is_held_back(state: State) -> bool:
+    """Whether no step may start, for the run's own sake."""
+    return state.paused or state.awaits is not None or limits.is_stopped(state)
 
 
 def waiting_for(state: State) -> list[Wait]:
@@ -97,7 +102,7 @@ def waiting_for(state: State) -> list[Wait]:
 
 
 def _of_step(state: State, step: Step) -> Iterator[Wait]:
-    if step.demand is not None and node_of(step.id) in state.unplaced:
+    if step.demand is not None and node_of(step.id) in state.unplaced and state.awaits is None:
         yield Wait("worker", "placement", step.id, step.since_ms, step.id, demand=step.demand)
     if step.status == "retrying" and step.error is not None:
         yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)

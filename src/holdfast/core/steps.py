@@ -89,10 +89,12 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
 def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    finish_step(d, step, c.output, c.decisions)
+    finish_step(d, step, c.output, c.decisions, provisional=c.provisional)
 
 
-def finish_step(d: Decision, step: Step, output: Payload, decisions: tuple[str, ...] | None) -> None:
+def finish_step(
+    d: Decision, step: Step, output: Payload, decisions: tuple[str, ...] | None, *, provisional: bool = False
+) -> None:
     """Complete `step`, unless its decision leads nowhere."""
     wrong = _misrouted(d, step, decisions)
     if wrong is not None:
@@ -100,7 +102,7 @@ def finish_step(d: Decision, step: Step, output: Payload, decisions: tuple[str, 
         fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate")
         return
     questions.withdraw_of_step(d, step.id, "the step has completed")
-    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions))
+    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional))
     d.touch(node_of(step.id))
 
 

@@ -248,7 +248,7 @@ class Attempt:
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
-            return cmd.CompleteStep(self.step, self.number, output, ways, context.take_values())
+            return cmd.CompleteStep(self.step, self.number, output, ways, context.take_values(), context.provisional)
         except Abandonment as left:
             return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
         except Suspension:

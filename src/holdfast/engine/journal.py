@@ -117,6 +117,8 @@ class StepContext:
         self.run: RunId = attempt.run
         self.tenant: str = attempt.tenant
         self.step: StepId = attempt.step
+        self.provisional = False
+        """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
         self._before = Step(attempt.step)
         """The step as this attempt found it: what earlier attempts left in its journal."""
         self._keys: dict[CallId, EffectKey] = {}

@@ -34,6 +34,8 @@ class Attempt(Protocol):
     run: RunId
     step: StepId
     tenant: str
+    provisional: bool
+    """Set where the job is to be done again should its run be taken up after it has failed."""
 
     @property
     def worker(self) -> Worker | None:

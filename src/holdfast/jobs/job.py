@@ -61,6 +61,11 @@ class JobNode:
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
         attempt: Attempt = ctx
+        found = await self._come_to(attempt, state)
+        attempt.provisional = found["result"] not in ("success", "skipped")
+        return found
+
+    async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
         contexts = self._decision.contexts(state)
         evaluation = Evaluation(attempt)
         try:

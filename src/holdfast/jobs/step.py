@@ -12,7 +12,15 @@ from typing import Any, Final, NamedTuple
 from holdfast.authoring.yaml.document import Step
 from holdfast.authoring.yaml.expressions import ExpressionError, to_text
 from holdfast.core.ids import named_effect_key
-from holdfast.errors import InvalidInput, OperationFailed, OutcomeUnknown, PlaceLost, SchemaMismatch, ToolFailed
+from holdfast.errors import (
+    InvalidInput,
+    KeyReused,
+    OperationFailed,
+    OutcomeUnknown,
+    PlaceLost,
+    SchemaMismatch,
+    ToolFailed,
+)
 from holdfast.jobs import context, once
 from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.evaluation import Evaluation
@@ -24,7 +32,9 @@ from holdfast.tools.shell.runner import MOST_DURATION_S
 
 _SHOWN_CHARACTERS: Final = 2000
 """Of a script, to the person who is asked what became of it."""
-_OWN_FAILURES: Final = (ExpressionError, InvalidInput, ToolFailed, OutcomeUnknown, OperationFailed, SchemaMismatch)
+_OWN_FAILURES: Final = (
+    ExpressionError, InvalidInput, KeyReused, ToolFailed, OutcomeUnknown, OperationFailed, SchemaMismatch,
+)  # fmt: skip
 """What is the failure of a step, and of nothing else."""
 
 

@@ -87,6 +87,10 @@ class Log(Protocol):
         """Keep a snapshot, instead of older ones of the run. Losing it loses nothing."""
         ...
 
+    async def is_archived(self, run: RunId) -> bool:
+        """Whether the run's history is in an archive, or was removed with one."""
+        ...
+
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         """The run that was started under this key, and the digest of its input."""
         ...

@@ -254,6 +254,9 @@ class Log(Archives):
             except (*LOST, pg.PostgresError) as problem:
                 raise explain(problem, self._db.address) from problem
 
+    async def is_archived(self, run: RunId) -> bool:
+        return bool(await self._db.fetch(self._sql["archive"], run))
+
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         """Who finds its start done already must find it as durable as if it had been done now: so the key is locked, and
         the commit waited for."""

@@ -68,6 +68,7 @@ class Visit(msgspec.Struct):
     decisions: tuple[str, ...] | None = None
     absorbed: bool = False
     parked: bool = False
+    provisional: bool = False
     starts: dict[int, int] = {}
     """Where each attempt started."""
 
@@ -114,6 +115,7 @@ class Books:
         self.tokens = self.tokens_held = self.tokens_doubt = 0
         self.bill = 0
         self.steps: dict[str, Visit] = {}
+        self.before_the_end: list[Visit] = []
         self.superseded: dict[str, int] = {}
         self.visits: Counter[str] = Counter()
         self.started = 0
@@ -163,6 +165,8 @@ class Auditor:
         self.joins: Counter[str] = Counter()
         self.approved: set[tuple[str, str, bytes]] = set()
         self.on_event: Callable[[RunId, ev.Event], None] = lambda _, __: None
+        self.second_thoughts = 0
+        """How many people think about taking up a run that has failed."""
         self.on_end: Callable[[], None] = lambda: None
         self.snapshots: list[tuple[RunId, SnapshotRecord]] = []
         disk.on_commit = self.committed
@@ -193,7 +197,10 @@ class Auditor:
         self._check_scopes(books, append)
         for recorded in append.events:
             self.on_event(run, recorded.event)
-        if books.ended and all(each.ended for each in self.books.values()):
+        self.see_whether_all_is_over()
+
+    def see_whether_all_is_over(self) -> None:
+        if not self.second_thoughts and all(each.ended for each in self.books.values()):
             self.on_end()
 
     def _graph(self, hash_: str) -> Graph:
@@ -209,7 +216,8 @@ class Auditor:
         if recorded.at_ms < books.at_ms:
             self.fault("store time does not run backwards in a run", run, f"{recorded.at_ms} after {books.at_ms}")
         books.seq, books.at_ms = recorded.seq, recorded.at_ms
-        if books.ended and not isinstance(event, _AFTER_THE_END):
+        again = isinstance(event, ev.RunReopened) and books.ended == "RunFailed" and COMPENSATE not in books.steps
+        if books.ended and not isinstance(event, _AFTER_THE_END) and not again:
             self.fault("terminal states absorb", run, f"{name} after {books.ended}")
         if isinstance(event, _FROM_ATTEMPTS) or (isinstance(event, ev.GateOpened) and event.step is not None):
             self._check_attempt(books, run, event)
@@ -362,6 +370,30 @@ class Auditor:
         if isinstance(e, ev.RunCompleted) and books.phase:
             self.fault("a failing run does not complete", run, books.phase)
 
+    def _run_reopened(self, books: Books, run: RunId, e: ev.RunReopened) -> None:
+        books.ended = books.phase = ""
+        books.before_the_end = [*books.steps.values()]
+        books.placed, books.awaits = e.counted, e.awaits
+        if e.counted == (e.awaits is not None):
+            self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
+        if e.awaits is not None:  # there it comes last
+            books.number = max(each.number for each in self.books.values()) + 1
+        books.joins_over.clear()
+        for step in e.superseded:
+            visit = books.steps[node_of(step)]
+            if visit.ended == "completed" and not self._follows_a_failure(books, visit):
+                self.fault("what was done stays done", run, step)
+            self._supersede(books, run, step)
+            books.visits[node_of(step)] -= not visit.attempt
+
+    def _follows_a_failure(self, books: Books, visit: Visit) -> bool:
+        """Whether it comes after a job of a workflow file that had failed."""
+        before = {node_of(StepId(visit.id))}
+        for name in reversed(books.graph.order):
+            if any(target in before for target in books.graph.successors[name]):
+                before.add(name)
+        return any(each.provisional and node_of(StepId(each.id)) in before for each in books.before_the_end)
+
     def _run_migrated(self, books: Books, run: RunId, e: ev.RunMigrated) -> None:
         books.graph = self._graph(e.graph_hash)
 
@@ -486,6 +518,7 @@ class Auditor:
     def _step_completed(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
         visit = books.steps[node_of(e.step)]
         visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
+        visit.provisional = e.provisional
 
     def _step_failed(self, books: Books, run: RunId, e: ev.StepFailed) -> None:
         visit = self._visit(books, run, e.step)
@@ -493,8 +526,9 @@ class Auditor:
 
     def _step_replayed(self, books: Books, run: RunId, e: ev.StepReplayed) -> None:
         visit = books.steps[node_of(e.step)]
-        if visit.ended != "failed":
-            self.fault("only what has failed is tried again", run, e.step)
+        if visit.ended not in ("failed", "cancelled") and not (visit.ended == "completed" and visit.provisional):
+            self.fault("only what came to nothing is tried again", run, e.step)
+        self._unjudge(books, e.step)
         visit.ended, visit.parked = None, False
 
     def _step_skipped(self, books: Books, run: RunId, e: ev.StepSkipped) -> None:
@@ -919,6 +953,7 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.RunCompleted: Auditor._run_ended,
     ev.RunFailed: Auditor._run_ended,
     ev.RunCancelled: Auditor._run_ended,
+    ev.RunReopened: Auditor._run_reopened,
     ev.RunMigrated: Auditor._run_migrated,
     ev.LimitRaised: Auditor._limit_raised,
     ev.StepReady: Auditor._step_ready,

@@ -65,6 +65,7 @@ RATES: Final[dict[str, float]] = {
     "cancelled": 0.05,
     "limit_raised_unasked": 0.1,
     "reconciled": 0.5,
+    "taken_up_again": 0.7,
     # a script of a workflow file
     "script_cannot_begin": 0.05,
     "script_hangs": 0.05,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.ids import RunId, node_of
+from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import ERROR, LOST
 from holdfast.jobs.decision import SKIP, SKIPPED, decider, is_decider
 from holdfast.jobs.workflow import END
@@ -32,6 +32,7 @@ _WELL: Final = ("success", "skipped")
 SEEN: Final = (
     "success", "failure", "skipped", "a combination cancelled", "a failure spared", "a script broken off", "out of time",
     "tried again", "done before", "known of before", "at a connected worker",
+    "taken up again",
 )  # fmt: skip
 """What a program may see of jobs."""
 
@@ -54,6 +55,8 @@ class JobBooks:
         """The output of each job that has ended."""
         self.settled: dict[tuple[str, str | None], dict[str, Outcome]] = {}
         """What became of steps that run once, by job and combination."""
+        self.named: dict[tuple[str, int, str], str | None] = {}
+        """For which values the name of each of them stands, which its combination's number is a part of."""
         self.done: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
         """The combinations that have been recorded as done, and at which event."""
         self.began_s: dict[str, float] = {}
@@ -111,6 +114,8 @@ class JobAuditor:
                 self._job_ended(books, run, self._file.job(node_of(event.step)), event.output.value())
             case ev.StepFailed():
                 self._step_failed(run, event)
+            case ev.RunReopened() | ev.StepReplayed():
+                self._taken_up(run, event)
             case ev.AttemptFailed():
                 self._try_failed(run, event)
             case ev.ValueRecorded() if event.payload is not None:
@@ -126,9 +131,31 @@ class JobAuditor:
             case _:
                 pass
 
+    def _taken_up(self, run: RunId, event: ev.RunReopened | ev.StepReplayed) -> None:
+        if isinstance(event, ev.StepReplayed):
+            was = self._of(run).ended.get(node_of(event.step))
+            if was is not None and was["result"] in _WELL:
+                self._fault("a job that is well is not done again", run, event.step)
+            self._comes_again(run, event.step)
+            return
+        known = self._of(run)
+        again = [self._comes_again(run, step) for step in event.superseded]
+        known.done = {which: said for which, said in known.done.items() if which[0] not in again}
+
+    def _comes_again(self, run: RunId, step: StepId) -> NodeName:
+        """A job of a run that has failed is done again: it has come to nothing yet."""
+        known, name = self._of(run), node_of(step)
+        known.ended.pop(name, None)
+        known.failures[name] = 0
+        self.seen["taken up again"] += 1
+        return name
+
     def _settle(self, books: Books, run: RunId, call: str, outcome: Outcome) -> None:
-        about = books.calls[call].request
-        self._of(run).settled.setdefault((about["job"], _text(about.get("matrix"))), {})[about["step"]] = outcome
+        about, known = books.calls[call].request, self._of(run)
+        matrix = _text(about.get("matrix"))
+        known.settled.setdefault((about["job"], matrix), {})[about["step"]] = outcome
+        matrices = [_text(each) for each in known.matrices(self._file.job(about["job"]))]
+        known.named.setdefault((about["job"], matrices.index(matrix), about["step"]), matrix)
 
     def _decided(self, run: RunId, event: ev.StepCompleted) -> None:
         """A job that would wait for its place is to run, or is skipped before."""
@@ -209,7 +236,9 @@ class JobAuditor:
         named = [line for line in said["log"].splitlines() if line in self._world.executions]
         ran = [self._world.executions[token] for token in named]
         matrix = _text(known.matrices(job)[number])
-        settled = known.settled.get((job.id, matrix), {})
+        # Where a job is taken up after another has come to something else, the name of a step may stand for what was done.
+        reused = [step.id for step in job.steps if known.named.get((job.id, number, step.id), matrix) != matrix]
+        settled = {**known.settled.get((job.id, matrix), {}), **dict.fromkeys(reused, Outcome(False))}
         found = list(replays(job, ran, settled, is_cancelled=said["outcome"] == "cancelled"))
         fitting = [each for each in found if (each.outcome, each.steps) == (said["outcome"], said["steps"])]
         mine = all((each.run, each.job, _leg(each)) == (run, job.id, matrix) for each in ran)

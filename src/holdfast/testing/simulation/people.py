@@ -43,6 +43,7 @@ T = TypeVar("T")
 _PATIENCE_S: Final = 40.0
 """How long somebody waits for an answer before he asks again."""
 _MOST_REPLAYS: Final = 3
+_MOST_RETAKES: Final = 3
 _LOOK_AGAIN_S: Final = 20.0
 
 
@@ -69,7 +70,7 @@ class People:
         self.acknowledged: list[tuple[str, str, str]] = []
         """(what, about what, by whom): what somebody was told is done."""
         self._names = 0
-        self._replays = 0
+        self._replays = self._retakes = 0
         self.refusals: dict[str, int] = {}
         auditor.on_event = self._hear
 
@@ -101,6 +102,10 @@ class People:
                 self._do(self._allow_more(event))
             case ev.RunPaused():
                 self._do(self._resume(run))
+            case ev.RunFailed() if self._retakes < _MOST_RETAKES and self._faults.strikes("taken_up_again"):
+                self._retakes += 1
+                self._auditor.second_thoughts += 1
+                self._do(self._take_up(run))
             case _:
                 pass
 
@@ -225,6 +230,17 @@ class People:
             await self._ask(lambda engine: engine.resume(run, by=by))
         except (Conflict, NotFound) as problem:
             self._refused(problem)
+
+    async def _take_up(self, run: RunId) -> None:
+        """Somebody sees that a run has failed, and has it tried again, perhaps twice. Only he may, who has seen it fail."""
+        await asyncio.sleep(spread_s(self._stream, 0.1, 2000.0))
+        try:
+            for _ in range(1 + self._faults.strikes("decided_twice")):
+                await self._ask(partial(Engine.retry, run_id=run, by=self._name("mender")))
+        except (Conflict, NotFound) as problem:
+            self._refused(problem)
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
 
     async def _cancel(self, run: RunId) -> None:
         by = self._name("canceller")

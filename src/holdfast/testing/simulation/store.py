@@ -482,6 +482,9 @@ class SimulatedStore:
         self.disk.on_snapshot(run, record)
         self.disk.touched(self)
 
+    async def is_archived(self, run: RunId) -> bool:
+        return False
+
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         await self._read()
         return self.disk.keys.get((tenant, key))
