@@ -7,7 +7,7 @@ import socket
 import ssl
 import tracemalloc
 from collections.abc import Sequence
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,39 @@ PUBLIC = [
     "::ffff:8.8.8.8",
     "64:ff9b::808:808",
 ]
+
+
+# Every line of iana.org/assignments/iana-ipv4-special-registry and of iana-ipv6-special-registry,
+# and what else is nobody's place.
+# The two lines that carry an IPv4 address, 64:ff9b::/96 (RFC 6052) and 2002::/16 (RFC 3056), mean that address.
+REGISTRY_4 = """
+    0.0.0.0/8 0.0.0.0/32 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.0/29
+    192.0.0.8/32 192.0.0.9/32 192.0.0.10/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24 192.31.196.0/24 192.52.193.0/24
+    192.88.99.0/24 192.88.99.2/32 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4
+    255.255.255.255/32 224.0.0.0/4 192.0.0.192/32
+""".split()  # noqa: SIM905 - as it is read
+REGISTRY_6 = """
+    ::1/128 ::/128 ::ffff:0:0/104 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23 2001::/32 2001:1::1/128 2001:1::2/128
+    2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28 2001:30::/28 2001:db8::/32
+    2620:4f:8000::/48 3fff::/20 5f00::/16 fc00::/7 fe80::/10 fec0::/10 ff00::/8
+""".split()  # noqa: SIM905 - as it is read
+
+
+@pytest.mark.parametrize("line", REGISTRY_4)
+def test_no_line_of_the_registry_of_ipv4_is_public_in_any_of_its_disguises(line: str) -> None:
+    network = ip_network(line)
+    for number in (int(network[0]), int(network[-1])):
+        teredo = 0x2001 << 112 | 0x4136E378 << 64 | number ^ 0xFFFF_FFFF
+        disguises = [0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80 | 1, number, teredo]
+        assert not may_be_called(IPv4Address(number))
+        assert [str(each) for each in map(IPv6Address, disguises) if may_be_called(each)] == []
+
+
+@pytest.mark.parametrize("line", REGISTRY_6)
+def test_no_line_of_the_registry_of_ipv6_is_public(line: str) -> None:
+    network = ip_network(line)
+    assert not may_be_called(network[0])
+    assert not may_be_called(network[-1] if line != "::ffff:0:0/104" else network[1])
 
 
 @pytest.mark.parametrize("address", REFUSED)

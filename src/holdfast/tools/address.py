@@ -23,15 +23,40 @@ EVERYWHERE: Final[tuple[Network, ...]] = (ip_network("0.0.0.0/0"), ip_network(":
 MOST_ADDRESSES: Final = 4
 """A name's other addresses are tried when one cannot be reached; a name with many must not eat the whole time."""
 
-_NOT_PUBLIC: Final[tuple[Network, ...]] = (
+_GIVEN_OUT: Final = ip_network("2000::/3")
+"""All of IPv6 that IANA gives to anybody (iana.org/assignments/ipv6-address-space); the rest is for special purposes, or
+for nobody."""
+
+_SPECIAL: Final[tuple[Network, ...]] = (
+    # iana.org/assignments/iana-ipv4-special-registry. Those of its lines that can be reached from everywhere are anycast
+    # for machines, and no place of a service either.
+    ip_network("0.0.0.0/8"),  # this network (RFC 791)
+    ip_network("10.0.0.0/8"),  # private (RFC 1918)
     ip_network("100.64.0.0/10"),  # shared by the customers of a carrier, or of a cloud (RFC 6598)
-    ip_network("168.63.129.16/32"),  # what Azure's machines are told their secrets by
+    ip_network("127.0.0.0/8"),  # this machine (RFC 1122)
+    ip_network("169.254.0.0/16"),  # this link (RFC 3927)
+    ip_network("172.16.0.0/12"),  # private (RFC 1918)
+    ip_network("192.0.0.0/24"),  # protocols (RFC 6890), and what machines of a cloud are told their secrets by
+    ip_network("192.0.2.0/24"),  # documentation (RFC 5737)
+    ip_network("192.31.196.0/24"),  # AS112 (RFC 7535)
+    ip_network("192.52.193.0/24"),  # multicast tunnels (RFC 7450)
     ip_network("192.88.99.0/24"),  # relays of 6to4, withdrawn (RFC 7526)
-    ip_network("64:ff9b:1::/48"),  # translated to the local network's IPv4 (RFC 8215)
-    ip_network("2001::/32"),  # Teredo: an IPv4 address in disguise (RFC 4380)
-    ip_network("fec0::/10"),  # site-local, withdrawn (RFC 3879)
+    ip_network("192.168.0.0/16"),  # private (RFC 1918)
+    ip_network("192.175.48.0/24"),  # AS112 (RFC 7534)
+    ip_network("198.18.0.0/15"),  # benchmarks (RFC 2544)
+    ip_network("198.51.100.0/24"),  # documentation (RFC 5737)
+    ip_network("203.0.113.0/24"),  # documentation (RFC 5737)
+    ip_network("224.0.0.0/4"),  # groups (RFC 5771), from another registry
+    ip_network("240.0.0.0/4"),  # kept for later (RFC 1112); the last of them means everybody here (RFC 919)
+    ip_network("168.63.129.16/32"),  # what Azure's machines are told their secrets by; from Azure's documentation
+    # iana.org/assignments/iana-ipv6-special-registry, as far as it is within what is given out.
+    ip_network("2001::/23"),  # protocols (RFC 2928), Teredo (RFC 4380), benchmarks, anycast, ids that are no places
+    ip_network("2001:db8::/32"),  # documentation (RFC 3849)
+    ip_network("2620:4f:8000::/48"),  # AS112 (RFC 7534)
+    ip_network("3fff::/20"),  # documentation (RFC 9637)
 )
-"""What the standard library calls public, or calls so in some of its versions."""
+"""What is no public place. It is written out here because the standard library knows what was registered when it was
+made: Python 3.11 calls the first line of protocols public, and the last of documentation."""
 
 _TRANSLATED: Final = ip_network("64:ff9b::/96")
 
@@ -76,10 +101,9 @@ def may_be_called(address: Address, allowed: Sequence[Network] = ()) -> bool:
     meant = _meant(address)
     if any(each in network for each in {address, meant} for network in allowed):
         return True
-    special = (
-        not meant.is_global or meant.is_multicast or meant.is_reserved or meant.is_link_local or meant.is_unspecified
-    )
-    return not special and not any(meant in network for network in _NOT_PUBLIC)
+    if isinstance(meant, IPv6Address) and meant not in _GIVEN_OUT:
+        return False
+    return not any(meant in network for network in _SPECIAL)
 
 
 def _meant(address: Address) -> Address:
