@@ -12,7 +12,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "settings", "machine", "privacy", "threads"},
+    {"errors", "settings", "machine", "masking", "privacy", "threads"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
@@ -27,6 +27,7 @@ FLOORS = (
 
 NEIGHBOURS = {
     ("settings", "errors"),
+    ("settings", "masking"),
     ("settings", "privacy"),
     ("privacy", "errors"),
     ("machine", "errors"),
@@ -156,7 +157,7 @@ CHANCES = {"uuid1", "uuid4", "urandom", "to_thread", "utcnow", "today"}
 PORTS = {
     "machine": "is the port of time and chance",
     "threads": "is the port of threads",
-    "settings": "locks what other threads read",
+    "masking": "locks what other threads read",
     "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
     "tools/shell/keeper.py": "is a program of its own, between a worker and a script",

@@ -35,6 +35,7 @@ from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.machine import resources as resources_of_machine
+from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.models.providers import Providers
@@ -106,7 +107,7 @@ def _path_of(where: str) -> Path:
     matched = _SQLITE.match(where)
     if matched is None and "://" in where:
         raise UsageError(
-            f"{where!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
+            f"{without_passwords(where)!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
         )
     return Path(matched["path"] if matched is not None else where)
 
@@ -128,7 +129,7 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
     if url is None:
         return NoQueue()
     if not url.startswith(_REDIS):
-        raise UsageError(f"{url!r} is no queue that this Holdfast knows; use redis://HOST:PORT/DB.")
+        raise UsageError(f"{without_passwords(url)!r} is no queue that this Holdfast knows; use redis://HOST:PORT/DB.")
     try:
         from holdfast.queues.redis import RedisQueue
 
@@ -137,8 +138,10 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
         raise UsageError(
             f"{problem.name} is not installed, which a queue on Redis needs: pip install 'holdfast[fleet]'."
         ) from None
-    except ValueError as problem:
-        raise UsageError(f"The queue's URL {url!r} cannot be used: {problem}. Nothing was opened.") from None
+    except ValueError:
+        raise UsageError(
+            f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
+        ) from None
 
 
 class _Led:
@@ -167,7 +170,7 @@ def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
     parts = [part for part in (bucket["prefix"] or "").split("/") if part] if bucket is not None else []
     if bucket is None or not {".", ".."}.isdisjoint(parts):
         raise UsageError(
-            f"{where!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
+            f"{without_passwords(where)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
             " Nothing was started."
         )
     from holdfast.blobs.bucket import CREDENTIALS, Bucket
@@ -213,7 +216,7 @@ async def leading(
     lanes = _lanes(known, lane)
     queue = open_queue(known.queue, lane)
     opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
-    secrets = Secrets(known.secrets_file)
+    secrets = _secrets(known, store)
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
     driver = Driver(
@@ -288,7 +291,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         for workflow in workflows:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
         lanes = _lanes(known, lane)
-        secrets = Secrets(known.secrets_file)
+        secrets = _secrets(known, store)
         elsewhere = open_blobs(known.blobs, secrets)
         clean_log = RedactedLog(secrets)
         declared = known.models
@@ -363,6 +366,13 @@ def _quotas(
     if limits:
         pools = Borrower(_authority(settings.pools, store, around.clock), around.clock, around.ids.session())
     return Quotas(limits, pools, around.clock, served_by)
+
+
+def _secrets(known: Settings, store: str | Path | Store) -> Secrets:
+    """What is never stored or logged: the passwords of all that this process connects to are among it."""
+    secrets = Secrets(known.secrets_file)
+    secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs, known.pools)
+    return secrets
 
 
 def _lanes(settings: Settings, lane: str) -> Lanes:

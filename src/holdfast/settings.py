@@ -5,27 +5,22 @@ Never here: a default that only one adapter knows, a secret's value in a repr, a
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import re
-import threading
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
+from holdfast.masking import SHORTEST, Mask, passwords
 
-REDACTED: Final = "[secret]"
 LEASE_S: Final = 10.0
-_SHORTEST_SECRET: Final = 4
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
 _POOL_SERVERS: Final = ("redis://", "rediss://", "postgresql://", "postgres://")
@@ -192,16 +187,16 @@ class Secrets:
     def __init__(self, file: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._file = _read(file) if file is not None else {}
-        self._values: set[str] = set()
-        self._pattern: re.Pattern[bytes] | None = None
-        self._lock = threading.Lock()
-        for value in self._file.values():
-            self._know(value)
-        for name in _PROVIDER_KEYS:
-            self._know(self._environment.get(name, ""))
+        self._mask = Mask()
+        self._mask.add([*self._file.values(), *(self._environment.get(name, "") for name in _PROVIDER_KEYS)])
 
     def __repr__(self) -> str:
-        return f"<{len(self._values)} secrets>"
+        return f"<{len(self._mask)} secrets>"
+
+    def know_passwords(self, *addresses: str | None) -> None:
+        """Have the passwords in these URLs replaced as well."""
+        for address in addresses:
+            self._mask.add(passwords(address or ""))
 
     def get(self, name: str) -> str:
         """The secret's value. From now on it is replaced wherever it would be stored. Raises MissingSecret."""
@@ -210,32 +205,21 @@ class Secrets:
             raise MissingSecret(
                 f"There is no secret {name!r}. Set the environment variable {name}, or HOLDFAST_SECRETS_FILE."
             )
-        if len(value) < _SHORTEST_SECRET:
+        if len(value) < SHORTEST:
             raise MissingSecret(
-                f"The secret {name!r} is shorter than {_SHORTEST_SECRET} characters, so it cannot be told apart from"
+                f"The secret {name!r} is shorter than {SHORTEST} characters, so it cannot be told apart from"
                 " ordinary text when it is to be removed. Use a longer one."
             )
-        self._know(value)
+        self._mask.add([value])
         return value
 
     def has(self, name: str) -> bool:
         """Whether there is a secret of that name."""
         return bool(self._file.get(name) or self._environment.get(name))
 
-    def _know(self, value: str) -> None:
-        if len(value) < _SHORTEST_SECRET or value in self._values:
-            return
-        with self._lock:
-            self._values.add(value)
-            forms = {form for known in self._values for form in _forms(known)}
-            longest_first = sorted(forms, key=len, reverse=True)
-            self._pattern = re.compile(b"|".join(re.escape(form.encode()) for form in longest_first))
-
     def redact_bytes(self, data: bytes) -> bytes:
         """`data` (text or JSON, encoded) without the value of any known secret. The same object if there was none."""
-        if self._pattern is None or self._pattern.search(data) is None:
-            return data
-        return self._pattern.sub(REDACTED.encode(), data)
+        return self._mask.apply(data)
 
     def redact(self, text: str) -> str:
         """`text` as it may be stored and shown: without secrets, and without what not every database can hold."""
@@ -255,11 +239,6 @@ class RedactedLog(logging.Filter):
             record.exc_text = self._secrets.redact(logging.Formatter().formatException(record.exc_info))
             record.exc_info = None
         return True
-
-
-def _forms(value: str) -> set[str]:
-    """A secret as it is, as JSON writes it with and without escapes, and as a URL does."""
-    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")}
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -12,6 +12,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import FAILED, USAGE, of_error
 from holdfast.errors import HoldfastError
+from holdfast.masking import without_passwords
 
 _HINT = (
     "This is nothing that Holdfast expected. Runs are safe: what was committed stays, and a worker takes the rest up"
@@ -30,8 +31,9 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         code, message = FAILED, f"{type(problem).__name__}: {problem}"
         trace = f"{''.join(traceback.format_exception(problem))}{_HINT}\n"
+    message = without_passwords(message)
     if trace is not None:
-        terminal.say_trace(trace)
+        terminal.say_trace(without_passwords(trace))
     if not message:  # no command at all: its help has been printed, which says it all
         return code
     if as_json:
@@ -39,7 +41,7 @@ def tell(problem: Exception, *, as_json: bool) -> int:
     else:
         first, *others = problem.parts if isinstance(problem, HoldfastError) else (message,)
         for part in (f"Error: {first}", *others):
-            terminal.say(part)
+            terminal.say(without_passwords(part))
     return code
 
 

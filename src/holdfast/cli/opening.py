@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import NotFound
+from holdfast.masking import without_passwords
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
 
 _OF_ENVIRONMENT: Final = '--store "${HOLDFAST_STORE:?the address of the store, with its password}"'
-_PASSWORD: Final = re.compile(r"(://[^:/@]*):[^/]*@")
 
 
 def located(store: str | None) -> tuple[str, Settings]:
@@ -81,7 +80,7 @@ def _place(store: str | None) -> tuple[str, BlobPlace | None]:
 
 def shown(where: str) -> str:
     """A store's place as it may be read on a screen or in a log: without a password."""
-    return _PASSWORD.sub(r"\1:***@", where)
+    return without_passwords(where)
 
 
 def _expect(where: str) -> None:

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from holdfast.core.quota import MOST_WAITING, SECOND_US, Answer, Letter, Standing
 from holdfast.errors import PoolsAway, UsageError
+from holdfast.masking import IN_A_URL
 
 log = logging.getLogger("holdfast")
 
@@ -51,9 +52,9 @@ class RedisAuthority:
             redis = Redis.from_url(
                 url, socket_timeout=_REPLY_S, socket_connect_timeout=_REPLY_S, retry=Retry(NoBackoff(), 0)
             )
-        except ValueError as problem:
+        except ValueError:
             raise UsageError(
-                f"HOLDFAST_POOLS is no address of a Redis: {problem}. Use redis://HOST:PORT/NUMBER."
+                f"HOLDFAST_POOLS is no address of a Redis; use redis://HOST:PORT/NUMBER. {IN_A_URL}"
             ) from None
         return cls(redis)
 

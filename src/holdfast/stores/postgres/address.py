@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from holdfast.errors import UsageError
+from holdfast.masking import IN_A_URL, without_passwords
 
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_SCHEMA: Final = "holdfast"
@@ -40,8 +41,10 @@ class Address(NamedTuple):
             ports = [server.port for server in servers]
             parts = servers[0]
             words = parse_qsl(parts.query, keep_blank_values=True)
-        except ValueError as problem:
-            raise UsageError(f"The store's URL cannot be read: {problem}. Nothing was opened.") from None
+        except ValueError:
+            raise UsageError(
+                f"The store's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
+            ) from None
         ours = {name: value for name, value in words if name in _OURS}
         schema, pooler = ours.get("schema", DEFAULT_SCHEMA), ours.get("pooler", "session")
         if not _SCHEMA.match(schema):

@@ -1,7 +1,6 @@
 """What a script prints: cut into lines, masked, bounded. What is not shown is counted, and that is said.
 
-A secret is masked before anything is cut, so that no cut leaves half of one behind. A secret of several lines can be
-found in the tail only; whoever has one gives its lines to be masked as well. Never here: reading from anywhere.
+A secret is masked before anything is cut, so that no cut leaves half of one behind. Never here: reading from anywhere.
 """
 
 from __future__ import annotations

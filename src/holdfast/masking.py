@@ -1,0 +1,150 @@
+"""Secrets out of texts: every form in which a program writes one down is found, and replaced.
+
+Which forms there are follows what CI runners mask: text as it is, in base64 at each of its three alignments, in hex, in
+JSON, in a URL, in HTML and XML, in the quotes of shells and languages; with escapes in large letters and in small ones.
+Never here: which values are secret, reading them from anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import threading
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+MASK: Final = b"[secret]"
+SHORTEST: Final = 4
+"""Characters that a secret, or a form of one, must have to be told apart from ordinary text."""
+_LINE: Final = 8
+"""The same of a line of a secret of several lines (a key in PEM is often printed line by line), and of what nobody has
+called a secret: the password of an address."""
+
+_ESCAPE: Final = re.compile(r"%[0-9A-F]{2}|\\[ux][0-9a-f]{2,8}")
+_SHIFTS: Final = ((0, 0), (1, 2), (2, 3))
+"""Bytes before the value in a group of three, and how many digits of base64 they have a part in."""
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+_IN_URL: Final = re.compile(r"(://[^\s:/@]*):\S*@|((?:[?&;]|\b)(?:ssl)?password=)[^\s&'\"]+")
+
+
+IN_A_URL: Final = "In a user or a password, signs like / @ : # are written %2F %40 %3A %23."
+"""What to say of a URL that cannot be read: what Python says of it may hold a part of the password."""
+
+
+def without_passwords(text: str) -> str:
+    """`text` with no password in the addresses that stand in it."""
+    return _IN_URL.sub(lambda found: f"{found[1]}:***@" if found[1] is not None else f"{found[2]}***", text)
+
+
+def passwords(address: str) -> set[str]:
+    """The passwords in a URL, as they are written there and as they are meant. One that is short, or the name of the
+    user, would be found in ordinary texts, and is no secret."""
+    try:
+        parts = urlsplit(address)
+        said = {parts.password or ""}
+    except ValueError:
+        return set()
+    said |= {value for name, _, value in (word.partition("=") for word in parts.query.split("&")) if "password" in name}
+    return {form for each in said for form in (each, unquote(each)) if len(form) >= _LINE and form != parts.username}
+
+
+def forms(value: str) -> set[bytes]:
+    """How `value` may be written down; none that is shorter than SHORTEST."""
+    lines = [line.strip() for line in value.splitlines()]
+    texts = {value, value.strip().strip("\"'"), *(line for line in lines if len(line) >= _LINE and len(lines) > 1)}
+    for is_ascii in (True, False):
+        once = json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+        texts |= {once, json.dumps(once, ensure_ascii=is_ascii)[1:-1], once.replace("/", "\\/")}
+        texts.add(re.sub(r"[<>&'+]", lambda found: f"\\u{ord(found[0]):04x}", once))  # for JSON inside HTML
+    texts |= {repr(value)[1:-1], value.encode("unicode_escape").decode()}
+    texts |= {quote(value, safe=safe) for safe in ("", "/", "!~*'()", "!~*'();/?:@&=+$,#")} | {quote_plus(value)}
+    marked = html.escape(value)
+    texts |= {
+        html.escape(value, quote=False),
+        marked,
+        marked.replace("&#x27;", "&apos;"),
+        marked.replace("&#x27;", "'"),
+    }
+    texts |= {marked.replace("&#x27;", "&#39;"), marked.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")}
+    texts |= {value.replace("'", other) for other in ("'\\''", "'\"'\"'", "''", "\\'")} | {value.replace('"', '\\"')}
+    texts |= {re.sub(r'(["\\$`])', r"\\\1", value), value.replace("\\", "\\\\")}
+    texts |= {_ESCAPE.sub(_in_other_letters, text) for text in texts}
+    raw = value.encode("utf-8", "replace")
+    found = {text.encode("utf-8", "replace") for text in texts} | {raw.hex().encode(), raw.hex().upper().encode()}
+    for before, shared in _SHIFTS:
+        digits = base64.b64encode(b"\0" * before + raw)[shared : (before + len(raw)) * 8 // 6]
+        found |= {digits, digits.translate(_URL_SAFE)}
+    return {form for form in found if len(form) >= SHORTEST}
+
+
+def _in_other_letters(escape: re.Match[str]) -> str:
+    mark = 1 if escape[0][0] == "%" else 2
+    return escape[0][:mark] + (escape[0][mark:].lower() if mark == 1 else escape[0][mark:].upper())
+
+
+class Mask:
+    """Replaces what it knows. The time that takes grows with the text: a pattern finds where the first four bytes of any
+    form stand, and there the forms that begin so are compared. Safe to use in several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: set[str] = set()
+        self._new: set[str] = set()
+        self._forms: dict[bytes, list[bytes]] = {}
+        self._pattern: re.Pattern[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Know these too. Those shorter than SHORTEST are passed over."""
+        with self._lock:
+            new = {value for value in values if len(value) >= SHORTEST} - self._values
+            self._values |= new
+            self._new |= new
+
+    def apply(self, data: bytes) -> bytes:
+        """`data` without the values. The same object if there was none."""
+        if self._new:
+            self._learn()
+        pattern, forms = self._pattern, self._forms
+        if pattern is None:
+            return data
+        pieces: list[bytes] = []
+        kept = at = 0
+        while (found := pattern.search(data, at)) is not None:
+            at = found.start()
+            form = next((form for form in forms[found[0]] if data.startswith(form, at)), None)
+            if form is None:
+                at += 1
+                continue
+            pieces += (data[kept:at], MASK)
+            kept = at = at + len(form)
+        if not pieces:
+            return data
+        return b"".join([*pieces, data[kept:]])
+
+    def _learn(self) -> None:
+        """What is new becomes a part of the pattern with the first text after it: secrets come many at once."""
+        with self._lock:
+            known = {start: set(group) for start, group in self._forms.items()}
+            for form in (form for value in self._new for form in forms(value)):
+                known.setdefault(form[:SHORTEST], set()).add(form)
+            # The forms before the pattern: whoever masks meanwhile finds every start that he knows.
+            self._forms = {start: sorted(group, key=len, reverse=True) for start, group in known.items()}
+            self._pattern = re.compile(_any_of(self._forms), re.DOTALL)
+            self._new = set()
+
+
+def _any_of(words: Iterable[bytes]) -> bytes:
+    """A pattern of words of one length that reads no byte of a text twice."""
+    heads: dict[bytes, set[bytes]] = {}
+    for word in words:
+        heads.setdefault(word[:1], set()).add(word[1:])
+    if all(rests == {b""} for rests in heads.values()):
+        return b"[" + b"".join(re.escape(head) for head in sorted(heads)) + b"]"
+    ways = [re.escape(head) + _any_of(rests) for head, rests in sorted(heads.items())]
+    return ways[0] if len(ways) == 1 else b"(?:" + b"|".join(ways) + b")"
