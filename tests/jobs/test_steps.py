@@ -67,6 +67,58 @@ async def test_the_environment_of_a_step_comes_from_the_nearest_place(store: str
     assert done.jobs["job"]["log"].splitlines() == ["job", "workflow job file step file job step", "file"]
 
 
+async def test_what_a_step_adds_to_the_path_is_there_for_later_steps_and_its_summary_is_kept(store: str) -> None:
+    steps = """
+      - run: |
+          mkdir one two; printf '#!/bin/sh\\necho "$0"\\n' > one/tool; cp one/tool two/tool; chmod +x */tool
+          printf '%s\\n\\n%s\\n' "$PWD/one" "$PWD/two" >> "$GITHUB_PATH"; echo '# Done' >> "$GITHUB_STEP_SUMMARY"
+          tool || echo not yet
+      - {id: again, run: 'basename "$(dirname "$(command -v tool)")"; rm "$GITHUB_STEP_SUMMARY"; mkdir "$GITHUB_STEP_SUMMARY"'}
+    """
+    done = await one(steps, store)
+    assert done.results == {"job": "success"}
+    said = done.jobs["job"]["log"].splitlines()
+    assert said[1:5] == ["not yet", "summary of step '1':", "# Done", "two"]
+    assert said[6].startswith("The summary file (GITHUB_STEP_SUMMARY) is wrong")
+
+
+async def test_what_is_masked_is_not_shown_from_then_on_and_annotations_are_readable(store: str) -> None:
+    steps = """
+      - run: |
+          echo early; echo '::add-mask::early'; echo '::add-mask::one%0Alate'; echo early late
+          echo '::group::Build'; echo '::error file=a.c,line=1::it is%0Aearly'; echo '::endgroup::'; echo '::set-output name=x::1'
+          echo '::stop-commands::go'; echo '::error::no'; echo '::go::'; echo '::debug::yes'
+      - {run: echo again early}
+    """
+    done = await one(steps, store)
+    assert done.jobs["job"]["log"].splitlines() == [
+        "early", "::add-mask::***", "::add-mask::***", "*** ***", "--- Build", "error (file=a.c,line=1): it is", "***",
+        "::set-output:: is not obeyed: what is printed must not steer a job. Write it into $GITHUB_OUTPUT.",
+        "::stop-commands::go", "::error::no", "::go::", "debug: yes", "again ***",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "runs"), [("null", True), ("~", True), ("True", True), ("Null", True), ("FALSE", False)]
+)
+async def test_a_condition_may_be_written_as_the_schema_allows(store: str, asked: str, runs: bool) -> None:
+    done = await one(f"""
+      - {{id: a, if: {asked}, run: "true"}}
+    """, store)  # fmt: skip
+    assert outcomes(done)["a"][0] == ("success" if runs else "skipped")
+
+
+async def test_a_strategy_without_a_matrix_is_one_combination(store: str) -> None:
+    done = await ran(
+        """
+    jobs:
+      job: {runs-on: any, strategy: {fail-fast: false, max-parallel: 2}, steps: [{run: "true"}]}
+    """,
+        store,
+    )
+    assert (done.results, done.jobs["job"]["log"]) == ({"job": "success"}, "")
+
+
 async def test_no_step_can_change_what_an_expression_is_in_a_later_one(store: str) -> None:
     """The value is handed over in a variable, and an earlier step may write the same one into its environment file."""
     steps = f"""

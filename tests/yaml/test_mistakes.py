@@ -206,7 +206,6 @@ OF_JOBS = [
     ),
     (in_job("pools: {OPENAI: 0}"), f"8:21: {JOB}.pools.OPENAI: found the number '0'; allowed is a whole number from 1"),
     (in_job("pools: [OPENAI]"), f"8:12: {JOB}.pools: found a list; allowed is a mapping of names, each with a number."),
-    (in_job("strategy: {fail-fast: true}"), f"8:15: {JOB}.strategy: a strategy needs 'matrix'."),
     (
         in_job("strategy: {matrix: {a: [1]}, max-parallel: 0}"),
         f"8:48: {JOB}.strategy.max-parallel: found the number '0'",

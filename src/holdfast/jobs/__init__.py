@@ -17,6 +17,7 @@
     once        a step that is never run twice, under the ledger
     context     what expressions see
     log         what steps print, on its way to whoever looks
+    command     what scripts say to their runner by what they print
 
 Never here: reading a file, the meaning of an expression, starting a process, the store.
 """

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.jobs.command import Commands
 from holdfast.ports import JOB_LOG
 
 TAIL_CHARACTERS: Final = 8 * 1024
@@ -24,16 +25,19 @@ class Log:
     def __init__(self, run: str, job: str, redact: Callable[[str], str]) -> None:
         self._about = {"run": run, "job": redact(job)}
         self._redact = redact
+        self._commands = Commands()
         self._lines: deque[str] = deque()
         self._characters = 0
 
     async def line(self, text: str) -> None:
         """One line of a step, masked by its shell."""
-        self._add(text)
+        shown = self._commands.shown(text)
+        for each in [] if shown is None else shown.splitlines() or [""]:
+            self._add(each)
 
     def say(self, text: str) -> None:
         """What there is to say about a step."""
-        self._add(self._redact(text))
+        self._add(self._commands.masked(self._redact(text)))
 
     def _add(self, text: str) -> None:
         _log.info("%s", text, extra=self._about)

@@ -27,10 +27,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """In a sentence."""
     outputs: Mapping[str, str] = {}
     environment: Mapping[str, str] = {}
+    path: tuple[str, ...] = ()
+    summary: str = ""
 
 
 def outcome_of(ending: Ending) -> Outcome:
-    return Outcome(succeeded=ending.succeeded, said=str(ending), outputs=ending.outputs, environment=ending.environment)
+    return Outcome(
+        succeeded=ending.succeeded,
+        said=str(ending),
+        outputs=ending.outputs,
+        environment=ending.environment,
+        path=ending.path,
+        summary=ending.summary,
+    )
 
 
 class _Shown:

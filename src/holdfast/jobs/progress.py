@@ -64,6 +64,8 @@ class Progress:
         self.log = log
         self.environment: dict[str, str] = {}
         """The workflow's variables, the job's, and what steps have written into their environment files."""
+        self.path: tuple[str, ...] = ()
+        """What steps have written into their path files, the last first."""
         self.status: Result = "success"
         self.steps: dict[str, Mapping[str, str]] = {}
         """Outcome and conclusion of each step, by id or number."""

@@ -79,6 +79,10 @@ class StepRun:
             progress.tell(self._step, self._key, "cancelled", "cancelled")
             return
         progress.environment = {**progress.environment, **outcome.environment}
+        progress.path = (*reversed(outcome.path), *progress.path)
+        if outcome.summary:
+            for line in (f"summary of step {await self._name()!r}:", *outcome.summary.splitlines()):
+                progress.log.say(line)
         if outcome.succeeded:
             progress.tell(self._step, self._key, "success", "success", outcome.outputs)
         else:
@@ -175,6 +179,7 @@ class StepRun:
             folder="" if step.working_directory is None else step.working_directory.render(seen),
             shell=step.shell,
             env={**self._environment, **bound},
+            path=self._progress.path,
         )
 
     def _limits(self) -> shell.Limits:

@@ -62,5 +62,7 @@ def _told(done: Done | None) -> Any:
     if done is None or done.ending is None or size <= MESSAGE_BYTES - _SLACK_BYTES:
         return said
     problem = f"What its files say has {size} bytes as JSON, and a message at most {MESSAGE_BYTES}: none of it counts."
-    ending = msgspec.structs.replace(done.ending, outputs={}, environment={}, file_problems=(problem,))
+    ending = msgspec.structs.replace(
+        done.ending, outputs={}, environment={}, path=(), summary="", file_problems=(problem,)
+    )
     return msgspec.to_builtins(msgspec.structs.replace(done, ending=ending))

@@ -30,7 +30,7 @@ from holdfast.authoring.yaml.source import Scalar
 from holdfast.authoring.yaml.source import Sequence as SequenceNode
 from holdfast.authoring.yaml.strategy import strategy_of
 
-_OWN_VARIABLES: Final = ("GITHUB_OUTPUT", "GITHUB_ENV")
+_OWN_VARIABLES: Final = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 _OWN_PREFIX: Final = "HOLDFAST_"
 _SHELLS: Final = ("bash", "sh", "python")
 _ALWAYS: Final = Condition(None)

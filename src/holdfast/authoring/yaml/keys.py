@@ -254,8 +254,7 @@ RETRY: Final = Object(
 STRATEGY: Final = Object(
     "a strategy",
     (
-        Field("matrix", Data(DECIDING), "Lists of values; the job runs once for each combination.", is_required=True,
-              example="matrix:\n  size: [small, large]"),
+        Field("matrix", Data(DECIDING), "Lists of values; the job runs once for each combination."),
         Field("fail-fast", Boolean(DECIDING), "A failure cancels the other combinations; true."),
         Field("max-parallel", Number(1, 1000, contexts=DECIDING), "How many combinations run at once."),
     ),

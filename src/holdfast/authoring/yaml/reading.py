@@ -191,7 +191,9 @@ class Reading:
             self._other(node, path, "a condition", "if: needs.build.result == 'success'")
             return None
         try:
-            condition = Condition.parse(node.text)
+            # Not what a text says: `null`, however it is written, is no condition, and `True` is true.
+            plain = node.value is None or isinstance(node.value, bool)
+            condition = Condition.parse(to_text(node.value) if plain else node.text)
         except ExpressionError as problem:
             self.wrong(self.source.place(node, problem.offset), path, problem.message)
             return None

@@ -19,11 +19,14 @@ _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ONE: Final = "matrix: ${{ fromJSON(needs.JOB.outputs.NAME) }}"
 
 
-def strategy_of(reading: Reading, section: Section) -> Strategy:
+def strategy_of(reading: Reading, section: Section) -> Strategy | None:
+    """None without a matrix: then there is one combination, and nothing to say of it."""
     tree = section.get("matrix")
     node = section.node.get("matrix")
     combinations = None
-    if tree is not None and node is not None:
+    if node is None:
+        return None
+    if tree is not None:
         path = (*section.path, "matrix")
         _check(reading, node, tree, path)
         combinations = _combinations(reading, node, tree, path)

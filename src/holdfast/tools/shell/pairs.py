@@ -1,4 +1,5 @@
-"""What a script says in its output file and its environment file, in GitHub's form.
+"""What a script says in its files, in GitHub's form: outputs and environment as pairs, folders for later steps' PATH line
+by line, and a summary as it is.
 
     NAME=value           split at the first `=`, nothing trimmed
     NAME<<DELIMITER      the lines up to the one that is exactly DELIMITER, without the last newline
@@ -13,7 +14,13 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final
 
+FILES: Final = {
+    "GITHUB_OUTPUT": "output", "GITHUB_ENV": "environment", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary",
+}  # fmt: skip
+"""The variables that name them, and what people call them."""
 MOST_FILE_BYTES: Final = 1024 * 1024
+MOST_SUMMARY_CHARACTERS: Final = 64 * 1024
+"""It is for people, and travels with what became of the script."""
 _SHOWN_CHARACTERS: Final = 80
 
 
@@ -49,6 +56,22 @@ def read(path: str) -> bytes:
             " and pass its name"
         )
     return content
+
+
+def folders(content: bytes) -> tuple[str, ...]:
+    """What stands in a path file, in its order. Raises Malformed for what no PATH can hold."""
+    lines = [line for line in content.decode("utf-8-sig", errors="replace").split("\n") if line.strip()]
+    for number, line in enumerate(lines, 1):
+        if "\0" in line:
+            raise Malformed(f"line {number}: it contains NUL, which no variable can hold")
+    return tuple(lines)
+
+
+def summary(content: bytes, redact: Callable[[str], str]) -> str:
+    """The text for people, masked and cut."""
+    text = redact(content.decode("utf-8-sig", errors="replace").replace("\0", "\ufffd")).rstrip("\n")
+    cut = len(text) - MOST_SUMMARY_CHARACTERS
+    return text if cut <= 0 else f"{text[:MOST_SUMMARY_CHARACTERS]}\n({cut} characters of this summary were cut.)"
 
 
 def pairs(content: bytes) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ from holdfast.tools.shell.command import filled, find
 from holdfast.tools.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.tools.shell.keeper import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
 from holdfast.tools.shell.log import Log, LogBounds, LogCounts
-from holdfast.tools.shell.pairs import Malformed, pairs, read
+from holdfast.tools.shell.pairs import FILES, Malformed, folders, pairs, read, summary
 
 MOST_SCRIPT_BYTES: Final = 1024 * 1024
 MOST_DURATION_S: Final = 30 * 24 * 3600
@@ -57,7 +57,8 @@ _log = logging.getLogger(__name__)
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run, where, and for which step.
 
-    `env` is what the workflow gives it. `folder` is where it starts. `shell` is as in the workflow, None if unset.
+    `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it
+    starts. `shell` is as in the workflow, None if unset.
     """
 
     text: str
@@ -68,6 +69,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     shell: str | None = None
     env: Mapping[str, str] = {}
+    path: tuple[str, ...] = ()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +102,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a script.
 
     Exactly one of `exit_code` and `signal` is set, unless the script itself could not be ended; then neither.
-    `outputs` and `environment` are what its files say, also if it failed; of names that differ in case only, an output
-    keeps the first name and the last value. `file_problems` are mistakes in the files. `left_over` processes had to be
-    ended after the script; `survivors` could not be.
+    `outputs`, `environment`, `path` and `summary` are what its files say, also if it failed; of names that differ in case
+    only, an output keeps the first name and the last value. `file_problems` are mistakes in the files. `left_over` processes
+    had to be ended after the script; `survivors` could not be.
     """
 
     exit_code: int | None
@@ -110,6 +112,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool
     outputs: Mapping[str, str]
     environment: Mapping[str, str]
+    path: tuple[str, ...] = ()
+    summary: str = ""
     file_problems: tuple[str, ...]
     log_tail: str
     log: LogCounts
@@ -197,17 +201,9 @@ class _Prepared(NamedTuple):
     command: list[str]
     environment: dict[str, str]
 
-    @property
-    def output_file(self) -> str:
-        return self.environment["GITHUB_OUTPUT"]
-
-    @property
-    def environment_file(self) -> str:
-        return self.environment["GITHUB_ENV"]
-
 
 def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
-    """Check everything, then make the private folder with its three files."""
+    """Check everything, then make the private folder with its files."""
     if sys.platform != "linux":
         raise ToolFailed("Scripts are run on Linux only: what ends them needs its kernel. Nothing was run.")
     text = _storable(script.text)
@@ -219,16 +215,17 @@ def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
     }
     environment = environment_of(worker, script.env, own)
     command = find(script.shell, worker.get("PATH", DEFAULT_PATH), script.folder)
+    environment["PATH"] = ":".join((*script.path, environment["PATH"]))
     private = Path(tempfile.mkdtemp(prefix="holdfast-step-"))
-    file, output, exported = private / "script", private / "output", private / "environment"
+    file, files = private / "script", {name: private / name.lower() for name in FILES}
     try:
         file.write_bytes(text)
-        output.touch()
-        exported.touch()
+        for each in files.values():
+            each.touch()
     except OSError as problem:
         shutil.rmtree(private)
         raise ToolFailed(f"The script could not be written to {file}: {problem.strerror}. Nothing was run.") from None
-    environment |= {"GITHUB_OUTPUT": str(output), "GITHUB_ENV": str(exported)}
+    environment |= {name: str(each) for name, each in files.items()}
     return _Prepared(private, filled(command, str(file)), environment)
 
 
@@ -284,7 +281,7 @@ class _Run:
             try:
                 report = await self._report(answers, printing, process)
                 unread = await self._printed(printing)
-                outputs, environment, problems = _files(prepared, self._redact)
+                said = _files(prepared.environment, self._redact)
             finally:
                 printing.cancel()
                 await _removed(self._to_keeper, answers, process, prepared.private)
@@ -292,9 +289,11 @@ class _Run:
             exit_code=None if report.status is None or os.WIFSIGNALED(report.status) else os.WEXITSTATUS(report.status),
             signal=_signal_name(report.status),
             timed_out=report.timed_out,
-            outputs=outputs,
-            environment=environment,
-            file_problems=problems,
+            outputs=said.outputs,
+            environment=said.environment,
+            path=said.path,
+            summary=said.summary,
+            file_problems=said.problems,
             log_tail=self._log.tail,
             log=self._log.counts(unread=unread),
             left_over=report.left_over,
@@ -433,23 +432,43 @@ def _resource_limits(limits: Limits) -> Iterator[tuple[int, int, int]]:
             yield which, most, most
 
 
-def _files(prepared: _Prepared, redact: Callable[[str], str]) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Outputs, environment, and the mistakes of the files that they stand in."""
+class _Said(NamedTuple):
+    """What a script's files say, and their mistakes."""
+
+    outputs: dict[str, str]
+    environment: dict[str, str]
+    path: tuple[str, ...]
+    summary: str
+    problems: tuple[str, ...]
+
+
+def _files(paths: Mapping[str, str], redact: Callable[[str], str]) -> _Said:
     outputs: dict[str, str] = {}
     spelling: dict[str, str] = {}
     environment: dict[str, str] = {}
+    path: tuple[str, ...] = ()
+    shown = ""
     problems: list[str] = []
-    try:
-        for name, value in pairs(read(prepared.output_file)):
-            outputs[spelling.setdefault(name.lower(), name)] = value
-    except Malformed as problem:
-        problems.append(f"The output file (GITHUB_OUTPUT) is wrong: {problem.told(redact)}.")
-    try:
-        for name, value in pairs(read(prepared.environment_file)):
-            environment[name] = value  # noqa: PERF403 - what stands before a mistake counts
-    except Malformed as problem:
-        problems.append(f"The environment file (GITHUB_ENV) is wrong: {problem.told(redact)}.")
-    return outputs, environment, tuple(problems)
+    for name, what in FILES.items():
+        try:
+            content = read(paths[name])
+            if name == "GITHUB_OUTPUT":
+                for each, value in pairs(content):
+                    outputs[spelling.setdefault(each.lower(), each)] = value
+            elif name == "GITHUB_ENV":
+                for each, value in pairs(content):
+                    environment[each] = value  # noqa: PERF403 - what stands before a mistake counts
+            elif name == "GITHUB_PATH":
+                path = folders(content)
+            else:
+                shown = summary(content, redact)
+        except Malformed as problem:
+            told = f"The {what} file ({name}) is wrong: {problem.told(redact)}."
+            if what == "summary":
+                shown = told  # it is for people, and fails nothing
+            else:
+                problems.append(told)
+    return _Said(outputs, environment, path, shown, tuple(problems))
 
 
 def _signal_name(status: int | None) -> str | None:
