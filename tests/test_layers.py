@@ -161,6 +161,8 @@ PORTS = {
     "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
     "tools/shell/keeper.py": "is a program of its own, between a worker and a script",
+    "wire/desk.py": "reads files beside the loop; a simulation speaks no gRPC",
+    "wire/json_text.py": "counts beside the loop; the same",
     "cli": "talks to people",
     "testing": "servers and sinks are outside; the simulation is looked at apart",
     "models/providers.py": "loads SDKs beside the loop; a simulation has other models",

@@ -10,6 +10,7 @@ import gzip
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from holdfast.wire import wire_pb2 as wire
 from tests.hostile import doors
 from tests.tools.server import raw
 
@@ -41,6 +42,31 @@ def packed(body: bytes, times: int = 1) -> bytes:
     return body
 
 
+def submitting(**fields: Any) -> bytes:
+    return wire.SubmitRequest(**fields).SerializeToString()
+
+
+def nested_parts(depth: int) -> bytes:
+    """What a worker says, in what it says, in what it says."""
+    said = b""
+    for _ in range(depth):
+        length, prefix = len(said), b"\x7a"
+        while length >= 128:
+            prefix += bytes([length & 127 | 128])
+            length >>= 7
+        said = prefix + bytes([length]) + said
+    return said
+
+
+def large_file(number: int) -> str:
+    """A workflow file of nearly a mebibyte, all of it expressions."""
+    steps = "".join(
+        f"      - env: {{A: '${{{{ inputs.x || {n} || inputs.another || inputs.third }}}}'}}\n        run: echo {'${{ inputs.y }} ' * 20}{number}\n"
+        for n in range(990)
+    )
+    return f"name: large\njobs:\n  a:\n    runs-on: any\n    steps:\n{steps}"
+
+
 HOLDING = (
     Case("the loop itself is held", doors.loop, lambda: 60_000_000, r"\d"),
     Case("a thread keeps the interpreter", doors.thread, lambda: 60_000_000, r"\d"),
@@ -64,12 +90,35 @@ HTTP_REPLIES = (
     Case("a charset that is code", doors.http_reply, lambda: raw(200, b"a", kind="text/plain; charset=zlib_codec"), "OutcomeUnknown.*charset"),
     Case("gzip of a gigabyte", doors.http_reply, lambda: raw(200, packed(b"x" * 64 * MIB), Content_Encoding="gzip"), "OutcomeUnknown.*larger than"),
     Case("gzip of gzip", doors.http_reply, lambda: raw(200, packed(b"x" * 64 * MIB, 2), Content_Encoding="gzip, gzip"), "OutcomeUnknown.*larger than"),
-    Case("JSON of empty lists", doors.http_reply, lambda: raw(200, b"[" + b"[]," * (MIB // 3 - 9) + b"1]"), "answered"),
+    Case("JSON of empty lists", doors.http_reply, lambda: raw(200, b"[" + b"[]," * (MIB // 3 - 9) + b"1]"), "OutcomeUnknown.*more than 200,000 lists"),
     Case("JSON without an end", doors.http_reply, lambda: raw(200, b"[" * (MIB - 9)), "OutcomeUnknown.*is none"),
     Case("a date in no calendar", doors.http_reply, lambda: raw(429, b"", Date="Mon, 01 Jan 2024 00:00:00 GMT", Retry_After="Mon, 01 Jan 99999999999999999999 00:00:00 GMT"), "ToolFailed.*not now"),
 )  # fmt: skip
 
-HARMLESS: dict[Door, Any] = {doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1")}
+_FOUR = 4 * MIB
+_REGISTER = wire.FromWorker(register=wire.Register(name="w", instance="w", tasks=["do"], slots=1)).SerializeToString()
+_JOBS = wire.FromWorker(
+    register=wire.Register(name="w", instance="w", tasks=["do"], slots=1, jobs=[""] * (2 * MIB - 99))
+)
+
+GRPC = (
+    Case("200 strangers with 4 MB each", doors.strangers, lambda: (200, submitting(input_json="x" * (_FOUR - 99))), "^UNAUTHENTICATED: The token is missing or wrong[^;]*$"),
+    Case("5 messages of empty parts", doors.worker, lambda: [_REGISTER, *[b"\x7a\x00" * (2 * MIB)] * 5], "registered"),
+    Case("a part in a part in a part", doors.worker, lambda: [_REGISTER, nested_parts(2000)], "registered"),
+    Case("two million jobs of a worker", doors.worker, lambda: [_JOBS.SerializeToString()], "more than 30000 fields"),
+    Case("a message of unknown fields", doors.clients, lambda: ("List", [b"\xf8\x01\x00" * MIB]), "INVALID_ARGUMENT.*more than 30000 fields"),
+    Case("bytes that are no message", doors.clients, lambda: ("List", [b"\xff" * MIB]), "INVALID_ARGUMENT: This is no ListRequest"),
+    Case("an input of lists in lists", doors.clients, lambda: ("Submit", [submitting(workflow="task", input_json="[" * (_FOUR - 99))]), "INVALID_ARGUMENT: The input is no JSON"),
+    Case("an input of empty lists", doors.clients, lambda: ("Submit", [submitting(workflow="task", input_json="[" + "[]," * (_FOUR // 3 - 99) + "1]")]), "INVALID_ARGUMENT.*more than 200,000 values"),
+    Case("an input of empty objects", doors.clients, lambda: ("Submit", [submitting(workflow="task", input_json="[" + "{}," * (_FOUR // 3 - 99) + "1]")]), "zzz"),
+    Case("a file of a mebibyte", doors.clients, lambda: ("Submit", [submitting(yaml=large_file(0))]), "answered", 128.0),
+    Case("a file of aliases", doors.clients, lambda: ("Submit", [submitting(yaml="a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(60)))]), "(?s)INVALID_ARGUMENT.*is an alias"),
+)  # fmt: skip
+
+HARMLESS: dict[Door, Any] = {
+    doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1"), doors.clients: ("List", [b""]),
+    doors.strangers: (1, b""), doors.worker: [_REGISTER],
+}  # fmt: skip
 """What each door takes first, unmeasured."""
 
-CASES = (*EXPRESSIONS, *HTTP_REPLIES)
+CASES = (*EXPRESSIONS, *HTTP_REPLIES, *GRPC)

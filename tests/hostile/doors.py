@@ -6,15 +6,31 @@ Never here: an input, what is right.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import subprocess
+import sys
 import tempfile
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
+
+from holdfast import Engine, Workflow, remote_task
 from holdfast.core.status import status
 from holdfast.tools import shell
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
 from holdfast.tools.http_reply import answer
+from holdfast.wire import Trust, credential
+from holdfast.wire import roster as roster_
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import OPTIONS
+from holdfast.wire.credential import Identity
+from holdfast.wire.desk import Desk
+from holdfast.wire.server import Server as Port
+from holdfast.wire.submission import Submissions
 from tests.engine.kit import opened
 from tests.jobs.kit import workflow
 from tests.tools.server import Server, sends
@@ -66,3 +82,72 @@ async def http_reply(sent: bytes) -> str:
         request = Request("POST", ("http", "127.0.0.1", server.port), "/", {}, b"{}")
         found = answer(request, await exchange(request, HTTP_BOUNDS), "once", ())
     return f"answered: {str(found['body'])[:100]}"
+
+
+# --- What is said over gRPC -------------------------------------------------------------------------------------------
+
+_TOKEN = "a token of everybody"
+_KNOWS = credential.metadata(Trust(_TOKEN))
+
+
+@asynccontextmanager
+async def _serving() -> AsyncIterator[tuple[Engine, str]]:
+    """A server as `holdfast serve --grpc --yaml` has it, with a workflow whose one task is a worker's."""
+    made = Workflow("task")
+    made.node("do")(remote_task(task="do")(lambda state: state.input))
+    roster = roster_.Roster(roster_.Bounds(), tell=lambda _: None)
+    server = Port(roster, Identity(_TOKEN))
+    async with (
+        asyncio.timeout(50),
+        server.listening("127.0.0.1:0") as number,
+        Engine.open(_store(), workflows=[made], hands=roster, yaml=True, shell=False) as engine,
+    ):
+        roster.open(engine.driver.placing)
+        server.desk = Desk(engine, [made], Submissions("store", {}).take)
+        yield engine, f"127.0.0.1:{number}"
+
+
+async def _call(channel: Any, method: str, said: bytes, metadata: Any = _KNOWS) -> str:
+    """What comes of these bytes, whatever they are."""
+    call = channel.unary_unary(f"/holdfast.v1.Workflows/{method}")
+    try:
+        return f"answered {len(await call(said, metadata=metadata))} bytes"
+    except grpc.aio.AioRpcError as problem:
+        return f"{problem.code().name}: {problem.details()}"
+
+
+async def clients(sent: tuple[str, Sequence[bytes]]) -> str:
+    """A client that knows the token: what comes of the last of its messages to a method."""
+    method, messages = sent
+    async with _serving() as (_, address), grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+        return [await _call(channel, method, each) for each in messages][-1]
+
+
+async def strangers(sent: tuple[int, bytes]) -> str:
+    """So many at once, each on a connection of its own, of whom nobody knows the token."""
+    many, said = sent
+    async with _serving() as (_, address):
+        words = (sys.executable, "-m", "tests.hostile.strangers", address, str(many))
+        process = await asyncio.create_subprocess_exec(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        told, _ = await process.communicate(said)
+        return told.decode()
+
+
+async def worker(sent: Iterable[bytes]) -> str:
+    """A worker that knows the token says this on its stream: what it was told last."""
+    async with _serving() as (_, address), grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+        call = channel.stream_stream("/holdfast.v1.Workers/Work")(metadata=_KNOWS)
+        told = "nothing"
+
+        async def say() -> None:
+            with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # the server has heard enough
+                for each in sent:
+                    await call.write(each)
+                await call.done_writing()
+
+        saying = asyncio.create_task(say())
+        with contextlib.suppress(grpc.RpcError):
+            while (answer := await call.read()) is not grpc.aio.EOF:
+                told = str(wire.ToWorker.FromString(answer))
+        await saying
+        return told

@@ -27,6 +27,7 @@ from holdfast.wire.client import Event, RunView
 from tests.wire.conftest import Hire
 from tests.wire.kit import Server, ended
 
+SECRET = "s" * 32
 PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
 FILE = """
 name: greeting
@@ -144,15 +145,18 @@ async def test_a_workflow_file_is_run_and_known_again_after_a_restart(tmp_path: 
 
 
 async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
-    """And one with TLS and a token hears only who knows both."""
-    (tmp_path / "token").write_text("s3cret\n")
-    key = tmp_path / "key.pem"
+    """And one with TLS and tokens hears only who knows both."""
+    tokens, token, key = tmp_path / "tokens.toml", tmp_path / "token", tmp_path / "key.pem"
+    for file in (tokens, token, key):
+        file.touch(0o600)
     key.write_bytes(PEM.read_bytes())
-    for file in (tmp_path / "token", key):
-        file.chmod(0o600)
+    token.write_text("f" * 32)
+    tokens.write_text(
+        f'[clients.me]\ntoken = "{SECRET}"\n[workers.friend]\ntoken = "{"f" * 32}"\ntenants = ["*"]\ntasks = ["*"]\n'
+    )
     words = (
-        "--token-file",
-        str(tmp_path / "token"),
+        "--tokens",
+        str(tokens),
         "--tls-cert",
         str(PEM),
         "--tls-key",
@@ -163,13 +167,13 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
     server = Server(tmp_path, *words)
     with ended(server.process):
         address = f"localhost:{server.address.rpartition(':')[2]}"
-        async with Client.connect(address, Trust("s3cret", PEM, PEM, key)) as client:
+        async with Client.connect(address, Trust(SECRET, PEM, PEM, key)) as client:
             with pytest.raises(UsageError, match=r"takes no workflow files"):
                 await client.submit(yaml=FILE)
         async with Client.connect(address, Trust("guess", PEM, PEM, key)) as client:
             with pytest.raises(UsageError, match=r"The token is missing or wrong"):
                 await client.submit("echo")
-        for stranger in (Trust("s3cret"), Trust("s3cret", PEM)):  # one without TLS, one without a certificate
+        for stranger in (Trust(SECRET), Trust(SECRET, PEM)):  # one without TLS, one without a certificate
             async with Client.connect(address, stranger) as client:
                 with pytest.raises(HoldfastError, match="UNAVAILABLE"):
                     await client.submit("echo")
@@ -177,7 +181,7 @@ async def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
         worker = server.worker("stranger", *shown, address=address)
         assert await asyncio.to_thread(worker.process.wait, 10) == 2
         worker.says("refuses this worker: The token is missing or wrong")
-        friend = server.worker("friend", *shown, "--token-file", str(tmp_path / "token"), address=address)
+        friend = server.worker("friend", *shown, "--token-file", str(token), address=address)
         with ended(friend):
             friend.says("Connected to")
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.cli.app import invoke
 from holdfast.errors import UsageError
 from holdfast.wire import credential
-from holdfast.wire.credential import Identity, Trust
+from holdfast.wire.credential import ANYBODY, Holder, Identity, Scope, Trust
 from tests.wire.kit import FLOWS, TASKS
 
 PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
@@ -18,8 +18,8 @@ PEM = Path(__file__).parents[1] / "tools" / "localhost.pem"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--grpc", "0.0.0.0:0"), "Add --tls-cert and --tls-key and --token-file, or listen on 127.0.0.1"),
-        (("--grpc", "0.0.0.0:0", "--tls-cert", str(PEM), "--tls-key", str(PEM)), "Add --token-file, or listen"),
+        (("--grpc", "0.0.0.0:0"), "Add --tls-cert and --tls-key and --tokens, or listen on 127.0.0.1"),
+        (("--grpc", "0.0.0.0:0", "--tls-cert", str(PEM), "--tls-key", str(PEM)), "Add --tokens, or listen"),
         (("--grpc", "127.0.0.1:0", "--tls-cert", str(PEM)), "A certificate needs its key"),
         (("--grpc", "127.0.0.1:0", "--client-ca", str(PEM)), "--client-ca needs --tls-cert"),
         (("--grpc", "nonsense"), "'nonsense' is no address; write HOST:PORT"),
@@ -68,7 +68,70 @@ def test_a_token_is_one_line_of_text(tmp_path: Path) -> None:
 
 def test_a_token_admits_only_who_says_exactly_it() -> None:
     identity = Identity("good")
-    assert credential.admits(identity, credential.metadata(Trust("good")))
+    assert identity.holder(credential.metadata(Trust("good"))) == ANYBODY
     for sent in [(), (("authorization", "good"),), (("authorization", "Bearer goo"),), (("authorization", b"\xff"),)]:
-        assert not credential.admits(identity, sent)
-    assert credential.admits(Identity(), ())
+        assert identity.holder(sent) is None
+    assert Identity().holder(()) == ANYBODY
+
+
+TOKENS = f"""
+[clients.ops]
+token = "{"c" * 32}"
+
+[workers.acme]
+token = "{"a" * 32}"
+tenants = ["acme"]
+tasks = ["echo"]
+labels = ["gpu"]
+
+[workers.all]
+token = "{"b" * 32}"
+tenants = ["*"]
+tasks = ["*"]
+"""
+
+
+def private(path: Path, text: str) -> Path:
+    path.touch(0o600)
+    path.write_text(text)
+    return path
+
+
+def test_tokens_are_told_apart(tmp_path: Path) -> None:
+    identity = Identity(tokens=credential.read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
+    holders = [identity.holder(credential.metadata(Trust(letter * 32))) for letter in "cabx"]
+    assert holders == [
+        Holder("clients.ops"),
+        Holder("workers.acme", False, Scope(frozenset({"acme"}), frozenset({"echo"}), frozenset({"gpu"}), frozenset())),
+        Holder("workers.all", False, Scope(None, None, frozenset(), frozenset())),
+        None,
+    ]
+    assert identity.holder(()) is None
+    assert identity.tells_tenants_apart
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it names nobody"),
+        ("x", "is no TOML"),
+        ("[people.ada]", "it has [people]"),
+        ("clients.ops = 1", "clients.ops is no table"),
+        ('[clients.ops]\ntoken = "short"', "[clients.ops] needs a token of 16 to"),
+        (TOKENS.replace('"acme"]', "7]"), "tenants of [workers.acme] is a list of names"),
+        (TOKENS.replace('tenants = ["acme"]', ""), '[workers.acme] must say its tenants = [...], or ["*"] for any'),
+        (TOKENS.replace("tasks", "task"), "[workers.acme] has task, and may have token, tenants, tasks, labels, tags"),
+        (TOKENS.replace("a" * 32, "c" * 32), "workers.acme and clients.ops have the same token"),
+    ],
+)
+def test_tokens_that_cannot_be_told_apart_are_refused_in_words(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        credential.read_tokens(private(tmp_path / "tokens.toml", text))
+    assert said in refused.value.message
+
+
+def test_one_token_of_everybody_opens_no_port_that_others_can_reach(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="With the one of --token-file every worker could do what clients may"):
+        credential.server_credentials("0.0.0.0:0", Identity("good", PEM, PEM))
+    with pytest.raises(UsageError, match="give one of them"):
+        credential.server_credentials("127.0.0.1:0", Identity("good", tokens={b"": ANYBODY}))

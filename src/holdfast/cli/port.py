@@ -28,6 +28,7 @@ class Port(NamedTuple):
 
     address: str
     token_file: Path | None
+    tokens: Path | None
     certificate: Path | None
     key: Path | None
     client_ca: Path | None
@@ -71,11 +72,11 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
     from holdfast.compose import Engine
 
     wire = _wire()
-    token = wire.credential.read_token(how.token_file)
-    identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca)
+    token, tokens = wire.credential.read_token(how.token_file), wire.credential.read_tokens(how.tokens)
+    identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca, tokens)
     files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
     bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
-    roster = wire.roster.Roster(bounds, terminal.say)
+    roster = wire.roster.Roster(bounds, terminal.say, tells_tenants_apart=identity.tells_tenants_apart)
     server = wire.server.Server(roster, identity)
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers

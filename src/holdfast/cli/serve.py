@@ -45,7 +45,14 @@ def serve(
         typer.Option("--grpc", metavar="HOST:PORT", help="Take clients and workers here; execute workflows."),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="The token that clients and workers must know.")
+        Path | None,
+        typer.Option("--token-file", help="One token that clients and workers must know; on 127.0.0.1 only."),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", help="A TOML file of tokens: which are clients', which workers', and for whom those work."
+        ),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="The server's certificate, PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its key, PEM.")] = None,
@@ -100,6 +107,7 @@ def serve(
         how = Port(
             grpc,
             token_file,
+            tokens,
             tls_cert,
             tls_key,
             client_ca,

@@ -193,7 +193,7 @@ class Driver:
             worker=HERE, able=frozenset(), labels=frozenset(self.labels), tags=frozenset(resources.tags), slots=slots,
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
         )  # fmt: skip
-        scheduler = Scheduler(strategy)
+        scheduler = Scheduler(strategy, tenants_apart=hands is not None and hands.tells_tenants_apart)
         for tenant, weight in weights.items():
             scheduler.set_weight(tenant, weight)
         self.desk = PoolDesk(

@@ -55,7 +55,7 @@ async def line(store: Store) -> Sequence[PlacedStep]:
 
 async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list[Waits]:
     """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
-    scheduler = Scheduler()
+    scheduler = Scheduler(tenants_apart=True)
     workers = await _join(store, scheduler)
     pools = {pool.name: pool for pool in await store.pools()}
     for pool in pools.values():
@@ -91,6 +91,7 @@ async def _join(store: Store, scheduler: Scheduler) -> int:
             Capacity(
                 report.worker, frozenset(report.hashes), frozenset(report.labels), frozenset(own.tags), report.slots,
                 own.cpu_m, own.memory_mb, own.gpus,
+                tenants=None if report.tenants is None else frozenset(report.tenants),
             ), 0.0,
         )  # fmt: skip
         for held in report.held:

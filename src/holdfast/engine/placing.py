@@ -193,6 +193,7 @@ class Placing:
                 Resources(
                     tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus
                 ),
+                tenants=None if each.tenants is None else tuple(sorted(each.tenants)),
             )
             for each in self._connected.values()
         )  # fmt: skip

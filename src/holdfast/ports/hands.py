@@ -58,7 +58,9 @@ class Calls(Protocol):
 
 
 class Hands(Protocol):
-    """The workers that are connected to this process."""
+    """The workers that are connected to this process. `tells_tenants_apart`: some may not be given every tenant's jobs."""
+
+    tells_tenants_apart: bool
 
     async def perform(self, place: str, work: Work, calls: Calls) -> Any:
         """Have `work` done by the worker `place`; what came of it, as JSON data. To be cancelled, it is called off there too.

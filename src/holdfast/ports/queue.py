@@ -59,6 +59,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     connected: tuple[Report, ...] = ()
     lane: str = DEFAULT
     at_ms: int = 0
+    tenants: tuple[str, ...] | None = None
+    """Of a connected worker, whose jobs it may be given; None for everybody's."""
 
 
 class Handed(msgspec.Struct, frozen=True):

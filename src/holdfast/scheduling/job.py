@@ -46,6 +46,8 @@ class Capacity(msgspec.Struct, frozen=True):
     memory_mb: int = 0
     gpus: int = 0
     busy: int = 0
+    tenants: frozenset[str] | None = None
+    """Whose jobs it may be given; None for everybody's."""
 
 
 class Placement(msgspec.Struct, frozen=True):

@@ -35,8 +35,10 @@ MOST_IDLE_GROUPS: Final = 100
 class Scheduler:
     """Places jobs with workers, for as many pools, tenants and kinds of workers as there are."""
 
-    def __init__(self, strategy: Strategy = "least_loaded") -> None:
+    def __init__(self, strategy: Strategy = "least_loaded", *, tenants_apart: bool = False) -> None:
+        """`tenants_apart`: not every worker may be given everybody's jobs. Where all may, tenants share their lines."""
         self._strategy = strategy
+        self._tenants_apart = tenants_apart
         self._now_s = float("-inf")
         self._placed_s = float("-inf")
         """Up to when it has been seen what time alone brings."""
@@ -474,7 +476,7 @@ class Scheduler:
         return self._turns.get(tenant, 1.0)
 
     def _queue(self, job: Job) -> Queue:
-        needed, demand = need(job.able, job.demand), job.demand
+        needed, demand = need(job, tenants_apart=self._tenants_apart), job.demand
         name = (needed, tuple(sorted(demand.pools.items())), job.tenant, demand.priority)
         queue = self._queues.get(name)
         if queue is None:

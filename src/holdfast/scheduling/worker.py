@@ -25,11 +25,15 @@ class Need(NamedTuple):
     cpu_m: int
     memory_mb: int
     gpus: int
+    tenant: str | None = None
+    """Whose job it is, where not every worker may be given everybody's."""
 
 
-def need(able: str, demand: Demand) -> Need:
+def need(job: Job, *, tenants_apart: bool) -> Need:
+    demand = job.demand
     return Need(
-        able, frozenset(demand.labels), frozenset(demand.tags), demand.cpu_m, demand.memory_mb, demand.gpus
+        job.able, frozenset(demand.labels), frozenset(demand.tags), demand.cpu_m, demand.memory_mb, demand.gpus,
+        job.tenant if tenants_apart else None,
     )  # fmt: skip
 
 
@@ -134,6 +138,8 @@ def lacking(has: Capacity, need: Need) -> list[str]:
     found = [] if need.able in has.able else [f"able {need.able}"]
     found += [f"label {label}" for label in sorted(need.labels - has.labels)]
     found += [f"tag {tag}" for tag in sorted(need.tags - has.tags)]
+    if has.tenants is not None and need.tenant not in has.tenants:
+        found.append(f"tenant {need.tenant}")
     asked = (
         ("slots", has.slots, 1),
         ("cpu_m", has.cpu_m, need.cpu_m),

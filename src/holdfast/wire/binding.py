@@ -5,7 +5,7 @@ Never here: what a method does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 import grpc
@@ -24,10 +24,12 @@ OPTIONS: Final = (
 )
 
 _KINDS: Final = {
-    (False, False): ("unary_unary", grpc.unary_unary_rpc_method_handler),
-    (False, True): ("unary_stream", grpc.unary_stream_rpc_method_handler),
+    (False, False): ("unary_unary", grpc.stream_unary_rpc_method_handler),
+    (False, True): ("unary_stream", grpc.stream_stream_rpc_method_handler),
     (True, True): ("stream_stream", grpc.stream_stream_rpc_method_handler),
 }
+"""Of each kind of method what a client calls it, and what makes a server's handler of it. A handler is given a stream even of
+one message: that is read when the handler asks for it, where one that is given a message has read it by then."""
 
 
 def _methods(service: str) -> list[tuple[str, str, Callable[..., Any], Any, Any]]:
@@ -44,13 +46,12 @@ def _methods(service: str) -> list[tuple[str, str, Callable[..., Any], Any, Any]
     ]
 
 
-def handlers(service: str, behaviours: Mapping[str, Callable[..., Any]]) -> Any:
-    """What a server registers for `service`: a behaviour for each of its methods, by name."""
+def handlers(service: str, behaviours: Mapping[str, Callable[[AsyncIterator[bytes], Any], Any]]) -> Any:
+    """What a server registers for `service`: of each method, by name, what takes the stream of its messages, as bytes, and
+    the call's context. Nothing is read before it asks, and nothing is made of the bytes but by itself (shape)."""
     made = {
-        name: make(
-            behaviours[name], request_deserializer=asked.FromString, response_serializer=answered.SerializeToString
-        )
-        for name, _, make, asked, answered in _methods(service)
+        name: make(behaviours[name], response_serializer=answered.SerializeToString)
+        for name, _, make, _, answered in _methods(service)
     }
     return grpc.method_handlers_generic_handler(f"holdfast.v1.{service}", made)
 

@@ -5,6 +5,7 @@ Never here: gRPC's contexts and codes (server), a rule.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, get_args
@@ -21,6 +22,7 @@ from holdfast.core.status import Status, describe, status, waiting_for
 from holdfast.errors import InvalidInput, NotFound, UsageError
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.json_text import decoded
 
 _PAGE: Final = 500
 """Events in memory at once: a history may be long."""
@@ -41,6 +43,8 @@ class Desk:
         self._engine = engine
         self._offered = {(each.name, each.version): each for each in offered}
         self._from_yaml = from_yaml
+        self._reading = asyncio.Lock()
+        """One file at a time is read, in a thread: a large one takes a second."""
 
     @property
     def methods(self) -> Mapping[str, Callable[[Any], Any]]:
@@ -57,11 +61,12 @@ class Desk:
                     "This server takes no workflow files: whoever submits one has commands run here. It was started without"
                     " --yaml. Nothing was started."
                 )
-            workflow = self._from_yaml(asked.yaml)
+            async with self._reading:
+                workflow = await asyncio.to_thread(self._from_yaml, asked.yaml)
         else:
             workflow = self._named(asked.workflow, asked.version)
         run = await self._engine.start(
-            workflow, _json(asked.input_json, "input", None), tenant=asked.tenant or DEFAULT_TENANT,
+            workflow, await decoded(asked.input_json, "input"), tenant=asked.tenant or DEFAULT_TENANT,
             cost_limit_usd=_amount(asked.cost_limit_usd), key=asked.key or None, by=asked.by or None,
         )  # fmt: skip
         return wire.SubmitReply(run=run.id)
@@ -120,7 +125,7 @@ class Desk:
         return await self._look(asked.run)
 
     async def decide(self, asked: wire.DecideRequest) -> wire.RunView:
-        data = _json(asked.data_json, "data", None) if asked.HasField("data_json") else NOT_GIVEN
+        data = await decoded(asked.data_json, "data") if asked.HasField("data_json") else NOT_GIVEN
         await self._engine.decide(
             asked.gate, asked.decision or "approve", data, by=asked.by or None, reason=asked.reason or None,
             roles=asked.roles, shown_hash=asked.shown_hash or None,
@@ -128,7 +133,7 @@ class Desk:
         return await self._look(run_of(GateId(asked.gate)))
 
     async def signal(self, asked: wire.SignalRequest) -> wire.RunView:
-        await self._engine.signal(asked.run, asked.name, _json(asked.data_json, "data", None), by=asked.by or None)
+        await self._engine.signal(asked.run, asked.name, await decoded(asked.data_json, "data"), by=asked.by or None)
         return await self._look(asked.run)
 
     async def _look(self, run: str) -> wire.RunView:
@@ -153,13 +158,6 @@ class Desk:
 def _event(recorded: events.Recorded) -> wire.Event:
     kind, encoded = type(recorded.event).__name__, events.encode(recorded.event).decode()
     return wire.Event(seq=recorded.seq, at_ms=recorded.at_ms, type=kind, event_json=encoded)
-
-
-def _json(text: str, what: str, empty: Any) -> Any:
-    try:
-        return msgspec.json.decode(text) if text else empty
-    except msgspec.DecodeError as problem:
-        raise InvalidInput(f"The {what} is no JSON: {problem}. Nothing was done.") from None
 
 
 def _amount(text: str) -> Decimal | None:

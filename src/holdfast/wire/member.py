@@ -16,10 +16,13 @@ from holdfast.ports import Work
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.roster import able_to
 from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.credential import ANYBODY, Holder, Scope
 from holdfast.wire.outbox import Outbox
 
 MOST_SLOTS: Final = 10_000
 MOST_TASKS: Final = 1_000
+MOST_JOBS: Final = 2 * MOST_SLOTS
+"""That a worker may say it is at: those at work, and as many that are done and not taken yet."""
 MOST_INBOX: Final = 1_000
 """Messages of one job that may wait to be looked at."""
 
@@ -45,8 +48,11 @@ class Job:
 class Member:
     """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
-    def __init__(self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float) -> None:
+    def __init__(
+        self, said: wire.Register, outbox: Outbox[wire.ToWorker], now_s: float, holder: Holder = ANYBODY
+    ) -> None:
         self.name = said.name
+        self.holder = holder
         self.instance = said.instance
         self.offer = said
         self.outbox: Outbox[wire.ToWorker] | None = outbox
@@ -68,6 +74,7 @@ class Member:
             worker=self.name, able=frozenset(map(able_to, offer.tasks)) if self.takes else frozenset(),
             labels=frozenset(offer.labels), tags=frozenset(offer.tags), slots=offer.slots, cpu_m=offer.cpu_m,
             memory_mb=offer.memory_mb, gpus=offer.gpus,
+            tenants=self.holder.works.tenants if self.holder.works is not None else frozenset(),
         )  # fmt: skip
 
     def say(self, *, urgent: bool = True, **message: object) -> bool:
@@ -75,8 +82,8 @@ class Member:
         return self.outbox is None or self.outbox.say(wire.ToWorker(**message), urgent=urgent)  # type: ignore[arg-type]
 
 
-def problems(said: wire.Register) -> Iterator[str]:
-    """What is wrong with a registration, in words."""
+def problems(said: wire.Register, holder: Holder = ANYBODY) -> Iterator[str]:
+    """What is wrong with a registration, in words, of a worker with that token."""
     if not LABEL.fullmatch(said.name) or said.name == HERE:
         yield f"the name {said.name!r:.130} must be 1 to 100 characters without blanks and commas, and not {HERE!r}"
     if not LABEL.fullmatch(said.instance):
@@ -88,6 +95,14 @@ def problems(said: wire.Register) -> Iterator[str]:
     yield from _bad_names("tasks", said.tasks, MOST_TASKS)
     yield from _bad_names("labels", said.labels, MOST_NAMES)
     yield from _bad_names("tags", said.tags, MOST_NAMES)
+    if len(said.jobs) > MOST_JOBS:
+        yield f"jobs has {len(said.jobs)} entries; at most {MOST_JOBS} are possible"
+    scope = holder.works if holder.works is not None else Scope()
+    for what in ("tasks", "labels", "tags"):
+        allowed: frozenset[str] | None = getattr(scope, what)
+        if allowed is not None and (other := sorted(set(getattr(said, what)) - allowed)):
+            these = ", ".join(sorted(allowed)) or "none"
+            yield f"its token, {holder.name}, allows no {what[:-1]} {other[0]!r:.130}; it allows: {these}"
 
 
 def _bad_names(what: str, names: Collection[str], most: int) -> Iterator[str]:

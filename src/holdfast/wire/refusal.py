@@ -30,6 +30,11 @@ _CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
 """The first that fits."""
 
 
+_USAGE: Final = (
+    grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED,
+)  # fmt: skip
+
+
 def code(problem: BaseException) -> grpc.StatusCode:
     return next((known for kind, known in _CODES if isinstance(problem, kind)), grpc.StatusCode.INTERNAL)
 
@@ -59,6 +64,6 @@ def error_of(problem: Any) -> HoldfastError:
     told = problem.details() or f"The server said no more than {problem.code().name}."
     if isinstance(kind, type) and issubclass(kind, HoldfastError) and kind.__init__ is HoldfastError.__init__:
         return kind(told)
-    if problem.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED):
+    if problem.code() in _USAGE:
         return errors.UsageError(told)
     return HoldfastError(f"{problem.code().name}: {told}")

@@ -21,6 +21,8 @@ from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
 from holdfast.ports import Calls, Work
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.credential import ANYBODY, Holder
+from holdfast.wire.json_text import decoded
 from holdfast.wire.member import MOST_INBOX, Job, Member, Said, problems
 from holdfast.wire.outbox import Outbox
 
@@ -50,9 +52,12 @@ class Bounds(msgspec.Struct, frozen=True):
 class Roster:
     """Keeps ports.Hands."""
 
-    def __init__(self, bounds: Bounds, tell: Callable[[str], None] = log.info) -> None:
-        """`tell` is told who comes and goes, in words."""
+    def __init__(
+        self, bounds: Bounds, tell: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False
+    ) -> None:
+        """`tell` is told who comes and goes, in words. `tells_tenants_apart`: some may not be given every tenant's jobs."""
         self.bounds = bounds
+        self.tells_tenants_apart = tells_tenants_apart
         self._tell = tell
         self._members: dict[str, Member] = {}
         self._placing: Placing | None = None
@@ -81,14 +86,18 @@ class Roster:
 
     # --- Coming and going ---------------------------------------------------------------------------------------------
 
-    def register(self, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> Member | wire.Refused:
-        """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease goes
-        on with its jobs."""
-        if wrong := "; ".join(problems(said)):
+    def register(
+        self, said: wire.Register, outbox: Outbox[wire.ToWorker], holder: Holder = ANYBODY
+    ) -> Member | wire.Refused:
+        """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease, with
+        the same token, goes on with its jobs."""
+        if wrong := "; ".join(problems(said, holder)):
             return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)
         if self._draining:
             return wire.Refused(reason="This server is stopping.", again=True)
         known = self._members.get(said.name)
+        if known is not None and known.holder != holder:
+            return wire.Refused(reason=f"{said.name} is the name of a worker that has another token.", again=True)
         if known is not None and known.instance == said.instance:
             return self._come_back(known, said, outbox)
         if known is not None and known.outbox is not None:
@@ -97,7 +106,7 @@ class Roster:
             self._lose(known, "it was started anew")
         if len(self._members) >= self.bounds.workers:
             return wire.Refused(reason=f"{self.bounds.workers} workers are connected, and no more may be.", again=True)
-        member = self._members[said.name] = Member(said, outbox, self._now_s())
+        member = self._members[said.name] = Member(said, outbox, self._now_s(), holder)
         self._welcome(member)
         for job in said.jobs:
             member.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
@@ -115,8 +124,9 @@ class Roster:
         for job in said.jobs:
             if job not in member.jobs:
                 member.say(cancel=wire.Cancel(job=job, reason="The job is another's, or over."))
+        its_own = frozenset(said.jobs)
         for id_, job in member.jobs.items():
-            if id_ in said.jobs:
+            if id_ in its_own:
                 self._acknowledge(job)
                 if job.broken_off:
                     self._break_off(member, job)
@@ -303,7 +313,7 @@ class _Performance:
                     case wire.Call() as call:
                         self._begin(call)
                     case wire.Result() as result:
-                        return self._outcome(result)
+                        return await self._outcome(result)
                     case wire.Progress() as progress:
                         await self._calls.line(progress.text[:_MOST_PROGRESS])
                     case problem:
@@ -351,22 +361,22 @@ class _Performance:
             asked = call.model
             temperature = asked.temperature if asked.HasField("temperature") else None
             return await self._calls.model(
-                call.number, asked.model, _decoded(asked.user_json, "the prompt"), system=asked.system,
+                call.number, asked.model, await _decoded(asked.user_json, "prompt"), system=asked.system,
                 max_tokens=asked.max_tokens or None, temperature=temperature,
             )  # fmt: skip
         if call.WhichOneof("asked") == "tool":
-            arguments = _decoded(call.tool.arguments_json, "the arguments")
+            arguments = await _decoded(call.tool.arguments_json, "arguments")
             return await self._calls.tool(call.number, call.tool.name, arguments, key=call.tool.key or None)
         if call.WhichOneof("asked") == "next":
-            return await self._calls.next(call.number, _decoded(call.next.done_json, "what became of its work"))
+            return await self._calls.next(call.number, await _decoded(call.next.done_json, "report of its work"))
         raise StepError("The worker asks for something that this server does not know.", error_class=VALIDATION)
 
     def _tell(self, call: wire.Call, **came: Any) -> None:
         self._member.say(answer=wire.Answer(job=call.job, number=call.number, **came))
 
-    def _outcome(self, result: wire.Result) -> Any:
+    async def _outcome(self, result: wire.Result) -> Any:
         if result.WhichOneof("came") != "failure":
-            return _decoded(result.output_json, "the result")
+            return await _decoded(result.output_json, "result")
         failure = result.failure
         if (failed := self._job.failures.get(failure.call)) is not None:
             raise failed
@@ -382,12 +392,12 @@ def _failure(error_class: str, message: str, *, retryable: bool = False) -> wire
     return wire.Failure(error_class=error_class, message=message[:_MOST_WORDS], retryable=retryable)
 
 
-def _decoded(text: str, what: str) -> Any:
+async def _decoded(text: str, what: str) -> Any:
     """JSON of a worker; nothing is null."""
     try:
-        return msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError as problem:
-        raise RemoteFailed(f"The worker sent {what} as what is no JSON: {problem}.", error_class=VALIDATION) from None
+        return await decoded(text, what)
+    except InvalidInput as problem:
+        raise RemoteFailed(f"The worker sent what cannot be taken. {problem.message}", error_class=VALIDATION) from None
 
 
 def _put(job: Job, said: Said) -> bool:

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import grpc
 
-from holdfast.errors import HoldfastError, UsageError
-from holdfast.wire import credential, refusal
+from holdfast.errors import HoldfastError, InvalidInput, UsageError
+from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
-from holdfast.wire.credential import Identity
+from holdfast.wire.credential import Holder, Identity
 from holdfast.wire.desk import Desk
 from holdfast.wire.member import Member
 from holdfast.wire.outbox import Outbox
@@ -27,6 +27,19 @@ log = logging.getLogger("holdfast")
 
 _REGISTER_S: Final = 10.0
 """What a stream gets to say who it is."""
+_ASKED_S: Final = 30.0
+"""What a client gets to say what it asks."""
+_MOST_ASKED: Final = 16
+"""So many questions are read and answered at a time: together no more than 64 MiB. Others wait, unread."""
+_MOST_CALLS: Final = 4_000
+"""Questions, watchers and streams of workers at a time; who comes after them is told."""
+_BUFFERS: Final = (
+    ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.experimental.tcp_max_read_chunk_size", 65_536),
+)  # fmt: skip
+"""How much a connection may send ahead of what is read, whoever is at its other end."""
+_AT_ONCE: Final = 100
+"""Of what is said in one breath, so much is heard before others have a turn."""
 _LAST_WORDS_S: Final = 1.0
 _METHODS: Final = ("Submit", "Query", "List", "Cancel", "Decide", "Signal")
 
@@ -37,6 +50,7 @@ class Server:
     def __init__(self, roster: Roster, identity: Identity) -> None:
         self._roster = roster
         self._identity = identity
+        self._asking = asyncio.Semaphore(_MOST_ASKED)
         self.desk: Desk | None = None
 
     @asynccontextmanager
@@ -44,8 +58,8 @@ class Server:
         """Listen at HOST:PORT (0 takes a free one, which is told). Raises UsageError for an address that cannot be had, or
         that others can reach without TLS and a token."""
         credentials = credential.server_credentials(address, self._identity)
-        options = (*OPTIONS, ("grpc.so_reuseport", 0))
-        server = grpc.aio.server(options=options)
+        options = (*OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0))
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
         asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in _METHODS}
         server.add_generic_rpc_handlers((
             handlers("Workflows", {**asked, "Watch": self._watch}),
@@ -64,34 +78,43 @@ class Server:
         finally:
             await server.stop(_LAST_WORDS_S)
 
-    # --- Clients ------------------------------------------------------------------------------------------------------
-
-    async def _admitted(self, context: Any) -> None:
-        """Ends the call of somebody who does not know the token."""
-        if not credential.admits(self._identity, context.invocation_metadata() or ()):
+    async def _holder(self, context: Any) -> Holder:
+        """Who calls. Ends the call of somebody who has no token of ours, before any of it is read."""
+        holder = self._identity.holder(context.invocation_metadata() or ())
+        if holder is None:
             words = "The token is missing or wrong: send it as the metadata `authorization: Bearer TOKEN`. Nothing was done."
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
+        assert holder is not None
+        return holder
+
+    # --- Clients ------------------------------------------------------------------------------------------------------
 
     async def _open_desk(self, context: Any) -> Desk:
-        await self._admitted(context)
+        holder = await self._holder(context)
+        if not holder.asks:
+            words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
         if self.desk is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.desk is not None
         return self.desk
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
-        async def answer(request: Any, context: Any) -> Any:
+        async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
             desk = await self._open_desk(context)
             try:
-                return await desk.methods[name](request)
+                async with self._asking:
+                    return await desk.methods[name](await _request(name, said))
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
                 await self._refuse(context, name, problem)
 
         return answer
 
-    async def _watch(self, request: wire.WatchRequest, context: Any) -> AsyncIterator[wire.WatchReply]:
+    async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.WatchReply]:
         desk = await self._open_desk(context)
         try:
+            async with self._asking:
+                request = await _request("Watch", said)
             async for told in desk.watch(request):
                 yield told
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
@@ -104,11 +127,14 @@ class Server:
 
     # --- Workers ------------------------------------------------------------------------------------------------------
 
-    async def _work(self, said: AsyncIterator[wire.FromWorker], context: Any) -> AsyncIterator[wire.ToWorker]:
+    async def _work(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.ToWorker]:
         """One worker's stream, from its registration to its end."""
-        await self._admitted(context)
+        holder = await self._holder(context)
+        if holder.works is None:
+            words = f"The token {holder.name!r} is a client's: it is given no work. Nothing was done."
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
         outbox = Outbox[wire.ToWorker](self._roster.bounds.messages)
-        member = await self._registered(said, outbox)
+        member = await self._registered(said, outbox, holder)
         if isinstance(member, wire.Refused):
             yield wire.ToWorker(refused=member)
             return
@@ -121,23 +147,43 @@ class Server:
             self._roster.leave(member, outbox)
 
     async def _registered(
-        self, said: AsyncIterator[wire.FromWorker], outbox: Outbox[wire.ToWorker]
+        self, said: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
     ) -> Member | wire.Refused:
         try:
             async with asyncio.timeout(_REGISTER_S):
-                first = await anext(aiter(said), None)
+                raw = await anext(aiter(said), None)
+            first = None if raw is None else shape.made(wire.FromWorker, raw)
         except TimeoutError:
             first = None
+        except InvalidInput as problem:
+            return wire.Refused(reason=problem.message, again=False)
         if first is None or first.WhichOneof("said") != "register":
             return wire.Refused(reason="A worker says first who it is, and it did not.", again=False)
-        return self._roster.register(first.register, outbox)
+        return self._roster.register(first.register, outbox, holder)
 
-    async def _hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: AsyncIterator[wire.FromWorker]) -> None:
+    async def _hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: AsyncIterator[bytes]) -> None:
         try:
-            async for message in said:
-                for each in (message, *message.more):
+            async for raw in said:
+                message = shape.made(wire.FromWorker, raw)
+                for number, each in enumerate((message, *message.more), 1):
                     self._roster.hear(member, outbox, each)
+                    if not number % _AT_ONCE:
+                        await asyncio.sleep(0)
+        except InvalidInput as problem:
+            log.warning("holdfast ended the stream of worker %s: %s", member.name, problem.message)
         except grpc.RpcError as problem:
             log.debug("the stream of worker %s broke: %s", member.name, problem)
         finally:
             outbox.close()
+
+
+async def _request(name: str, said: AsyncIterator[bytes]) -> Any:
+    """What a client asks of the method `name`. Raises InvalidInput."""
+    try:
+        async with asyncio.timeout(_ASKED_S):
+            raw = await anext(aiter(said), None)
+    except TimeoutError:
+        raw = None
+    if raw is None:
+        raise InvalidInput(f"This call said nothing within {_ASKED_S:g} s. Nothing was done.")
+    return shape.made(getattr(wire, f"{name}Request"), raw)

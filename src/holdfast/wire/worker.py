@@ -119,7 +119,7 @@ class Worker:
             raise UsageError(f"The server at {address} does not take this worker: {problem.message}")
         if isinstance(problem, grpc.aio.AioRpcError):
             words = f"{problem.code().name}: {problem.details()}"
-            if problem.code() == grpc.StatusCode.UNAUTHENTICATED:
+            if problem.code() in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
                 raise UsageError(f"The server at {address} refuses this worker: {problem.details()}")
         else:
             words = str(problem) or "it does not answer"

@@ -38,6 +38,8 @@ class SimulatedHands:
     """Keeps ports.Hands: workers that call one tool of the node and answer with their step's name; and, where they are given
     a shell, run scripts one after the other."""
 
+    tells_tenants_apart = False
+
     def __init__(self, stream: Random, shell: Shell | None) -> None:
         self._stream = stream
         self._shell = shell

@@ -1,0 +1,78 @@
+"""How many fields a message has, told from its bytes: the message itself is made only of so many. Two bytes on the wire may be
+an object in memory, and a message of 4 MiB two million of them.
+
+Never here: what a field means.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast.errors import InvalidInput
+
+MOST_FIELDS: Final = 30_000
+"""Of one message, with all that it holds: more than the largest registration has, and looked through in ten milliseconds."""
+
+_MOST_SHIFT: Final = 63
+
+
+def made(kind: Any, raw: bytes) -> Any:
+    """The message of the class `kind` that `raw` is. Raises InvalidInput for what is none, and for one of too many fields."""
+    try:
+        few = _has_few_fields(kind.DESCRIPTOR, raw)
+        message = kind.FromString(raw) if few else None
+    except Exception as problem:  # noqa: BLE001 - whatever the decoder says of bytes that are none of its messages
+        raise InvalidInput(f"This is no {kind.DESCRIPTOR.name}: {problem}. Nothing was done.") from None
+    if message is None:
+        raise InvalidInput(
+            f"This {kind.DESCRIPTOR.name} has more than {MOST_FIELDS} fields in all, and no message may. Nothing was done: say"
+            " it in several."
+        )
+    return message
+
+
+def _has_few_fields(descriptor: Any, raw: bytes) -> bool:
+    """Raises ValueError, IndexError for bytes that are no message."""
+    waiting, seen = [(descriptor, 0, len(raw))], 0
+    while waiting:
+        of, at, end = waiting.pop()
+        while at < end:
+            seen += 1
+            if seen > MOST_FIELDS:
+                return False
+            tag, at = _varint(raw, at)
+            length = 0
+            match tag & 7:
+                case 0:
+                    _, at = _varint(raw, at)
+                case 1:
+                    length = 8
+                case 2:
+                    length, at = _varint(raw, at)
+                    field = of.fields_by_number.get(tag >> 3)
+                    if field is not None and field.message_type is not None:
+                        waiting.append((field.message_type, at, at + length))
+                case 5:
+                    length = 4
+                case 3 | 4:
+                    pass  # the bounds of a group, which none of our messages has
+                case kind:
+                    raise ValueError(f"a field is of the kind {kind}")
+            at += length
+            if at > end:
+                raise ValueError("it ends too early")
+    return True
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """A number, and where what follows it begins."""
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _MOST_SHIFT:
+            raise ValueError("a number has more than 64 bits")

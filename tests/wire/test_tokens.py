@@ -1,0 +1,150 @@
+"""What each token allows: a client's no work, a worker's no question and no decision, and of work only that which is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Engine, Workflow, remote_task
+from holdfast.errors import UsageError
+from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
+from holdfast.wire.credential import Identity
+from holdfast.wire.desk import Desk
+from holdfast.wire.member import Member
+from holdfast.wire.offer import Offer
+from holdfast.wire.outbox import Outbox
+from holdfast.wire.roster import Bounds, Roster
+from holdfast.wire.server import Server
+from tests.engine.kit import MOST_S, bounded
+from tests.wire.test_bounds import registration
+from tests.wire.test_refusals import TOKENS, private
+
+CLIENT, ACME, EVERYBODYS = (Trust(letter * 32) for letter in "cab")
+PATIENT = Bounds(lease_s=60.0, heartbeat_s=60.0, ack_s=60.0)
+
+wf = Workflow(name="echo")
+
+
+@wf.node("echo")
+@remote_task(task="echo")
+def echo(state: Any) -> Any:
+    return state.input
+
+
+tasks = Tasks()
+
+
+@tasks.task("echo")
+async def do(job: Job, arguments: Any) -> Any:
+    return arguments
+
+
+class Port:
+    """A server with these tokens, and its engine."""
+
+    def __init__(self, address: str, engine: Engine, roster: Roster, identity: Identity) -> None:
+        self.address, self.engine, self.roster, self.identity = address, engine, roster, identity
+
+    def client(self, trust: Trust) -> Any:
+        return Client.connect(self.address, trust)
+
+    @asynccontextmanager
+    async def worker(self, name: str, trust: Trust, tasks: Tasks = tasks, **offer: Any) -> AsyncIterator[Worker]:
+        hand = Worker(tasks, [self.address], Offer(name, **offer), trust)
+        running = asyncio.create_task(hand.run())
+        try:
+            while not any(each.name == name for each in self.roster.members):
+                assert not running.done(), running.exception()
+                await asyncio.sleep(0.005)
+            yield hand
+        finally:
+            hand.drain()
+            await running
+
+
+@pytest.fixture
+async def port(tmp_path: Path) -> AsyncIterator[Port]:
+    identity = Identity(tokens=credential.read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
+    roster = Roster(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
+    server = Server(roster, identity)
+    async with (
+        asyncio.timeout(MOST_S),
+        server.listening("127.0.0.1:0") as number,
+        Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], hands=roster) as engine,
+    ):
+        roster.open(engine.driver.placing)
+        server.desk = Desk(engine, [wf])
+        yield Port(f"127.0.0.1:{number}", engine, roster, identity)
+
+
+ASKED = {
+    "submit": lambda client: client.submit("echo", 1),
+    "query": lambda client: client.query("run"),
+    "list": lambda client: client.list_(),
+    "cancel": lambda client: client.cancel("run"),
+    "decide": lambda client: client.decide("gate"),
+    "signal": lambda client: client.signal("run", "go"),
+    "watch": lambda client: client.result("run"),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+async def test_a_workers_token_asks_and_decides_nothing(port: Port, what: str) -> None:
+    async with port.client(ACME) as client:
+        with pytest.raises(UsageError, match=r"The token 'workers.acme' is a worker's: it asks and decides nothing"):
+            await ASKED[what](client)
+    assert await port.engine.runs() == []
+
+
+async def test_a_clients_token_is_given_no_work(port: Port) -> None:
+    with pytest.raises(UsageError, match=r"The token 'clients.ops' is a client's: it is given no work"):
+        await Worker(tasks, [port.address], Offer("hand"), CLIENT).run()
+
+
+@bounded
+async def test_a_worker_is_given_the_jobs_of_its_tenants_only(port: Port) -> None:
+    async with port.client(CLIENT) as client, port.worker("bound", ACME):
+        others = await client.submit("echo", 1, tenant="beta")
+        assert (await client.result(await client.submit("echo", 2, tenant="acme"))).output == 2
+        assert (await client.query(others)).status == "waiting"
+        (member,) = port.roster.members
+        assert not member.jobs
+        async with port.worker("free", EVERYBODYS):
+            assert (await client.result(others)).output == 1
+
+
+@pytest.mark.parametrize(
+    ("offer", "task", "said"),
+    [
+        ({"labels": ["gpu", "vault"]}, "echo", "allows no label 'vault'; it allows: gpu"),
+        ({"tags": ["fast"]}, "echo", "allows no tag 'fast'; it allows: none"),
+        ({}, "pay", "allows no task 'pay'; it allows: echo"),
+    ],
+)
+async def test_a_worker_says_nothing_of_itself_that_its_token_does_not_allow(
+    port: Port, offer: dict[str, Any], task: str, said: str
+) -> None:
+    other = Tasks()
+    other.task(task)(do)
+    with pytest.raises(UsageError, match="does not take this worker") as refused:
+        await Worker(other, [port.address], Offer("hand", **offer), ACME).run()
+    assert said in refused.value.message
+
+
+async def test_nobody_with_another_token_takes_the_place_of_a_worker_that_is_away(port: Port) -> None:
+    holders = [port.identity.holder(credential.metadata(trust)) for trust in (EVERYBODYS, ACME)]
+    outbox = Outbox[Any](10)
+    member = port.roster.register(registration(tasks=["echo"]), outbox, holders[0])
+    assert isinstance(member, Member)
+    port.roster.leave(member, outbox)
+    for instance in ("hand", "another"):
+        refused = port.roster.register(registration(tasks=["echo"], instance=instance), Outbox(10), holders[1])
+        assert not isinstance(refused, Member)
+        assert refused.reason == "hand is the name of a worker that has another token."
+    assert port.roster.members == [member]
+    assert port.roster.register(registration(tasks=["echo"]), Outbox(10), holders[0]) is member
