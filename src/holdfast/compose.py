@@ -103,6 +103,16 @@ async def open_administration(where: str | Path, elsewhere: BlobPlace | None = N
     return await SqliteAdministration.connect(_path_of(text))
 
 
+def accept_store(where: str) -> None:
+    """Believe that a SQLite file is whole whose log is missing. Raises StoreError, UsageError for another kind of store."""
+    if where.startswith(_POSTGRES):
+        raise UsageError("Only a SQLite file can have lost its log. Nothing was done.")
+    from holdfast.stores.sqlite.database import accept, resolve
+    from holdfast.stores.sqlite.store import WAIT_S
+
+    accept(resolve(_path_of(where)), WAIT_S)
+
+
 def _path_of(where: str) -> Path:
     matched = _SQLITE.match(where)
     if matched is None and "://" in where:

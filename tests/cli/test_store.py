@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,13 @@ def test_tables_are_made_by_migrate(shell: Shell, database: str) -> None:
     assert shell("store", "migrate", "--before", "--json", "--store", database).data["migrations"][0] == "0001_first"
     assert shell("store", "migrate", "--json", "--store", database).data == {"migrations": []}
     assert json.loads(shell("store", "status", "--json", "--store", database).out)["version"] == LATEST
+
+
+def test_a_file_is_backed_up_and_the_copy_is_a_store(shell: Shell, tmp_path: Path) -> None:
+    shell(*GREET)
+    copy = tmp_path / "copy.db"
+    told = shell("store", "backup", str(copy), "--json").data
+    assert (told["file"], told["size_bytes"], told["large_payloads"]) == (str(copy), copy.stat().st_size, "store")
+    assert shell("runs", "list", "--json", "--store", str(copy)).data == shell("runs", "list", "--json").data
+    again = shell("store", "backup", str(copy))
+    assert (again.code, "overwrites nothing" in again.err) == (2, True)

@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast import Engine
 from holdfast.core.status import status
+from holdfast.stores.sqlite.database import locks_of
 from tests.crash import flows
 from tests.crash.boundary import Boundaries, CountedConnection, CountedModel
 from tests.crash.person import Person
@@ -99,3 +100,7 @@ class Copier:
         files = [self._store.with_name(self._store.name + suffix) for suffix in ("", "-wal", "-shm")]
         # By another process: to close one of these files here would drop SQLite's locks on it.
         subprocess.run(["cp", *(str(file) for file in files if file.exists()), str(there)], check=True)
+        turning = locks_of(self._store) / "turning"
+        if turning.exists():  # between a header that says that there is a log, and the log
+            (there / turning.parent.name).mkdir()
+            (there / turning.parent.name / turning.name).touch()

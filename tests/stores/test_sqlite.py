@@ -35,7 +35,7 @@ from holdfast.errors import (
 )
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite.clock import StoreClock
-from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS
+from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
 from tests.stores.story import ASKS, TINY, Story, fold
@@ -134,17 +134,60 @@ async def test_whatever_was_acknowledged_survives_kill_9(path: Path, start: Star
     assert sql(path, "pragma integrity_check") == "ok"
 
 
-@pytest.mark.parametrize(
-    "left", ["", "pragma journal_mode = wal", "pragma journal_mode = wal; begin; create table t (a)"]
-)
+@pytest.mark.parametrize("left", ["", "begin; create table t (a)", "pragma journal_mode = wal"])
 async def test_a_process_that_died_while_making_the_file_left_one_that_opens(
     path: Path, left: str, opened: Opened
 ) -> None:
     path.touch()
     if left:
         sql(path, left)
+        locks_of(path).mkdir()
+        (locks_of(path) / "turning").touch()
     store, story = await opened(path), Story()
     assert list(await store.append([story.start()])) == [None]
+
+
+async def test_a_store_whose_log_is_missing_says_so_and_goes_on_when_told_to(path: Path, opened: Opened) -> None:
+    """The live file copied alone is from the past, and of a store that is new it is empty."""
+    store, story, late = await opened(path), Story(), Story()
+    await store.append([story.start()])
+    copy = path.with_name("copy.db")
+    for moment in ("new", "later"):
+        if moment == "later":
+            sql(path, "pragma wal_checkpoint")
+            await store.append([late.start()])
+        copy.write_bytes(path.read_bytes())
+        before = copy.read_bytes()
+        with pytest.raises(StoreUnreadable, match=r"copy\.db-wal is not beside it.*store accept"):
+            await SqliteStore.connect(copy)
+        assert copy.read_bytes() == before
+    with pytest.raises(StoreBusy, match="in use"):
+        accept(path, 1.0)
+    accept(copy, 1.0)
+    again = await opened(copy)
+    assert [row.run for row in await again.runs()] == [story.run]
+    assert [row.run for row in await store.runs()] == [late.run, story.run], "the store itself is as it was"
+
+
+async def test_a_store_is_whole_without_a_log_when_its_last_process_has_closed_it(
+    path: Path, start: Start, opened: Opened
+) -> None:
+    """One that closes leaves no log; one that is killed leaves it."""
+    first, second = await SqliteStore.connect(path), await SqliteStore.connect(path)
+    story = Story()
+    await first.append([story.start()])
+    await first.aclose()
+    assert log_of(path).exists()
+    await second.aclose()
+    assert not log_of(path).exists()
+    process = await start("append", path)
+    await line(process)
+    await line(process)
+    process.kill()
+    await process.wait()
+    assert log_of(path).exists()
+    third = await opened(path)
+    assert len(await third.runs()) == 2
 
 
 async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
@@ -419,7 +462,7 @@ async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_t
             StoreUnreadable, match=r"is damaged .* Nothing was done\. .* restore it from a backup; .*recover"
         ):
             await read_everything(path, stories)
-        assert path.read_bytes() == broken
+        assert path.read_bytes()[100:] == broken[100:], "but for the header, which says whether there is a log"
     path.write_bytes(b"\xa5" * 100 + whole[100:])
     with pytest.raises(NotAStore, match="its beginning has been overwritten: restore it from a backup"):
         await SqliteStore.connect(path)

@@ -162,6 +162,39 @@ async def _migrate(part: str | None, store: str | None) -> Sequence[str]:
         return await administration.migrate(part)
 
 
+# --- Backups ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def backup(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The copy. Nothing may be there yet.")],
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Copy a SQLite store to a file, as it is now, while it is in use. The copy is read again, and is itself a store."""
+    size, place = asyncio.run(_backup(file, store))
+    if as_json:
+        terminal.emit({"file": file, "size_bytes": size, "large_payloads": place})
+        return
+    terminal.say(f"{file} has everything up to now ({_size(size)}), and was read again.")
+    if place != "store":
+        terminal.say(f"Large payloads are not in it: they are in {place}. Copy that too, after this, and never before.")
+
+
+async def _backup(file: str, store: str | None) -> tuple[int, str]:
+    async with administering(store) as administration:
+        return await administration.back_up(file), located(store)[1].blobs
+
+
+@app.command()
+def accept(store: Store = None) -> None:
+    """Go on with what is in a SQLite store whose log is missing: what was committed last may be lost."""
+    from holdfast.compose import accept_store
+
+    accept_store(located(store)[0])
+    terminal.say("It is taken for whole from now on.")
+
+
 # --- Months -----------------------------------------------------------------------------------------------------------
 
 

@@ -94,4 +94,9 @@ class Administration(Protocol):
         has not been archived."""
         ...
 
+    async def back_up(self, file: str) -> int:
+        """Copy the store as it is now to a file that is not there yet, while it is in use; its size in bytes. Large payloads
+        that are kept elsewhere are not in it. Raises UsageError where the store is a server's, which has programs for it."""
+        ...
+
     async def aclose(self) -> None: ...

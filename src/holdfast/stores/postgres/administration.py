@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from holdfast.core.projection import RunRow
+from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
@@ -72,6 +73,14 @@ class PostgresAdministration:
         await make_ahead(self._db, Month.at(self._ground.clock.now_ms()))
         await forget_told(self._db)
         return done
+
+    async def back_up(self, file: str) -> int:
+        address = self._db.address
+        raise UsageError(
+            f"This store is in a PostgreSQL database, which has its own: pg_dump --format=custom --schema={address.schema}"
+            f" --file={file} ({address.shown}), at any moment and while everything goes on. Nothing was done; how to restore it"
+            " is said in docs/howto/backup.md."
+        )
 
     # --- Retention ----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Never here: a run's affairs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +17,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.projection import RunRow
 from holdfast.errors import UsageError
 from holdfast.ports import Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.sqlite.backup import back_up
 from holdfast.stores.sqlite.database import LATEST
 from holdfast.stores.sqlite.room import SQL, Room, rows
 from holdfast.stores.sqlite.store import SqliteStore
@@ -43,6 +45,12 @@ class SqliteAdministration(Room):
     async def migrate(self, part: str | None) -> Sequence[str]:
         return ()  # done when it was opened
 
+    async def back_up(self, file: str) -> int:
+        if not file.strip():
+            raise UsageError("Name the file that the backup is to be. Nothing was done.")
+        to = await asyncio.to_thread(_free, file)
+        return await self._writer.ask(lambda db: back_up(db, to))  # the other refuses even this
+
     async def archive(self, month: str) -> Freed:
         raise UsageError(_NO_MONTHS)
 
@@ -54,6 +62,16 @@ _NO_MONTHS = (
     "This store is a SQLite file, which keeps all runs for ever: no month can be taken out of it. Nothing was done. When it"
     " has grown too large, let its runs end, keep the file as the archive, and begin another; or use a PostgreSQL store."
 )
+
+
+def _free(file: str) -> Path:
+    """A place for a backup. Raises UsageError where something is."""
+    to = Path(file).absolute()
+    if to.exists() or to.is_symlink():
+        raise UsageError(
+            f"{to} is there already, and a backup overwrites nothing. Nothing was done: name another file."
+        )
+    return to
 
 
 def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:

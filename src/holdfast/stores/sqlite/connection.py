@@ -5,6 +5,7 @@ Never here: a thread, a table. Never opens the database file but through SQLite 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from pathlib import Path
@@ -82,6 +83,13 @@ def connect(path: Path, *, like: Path | None = None, wait_s: float) -> apsw.Conn
         db.close()
         raise
     return db
+
+
+def keep_log(db: apsw.Connection, is_kept: bool) -> None:
+    """Whether the write-ahead log stays on the disk when this connection is the last to close: a store in use without a log
+    beside it has lost it (see `database`)."""
+    flag = ctypes.c_int(is_kept)
+    db.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(flag))
 
 
 def explain(problem: Exception, path: Path, db: apsw.Connection | None = None) -> StoreError:

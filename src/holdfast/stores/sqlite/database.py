@@ -1,4 +1,8 @@
-"""Opening a store: what kind of file is there, and bringing it to this version's tables.
+"""Opening a store: what kind of file is there, and bringing it to this version's tables. And putting it away.
+
+While a store is in use its header says that it has a write-ahead log; whoever closes it last takes the log in and has the
+header say that there is none. So a file that says it has one, with none beside it, is not whole: it was copied alone, or its
+log was removed.
 
 Never here: what the tables mean. A crash between any two statements leaves a file that opens.
 """
@@ -13,8 +17,8 @@ from typing import Final
 import apsw
 
 from holdfast import privacy
-from holdfast.errors import NotAStore, StoreTooNew, StoreUnreadable, UsageError
-from holdfast.stores.sqlite.connection import connect, explain
+from holdfast.errors import NotAStore, StoreBusy, StoreTooNew, StoreUnreadable, UsageError
+from holdfast.stores.sqlite.connection import connect, explain, keep_log
 from holdfast.stores.sqlite.turnstile import Turnstile
 from holdfast.stores.statement import edited, migrations, was_edited
 
@@ -27,6 +31,9 @@ _CHECKED: Final = 10
 
 _MADE: Final = "made"
 """A file beside the locks that says that the store has had its tables once."""
+_TURNING: Final = "turning"
+"""A file beside the locks while the header is being changed: a crash there leaves a header that says there is a log, and no
+log, and nothing is missing."""
 
 
 def resolve(path: Path | str) -> Path:
@@ -52,9 +59,14 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
         raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
     _expect_whole(path)
     with contextlib.ExitStack() as undo:
-        db = None
+        db, has_log = None, log_of(path).exists()
         if path.exists():
             # Looked at before anything is made beside it: a file that is no store is left as it was.
+            db = connect(path, wait_s=wait_s)
+            undo.callback(db.close)
+        if db is not None and not has_log and _says_it_has_a_log(db, path):
+            db.close()  # to look again while nobody else opens or puts it away
+            _expect_log(path, wait_s)
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
         ready = db is not None and _is_ready(db, path)
@@ -66,6 +78,7 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
                     db = connect(path, like=turnstile.room, wait_s=wait_s)
                     undo.callback(db.close)
                 _prepare(db, path)
+        keep_log(db, True)
         with contextlib.suppress(OSError):
             os.close(privacy.open_file(locks_of(path) / _MADE))
         privacy.close(path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm")))
@@ -76,7 +89,7 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
 def _expect_whole(path: Path) -> None:
     """Raises StoreUnreadable where a store was and its file has been emptied, or taken away from its log: SQLite would
     begin a new one there, and throw the log away with what only the log still holds."""
-    log = path.with_name(f"{path.name}-wal")
+    log = log_of(path)
     there = path.exists()
     if there and path.stat().st_size:
         return
@@ -93,6 +106,67 @@ def _expect_whole(path: Path) -> None:
             " backup; to begin anew, remove it.",
             path=path,
         )
+
+
+def log_of(path: Path) -> Path:
+    """Where SQLite keeps the write-ahead log of the store."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _says_it_has_a_log(db: apsw.Connection, path: Path) -> bool:
+    """Whether the header says so, of a store that a version made which takes that back when it is put away; or of a file with
+    nothing else in it."""
+    try:
+        if db.pragma("journal_mode") != "wal":
+            return False
+        is_empty = db.execute("select 1 from sqlite_schema limit 1").get is None
+        return is_empty or (db.pragma("application_id") == APPLICATION_ID and db.pragma("user_version") >= _CHECKED)
+    except apsw.BusyError:
+        return False  # somebody is there
+    except apsw.Error as problem:
+        raise explain(problem, path, db) from problem
+
+
+def _expect_log(path: Path, wait_s: float) -> None:
+    """Raises StoreUnreadable where the log is missing, now that nobody else opens the store or puts it away."""
+    with contextlib.closing(_turnstile(path, wait_s)) as turnstile, turnstile:
+        if log_of(path).exists() or (locks_of(path) / _TURNING).exists():
+            return
+    raise StoreUnreadable(
+        f"{path} was in use, and its log {log_of(path).name} is not beside it: whatever was committed last is missing, which"
+        " may be everything. Nothing was touched. If it is a copy, copy the -wal too, or better use `holdfast store backup`"
+        " and take that. If another program than Holdfast (sqlite3, a browser of databases) was the last to have it open,"
+        " it has taken the log in, and nothing is missing. `holdfast store accept` goes on with what is in the file.",
+        path=path,
+    )
+
+
+def accept(path: Path, wait_s: float) -> None:
+    """Believe that a file is whole whose log is missing. Raises StoreError, of one that is in use too."""
+    if not path.exists():
+        raise StoreUnreadable(f"There is no {path}.", path=path)
+    with contextlib.closing(_turnstile(path, wait_s)) as turnstile, turnstile:
+        is_away = put_away(connect(path, wait_s=0), path)
+    if not is_away:
+        raise StoreBusy(f"{path} is in use. Nothing was done: stop every process that uses it first.", path=path)
+
+
+def put_away(db: apsw.Connection, path: Path) -> bool:
+    """Take the log in and close, in the turnstile; False where others still have the store open, who keep the log."""
+    turning = locks_of(path) / _TURNING
+    with contextlib.suppress(OSError):
+        os.close(privacy.open_file(turning))
+    keep_log(db, False)
+    db.set_busy_timeout(0)  # whoever is there stays
+    try:
+        is_away = bool(db.pragma("journal_mode", "delete") == "delete")
+    except apsw.Error:
+        is_away = False
+    keep_log(db, not is_away)
+    db.close()
+    with contextlib.suppress(OSError):
+        turning.unlink(missing_ok=True)
+    return is_away
 
 
 def _is_ready(db: apsw.Connection, path: Path) -> bool:
@@ -134,21 +208,25 @@ def _turnstile(path: Path, wait_s: float) -> Turnstile:
 
 
 def _prepare(db: apsw.Connection, path: Path) -> None:
-    """Give the file its log and the migrations that it has not had."""
+    """Give the file the migrations that it has not had, and then its log."""
     if _is_ready(db, path):
         return
     try:
-        if db.pragma("journal_mode", "wal") != "wal":
-            raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")
+        # In one transaction with the header's marks: either the tables and the version that says so, or neither. Before the
+        # log is there, so that the file alone is a store from its first moment.
+        db.execute("begin immediate")
         for migration in MIGRATIONS:
-            # In one transaction with the header's marks: either the tables and the version that says so, or neither.
-            db.execute("begin immediate")
             if db.pragma("user_version") < migration.version:
                 db.execute(migration.sql)
                 _remember(db, migration.version)
                 db.pragma("application_id", APPLICATION_ID)
                 db.pragma("user_version", migration.version)
-            db.execute("commit")
+        db.execute("commit")
+        turning = locks_of(path) / _TURNING
+        os.close(privacy.open_file(turning))
+        if db.pragma("journal_mode", "wal") != "wal":
+            raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")
+        turning.unlink(missing_ok=True)
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from holdfast.stores.sqlite.connection import Place, connect
+from holdfast.stores.sqlite.connection import Place, connect, keep_log
 from holdfast.stores.sqlite.desk import Desk, Job
 
 
@@ -24,6 +24,7 @@ class Reader(Desk):
     def _connect(self) -> apsw.Connection:
         db = connect(self._path, wait_s=self._wait_s)
         db.execute("pragma query_only = on")
+        keep_log(db, True)
         return db
 
     def _work(self, db: apsw.Connection, job: Job) -> Any:

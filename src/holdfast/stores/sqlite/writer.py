@@ -15,7 +15,7 @@ import apsw
 
 from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
 from holdfast.stores.sqlite.connection import Place, explain
-from holdfast.stores.sqlite.database import open_database
+from holdfast.stores.sqlite.database import open_database, put_away
 from holdfast.stores.sqlite.desk import Desk, Job, T, Work
 from holdfast.stores.sqlite.turnstile import Turnstile
 
@@ -68,9 +68,11 @@ class Writer(Desk):
         return db
 
     def _disconnect(self, db: apsw.Connection) -> None:
-        # The last process to close finishes the checkpoint and removes the log; this one does what it can.
+        # The last process to close takes the log in; this one does what it can.
         with contextlib.suppress(apsw.Error):
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        with contextlib.suppress(StoreError), self._turnstile:
+            put_away(db, self._path)
         db.close()
         self._turnstile.close()
 
