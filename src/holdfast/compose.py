@@ -28,7 +28,7 @@ from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
-from holdfast.engine.driver import Driver
+from holdfast.engine.driver import CALL_GRACE_S, Driver
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.sweep import Sweep
@@ -270,6 +270,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         settings: Settings | None = None,
         queue: Queue | None = None,
         grace_s: float = 0.0,
+        call_grace_s: float = CALL_GRACE_S,
         labels: Collection[str] = (),
         resources: Resources | None = None,
         strategy: Strategy | None = None,
@@ -290,7 +291,8 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
-        At the end, steps that still run get `grace_s` to finish; the rest is handed over. Raises InvalidWorkflow, and
+        At the end, steps that still run get `grace_s` to finish, the rest is handed over, and calls that have left get
+        `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
         """
         if slots < 1:
@@ -341,7 +343,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             yield engine
         finally:
             await sweep.aclose()
-            await driver.aclose(grace_s)
+            await driver.aclose(grace_s, call_grace_s)
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()

@@ -242,3 +242,34 @@ release = Workflow("release")
 @human_gate(form=Release)
 async def decide(state):
     return {"diff": "Shall we?"}
+
+
+@tool(effect="idempotent")
+async def give_back(seat: int) -> int:
+    return seat
+
+
+@tool(effect="once", compensation=give_back)
+async def reserve(seat: int) -> dict[str, int]:
+    return {"seat": seat}
+
+
+booking = Workflow("booking")
+booking.node("first")(tool_node(name=reserve)(lambda state: {"seat": 1}))
+booking.node("second")(tool_node(name=reserve)(lambda state: {"seat": 2}))
+booking.node("pay")(tool_node(name=pay)(lambda state: {"amount": 1}))
+booking.edge("first", "second")
+booking.edge("second", "pay")
+
+
+@tool(effect="once")
+async def wire_money(amount: int) -> dict[str, int]:
+    Path(f"began-{os.getpid()}").touch()
+    await asyncio.sleep(float(os.environ.get("STEP_S", "0.01")))
+    with Path("wired").open("a") as file:
+        file.write("x")
+    return {"wired": amount}
+
+
+wiring = Workflow("wiring")
+wiring.node("wire")(tool_node(name=wire_money)(lambda state: {"amount": 5}))

@@ -183,3 +183,36 @@ def test_the_head_of_a_list_is_no_error(shell: Shell, words: tuple[str, ...]) ->
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+# --- Calls that have left ---------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_has_left_gets_its_time_to_bring_its_outcome_home(shell: Shell, process: Start, home: Path) -> None:
+    running = process("run", "flow:wiring", STEP_S="4")
+    began(home, running)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == INTERRUPTED
+    assert re.search(r"Waiting for wire_money in wire: 30 s at most. Interrupt again to leave at once\.", err)
+    assert "will be asked" not in err
+    assert taken_up(shell, err).data["output"] == {"wired": 5}
+    assert (home / "wired").read_text() == "x"
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_who_leaves_a_call_without_its_outcome_is_told_what_will_be_asked(
+    shell: Shell, process: Start, home: Path, again: bool
+) -> None:
+    running = process("run", "flow:wiring", *(() if again else ("--grace-s", "0.2")), STEP_S="60")
+    began(home, running)
+    running.send_signal(signal.SIGINT)
+    if again:
+        read_until(running, "Waiting for wire_money")
+        running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == INTERRUPTED
+    assert "wire_money" in err
+    assert "a person will be asked whether it happened, before the run goes on" in err
+    shell("worker", "flow:wiring", "--until-idle")
+    assert [gate["reason"] for gate in shell("gates", "list", "--json").data] == ["effect_unknown"]

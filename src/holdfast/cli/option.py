@@ -60,3 +60,9 @@ RunArgument = Annotated[
         metavar="RUN", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
     ),
 ]
+MaybeRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
+    ),
+]

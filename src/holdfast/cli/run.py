@@ -6,12 +6,12 @@ Never here: how its progress looks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from holdfast.cli import terminal
+from holdfast.cli import parting, terminal
 from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
@@ -23,7 +23,8 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.demand import Resources
-    from holdfast.core.state import State
+    from holdfast.core.ids import CallId
+    from holdfast.core.state import OpenCall, State
 
 
 def run(
@@ -54,6 +55,15 @@ def run(
     cpu_m: CpuM = None,
     memory_mb: MemoryMb = None,
     gpus: Gpus = 0,
+    grace_s: Annotated[
+        float,
+        typer.Option(
+            "--grace-s",
+            min=0,
+            max=3600,
+            help="What calls of tools and models that have left get to bring their outcome home, when it is interrupted.",
+        ),
+    ] = 30.0,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -62,7 +72,7 @@ def run(
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
-            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus))
+            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s)
             return _follow(following, interruption, given, as_json, how,
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
                             "by": who(by), "queue": queue})  # fmt: skip
@@ -78,6 +88,7 @@ class How(NamedTuple):
     here: bool
     labels: Sequence[str]
     resources: Resources
+    grace_s: float
 
 
 class Following:
@@ -89,9 +100,11 @@ class Following:
         self.starting = False
         self.run: str | None = None
         self.status: str | None = None
+        """Where it was left, once it is followed no more."""
         self.labels: Sequence[str] = ()
         """The options that a worker of it needs."""
-        """Where it was left, once it is followed no more."""
+        self.in_flight: Callable[[], Mapping[CallId, OpenCall]] = dict
+        """The calls of it that have left this process and have no outcome."""
 
     def words(self) -> str:
         if self.run is None:
@@ -105,7 +118,7 @@ class Following:
             f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
             f"  {typed('worker', self.target, *self.labels, '--until-idle', store=self.store)}\n"
             "or be ended:\n"
-            f"  {typed('runs', 'cancel', self.run, store=self.store)}"
+            f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
         )
 
 
@@ -139,6 +152,7 @@ async def _run(
 ) -> tuple[State, dict[str, Any]]:  # fmt: skip
     from holdfast.cli import job_log, progress, report
     from holdfast.compose import Engine
+    from holdfast.core.ids import RunId
 
     task = asyncio.current_task()
     assert task is not None
@@ -150,11 +164,13 @@ async def _run(
             f"{workflow.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
         )
     async with Engine.open(
-        where, workflows=[workflow], execute=execute, labels=how.labels, resources=how.resources, settings=known
-    ) as engine:
+        where, workflows=[workflow], execute=execute, labels=how.labels, resources=how.resources, settings=known,
+        call_grace_s=how.grace_s,
+    ) as engine:  # fmt: skip
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
+        following.in_flight = parting.heard(engine.driver, RunId(begun.id))
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         if not execute and not await engine.workers_of(workflow):
             _tell_of_no_worker(following)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import history, listing, portrait, reference, terminal
+from holdfast.cli import bulk, history, listing, portrait, reference, terminal
+from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
+from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Asked, Key, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking
-from holdfast.cli.option import AsJson, Reason, RunArgument, Store, Target, Who
+from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
 from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
 
@@ -72,28 +74,71 @@ def events(
 
 @app.command()
 def cancel(
-    run: RunArgument, reason: Reason = None, by: Who = None, as_json: AsJson = False, store: Store = None
-) -> None:
-    """Cancel a run: nothing new begins, what it did is compensated, then it ends."""
-    _act(run, lambda engine, run: engine.cancel(run, reason=reason or "cancelled", by=who(by)), as_json, store)
+    run: MaybeRun = None, reason: Reason = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
+    status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, limit: Limit = MOST,
+    yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
+) -> int:  # fmt: skip
+    """Cancel a run, or all of some: nothing new begins, what it did is compensated, then it ends."""
+    many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
+    why = reason or "cancelled"
+    return _do(
+        "cancel", lambda engine, run: engine.cancel(run, reason=why, by=who(by)), run, every, many, as_json, store
+    )
 
 
-@app.command()
-def retry(run: RunArgument, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
-    """Take up a failed run where it failed: what it has done stays done, what failed is tried again."""
-    _act(run, lambda engine, run: engine.retry(run, by=who(by)), as_json, store)
+_USUAL: Final = {
+    "cancel": ("running", "waiting", "requires_attention", "budget_blocked", "paused"),
+    "pause": ("running", "waiting", "requires_attention", "budget_blocked"),
+    "resume": ("paused",),
+    "retry": ("failed",),
+}
+"""The statuses of the runs that --all means where no other is said."""
 
 
-@app.command()
-def pause(run: RunArgument, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
-    """Pause a run: what has begun may finish, nothing new begins."""
-    _act(run, lambda engine, run: engine.pause(run, by=who(by)), as_json, store)
+def _doing(name: str) -> Callable[..., int]:
+    """The command that does this to a run, or to all of some."""
+
+    def command(
+        run: MaybeRun = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
+        status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, limit: Limit = MOST,
+        yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
+    ) -> int:  # fmt: skip
+        many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
+        return _do(name, lambda engine, run: getattr(engine, name)(run, by=who(by)), run, every, many, as_json, store)
+
+    return command
 
 
-@app.command()
-def resume(run: RunArgument, by: Who = None, as_json: AsJson = False, store: Store = None) -> None:
-    """Let a paused run go on."""
-    _act(run, lambda engine, run: engine.resume(run, by=who(by)), as_json, store)
+for _name, _help in (
+    (
+        "retry",
+        "Take up a failed run where it failed, or all of some: what is done stays done, what failed is tried again.",
+    ),
+    ("pause", "Pause a run, or all of some: what has begun may finish, nothing new begins."),
+    ("resume", "Let a paused run go on, or all of some."),
+):
+    app.command(_name, help=_help)(_doing(_name))
+
+
+def _do(
+    name: str, deed: Callable[[Engine, str], Awaitable[None]], run: str | None, every: bool, many: Many, as_json: bool,
+    store: str | None,
+) -> int:  # fmt: skip
+    """Do something to one run, or to all that are meant; or only tell what would be done."""
+    bulk.expect_one_or_all(run, every, many)
+    if run is None:
+        return asyncio.run(bulk.do(name, deed, _USUAL[name], many, as_json, store))
+    if many.dry_run:
+        return asyncio.run(_tell_of_one(name, run, as_json, store))
+    _act(run, deed, as_json, store)
+    return OK
+
+
+async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) -> int:
+    from holdfast.cli import cancelling
+
+    async with asking(store) as engine:
+        return await cancelling.tell_all(engine, name, [(await reference.run(engine, run)).run], as_json)
 
 
 @app.command()

@@ -24,11 +24,11 @@ from holdfast.core.commands import Verdict, Worker
 from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import COMPENSATE, Definition, Graph
-from holdfast.core.ids import AppendId, RunId, SessionId, StepId, node_of
+from holdfast.core.ids import AppendId, CallId, RunId, SessionId, StepId, node_of
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.projection import RunRow
-from holdfast.core.state import Question, State
+from holdfast.core.state import OpenCall, Question, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.fair_queue import FairQueue
@@ -53,8 +53,10 @@ T = TypeVar("T")
 
 _LAST_WORDS_S: Final = 15.0
 """What the store gets to take them; others find in it what it has not taken, once the lease is over."""
-_CALL_GRACE_S: Final = 2.0
+CALL_GRACE_S: Final = 2.0
 """What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
+_PARTING_S: Final = 1.0
+"""How often it is said what is still waited for then, if anybody wants to hear."""
 
 
 _NO_RESOURCES: Final = Resources()
@@ -115,6 +117,9 @@ class Others(Protocol):
 
 class Driver:
     """The runs of one process. One that only asks and decides, and executes nothing, has no session."""
+
+    on_parting: Callable[[float], None] | None = None
+    """Hears, while calls that have left are waited for at the end, for how long they still are; must not raise."""
 
     def __init__(
         self,
@@ -300,7 +305,7 @@ class Driver:
     def rested(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
         run = mailbox.run
-        if run in self._judging or run in self._attempts:
+        if run in self._judging or run in self._attempts or self._closing:
             return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
@@ -683,8 +688,17 @@ class Driver:
     def closing(self) -> bool:
         return self._closing
 
-    async def aclose(self, grace_s: float = 0.0) -> None:
-        """Take nothing new, give what runs `grace_s` to finish, hand the rest over, and leave."""
+    def in_flight(self, run: RunId) -> dict[CallId, OpenCall]:
+        """The calls of a run that have left this process and have no outcome, or had none and are in doubt, as far as it
+        is in memory."""
+        box = self._mailboxes.get(run)
+        if box is None or box.state is None:
+            return {}
+        return {id_: call for id_, call in box.state.calls.items() if call.session == self.session or call.doubted}
+
+    async def aclose(self, grace_s: float = 0.0, call_grace_s: float = CALL_GRACE_S) -> None:
+        """Take nothing new, give what runs `grace_s` to finish, hand the rest over, give calls that have left
+        `call_grace_s` to bring their outcomes home, and leave."""
         self._closing = True
         self.placing.close()
         if self.others is not None:
@@ -693,9 +707,7 @@ class Driver:
         if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
         await _cancel([*tasks, *self._judging.values(), *self._reminders.values()])
-        if self._calls:
-            # An outcome that comes home now spares somebody a question.
-            await asyncio.wait([*self._calls], timeout=_CALL_GRACE_S)
+        await self._see_calls_home(call_grace_s)
         await _cancel([*self._calls])
         # What was just handed over, or became doubtful, is still on its way to the store.
         deadline_s = self.clock.monotonic_s() + _LAST_WORDS_S
@@ -705,6 +717,16 @@ class Driver:
                 log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))
                 break
             await asyncio.wait(busy, timeout=left_s)
+        if self.on_parting is not None:
+            self.on_parting(0.0)
+
+    async def _see_calls_home(self, grace_s: float) -> None:
+        """Wait for the calls that have left: an outcome that comes home now spares somebody a question."""
+        until_s = self.clock.monotonic_s() + grace_s
+        while self._calls and (left_s := until_s - self.clock.monotonic_s()) > 0:
+            if self.on_parting is not None:
+                self.on_parting(left_s)
+            await asyncio.wait([*self._calls], timeout=left_s if self.on_parting is None else min(left_s, _PARTING_S))
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

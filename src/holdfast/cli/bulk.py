@@ -1,0 +1,127 @@
+"""The same done to many runs: all that a filter finds, each by itself. One that refuses does not keep the others from it.
+
+Never here: what is done to one (runs).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from holdfast.cli import terminal
+from holdfast.cli.exit_code import CONFLICT, OK
+from holdfast.cli.opening import asking
+from holdfast.errors import HoldfastError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from holdfast.cli.filter import Asked
+    from holdfast.compose import Engine
+    from holdfast.core.projection import RunRow
+
+MOST: Final = 1000
+"""Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
+_PAGE: Final = 500
+
+All = Annotated[bool, typer.Option("--all", help="All runs that the options --status to --until find.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --all: do not ask. Without a terminal it has to be said.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and to which runs.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="With --all: at most so many, newest first.")]
+
+Deed = Callable[["Engine", str], Awaitable[None]]
+
+
+class Many(NamedTuple):
+    """Which runs are meant, and how sure whoever says so is."""
+
+    asked: Asked
+    limit: int
+    yes: bool
+    dry_run: bool
+
+
+def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
+    """Raises UsageError where it is not clear whether one run is meant or all that are found."""
+    if (run is None) != every:
+        raise UsageError("Name a run, or say --all with what finds the runs (--status, --workflow, --since, ...).")
+    if run is not None and not many.asked.is_any:
+        raise UsageError("--status, --workflow and the like find runs for --all; here one is named. Nothing was done.")
+
+
+async def do(name: str, deed: Deed, usual: Sequence[str], many: Many, as_json: bool, store: str | None) -> int:
+    """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may."""
+    from holdfast.cli import cancelling
+
+    if many.asked.is_any and len(usual) > 1:
+        raise UsageError(
+            f"`{name} --all` would be about every run that has not ended: say which (--status, --workflow, --tenant, --since"
+            " or --until). Nothing was done."
+        )
+    async with asking(store) as engine:
+        rows, more = await _found(engine, many, usual)
+        if many.dry_run:
+            return await cancelling.tell_all(engine, name, [row.run for row in rows], as_json)
+        if rows:
+            _expect_sure(name, rows, many)
+        done, refused = await _each(engine, deed, rows, as_json)
+    if as_json:
+        terminal.emit({"done": done, "refused": refused, "more": more})
+    rest = " There are more: say it again." if more else ""
+    terminal.say(f"{name}: {len(done)} done, {len(refused)} refused.{rest}")
+    return CONFLICT if refused else OK
+
+
+async def _found(engine: Engine, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
+    """The runs as they are now, newest first, and whether there are more than the limit."""
+    sought = many.asked.of(engine.driver.store.now_ms(), _PAGE)
+    sought["status"] = sought["status"] or usual
+    rows: list[RunRow] = []
+    while len(rows) <= many.limit:
+        page = await engine.runs(**sought)
+        rows += page
+        if len(page) < _PAGE:
+            break
+        sought["before"] = page[-1].run
+    return rows[: many.limit], len(rows) > many.limit
+
+
+def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
+    """Ask, at a terminal. Raises UsageError where nobody can be asked, and Abort for a no."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.status] = counts.get(row.status, 0) + 1
+    what = (
+        f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
+    )
+    if many.yes:
+        return
+    if not (sys.stdin is not None and sys.stdin.isatty() and terminal.is_live()):
+        raise UsageError(f"This is about {what}. Nothing was done; say --yes if that is meant.")
+    if not typer.confirm(f"{name} {what}?", err=True):
+        raise UsageError("Nothing was done.")
+
+
+async def _each(
+    engine: Engine, deed: Deed, rows: Sequence[RunRow], as_json: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    from holdfast.core.status import status
+
+    done: list[dict[str, Any]] = []
+    refused: list[dict[str, Any]] = []
+    for row in rows:
+        try:
+            await deed(engine, row.run)
+        except StoreError:
+            terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {row.run}.")
+            raise
+        except HoldfastError as problem:
+            refused.append({"run_id": row.run, "message": problem.message})
+            words = f"refused: {problem.message}"
+        else:
+            words = status(await engine.run(row.run).state())
+            done.append({"run_id": row.run, "status": words})
+        if not as_json:
+            terminal.show(f"{row.run}  {words}")
+    return done, refused

@@ -1,0 +1,53 @@
+"""The same done to many runs, and what it would do told before."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import Shell
+from tests.cli.test_runs import started
+
+
+def test_all_of_some_runs_are_told_and_one_that_refuses_keeps_nobody_else(shell: Shell) -> None:
+    runs = [started(shell, "patient", "--tenant", "acme") for _ in range(3)]
+    other = started(shell, "patient")
+    ended = started(shell, "broken", "--tenant", "acme")
+
+    def statuses() -> list[str]:
+        return [shell("runs", "show", run, "--json").data["status"] for run in (*runs, other)]
+
+    asked = shell("runs", "pause", "--all", "--tenant", "acme")
+    assert (asked.code, "3 runs (3 waiting)" in asked.err, "say --yes" in asked.err) == (2, True, True)
+    would = shell("runs", "pause", "--all", "--tenant", "acme", "--dry-run", "--json").data
+    assert sorted(each["run_id"] for each in would) == sorted(runs)
+    assert statuses() == ["waiting"] * 4
+    assert shell("runs", "pause", "--all", "--tenant", "acme", "--yes").code == 0
+    assert statuses() == ["paused"] * 3 + ["waiting"]
+    limited = shell("runs", "resume", "--all", "--yes", "--limit", "2", "--json").data
+    assert (len(limited["done"]), limited["more"]) == (2, True)
+    found = shell("runs", "cancel", "--all", "--tenant", "acme", "--status", "waiting,paused,failed", "--yes", "--json")
+    assert found.code == 4
+    assert [each["run_id"] for each in found.data["refused"]] == [ended]
+    assert sorted(each["run_id"] for each in found.data["done"]) == sorted(runs)
+    assert shell("runs", "resume", "--all", "--yes").code == 0  # of none
+    assert [each["run_id"] for each in shell("runs", "retry", "--all", "--yes", "--json").data["done"]] == [ended]
+
+
+def test_every_run_is_never_meant_by_saying_nothing(shell: Shell) -> None:
+    run = started(shell, "patient")
+    for words in (["--all", "--yes"], [], [run, "--all"], [run, "--status", "waiting"]):
+        assert shell("runs", "cancel", *words).code == 2, words
+    assert shell("runs", "show", run, "--json").data["status"] == "waiting"
+
+
+def test_a_dry_run_tells_what_cancelling_would_undo_and_what_is_in_flight(shell: Shell) -> None:
+    shell("run", "flow:booking")
+    (row,) = shell("runs", "list", "--json").data
+    run = row["run_id"]
+    (would,) = shell("runs", "cancel", run, "--dry-run", "--json").data
+    assert [each["tool"] for each in would["compensated"]] == ["reserve", "reserve"]
+    assert [each["call"].split(":")[1] for each in would["compensated"]] == ["second#1", "first#1"]
+    assert would["called_off"] == ["pay#1"]
+    assert [each["policy"] for each in would["in_flight"]] == ["once"]
+    told = shell("runs", "cancel", run, "--dry-run").out
+    assert "1. reserve" in told
+    assert "a person is asked before the run ends" in told
+    assert shell("runs", "show", run, "--json").data["status"] == "requires_attention"
