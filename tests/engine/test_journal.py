@@ -15,6 +15,7 @@ import pytest
 from holdfast import OperationFailed, RetryPolicy, RunFailed, Tool, ToolFailed, Workflow, task, tool
 from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
+from holdfast.engine import journal, mailbox
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import RunEnded, StaleAttempt
 from tests.engine.history import events_of
@@ -338,6 +339,35 @@ async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order
 
     async with opened(store) as engine:
         assert await (await engine.start(one(handler, meeting))).result() == [0, 1, 2]
+
+
+async def test_a_gather_of_more_than_may_wait_does_each_once_so_many_at_a_time(
+    store: str, world: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_AT_ONCE", 7)
+    monkeypatch.setattr(mailbox, "MOST_WAITING", 5)
+    under_way: set[tuple[int, int]] = set()
+    most: list[int] = []
+
+    @tool(effect="once")
+    async def act(outer: int, inner: int) -> None:
+        under_way.add((outer, inner))
+        most.append(max(sum(each[0] == outer for each in under_way) for outer in range(10)))
+        await asyncio.sleep(0)
+        world.append((outer, inner))
+        under_way.remove((outer, inner))
+
+    async def branch(ctx: Any, outer: int) -> int:
+        return len(await ctx.gather(*(ctx.tool(act, outer=outer, inner=inner) for inner in range(20))))
+
+    async def all_(state, ctx):
+        return await ctx.gather(*(branch(ctx, outer) for outer in range(10)))
+
+    wf = one(all_, act)
+    async with opened(store, workflows=[wf]) as engine:
+        assert await (await engine.start(wf)).result() == [20] * 10
+    assert sorted(world) == [(outer, inner) for outer in range(10) for inner in range(20)]
+    assert max(most) <= 7
 
 
 async def test_nested_gathers_replay_each_branch_in_its_own_place(store: str, world: list[Any], note: Tool) -> None:

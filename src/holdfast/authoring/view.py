@@ -7,15 +7,15 @@ store, the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.core.ids import NodeName
+from holdfast.core.ids import NodeName, StepId
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State, Step
+from holdfast.core.state import Derived, State
 from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]
@@ -45,11 +45,10 @@ def fields(value: Any) -> Any:
 class NodeView:
     """What a node did in its current visit."""
 
-    __slots__ = ("_output", "_read", "_step", "_value")
+    __slots__ = ("_read", "_step", "_value")
 
-    def __init__(self, step: Step, output: Payload, read: Read) -> None:
+    def __init__(self, step: Finished, read: Read) -> None:
         self._step = step
-        self._output = output
         self._read = read
         self._value: Any = _UNREAD
 
@@ -57,7 +56,7 @@ class NodeView:
     def output(self) -> Any:
         """Its output as plain data; objects are Fields."""
         if self._value is _UNREAD:
-            self._value = fields(self._read(self._output))
+            self._value = fields(self._read(self._step.output))
         return self._value
 
     payload = output
@@ -93,24 +92,76 @@ class _Unread:
 _UNREAD = _Unread()
 
 
-class NodeViews(Mapping[str, NodeView]):
-    """The nodes that have finished, by name."""
+class Finished(NamedTuple):
+    """The facts about a step that a view shows, as they were; the fold goes on changing the step itself. `place` is its
+    place in the order in which the run's steps began."""
 
-    def __init__(self, views: dict[NodeName, NodeView]) -> None:
-        self._views = views
+    place: int
+    id: StepId
+    status: str
+    output: Payload
+    decisions: tuple[str, ...] | None
+    error: ErrorRecord | None
+    ended_seq: int
+
+
+class _FinishedSteps(Derived):
+    """The steps of a run that have finished: views share what does not change, so that one costs the same however many
+    there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_name: dict[NodeName, Finished] = {}
+        self.large: dict[NodeName, Payload] = {}
+        """The outputs that are stored apart."""
+        self._places: dict[NodeName, tuple[int, StepId]] = {}
+        self._begun = 0
+
+    def caught_up(self, state: State) -> Self:
+        for name in self.moved:
+            self.large.pop(name, None)
+            self.by_name.pop(name, None)
+            if (step := state.steps.get(name)) is None:
+                self._places.pop(name, None)
+                continue
+            known = self._places.get(name)
+            if known is None or known[1] != step.id:
+                self._begun += 1
+                known = self._places[name] = (self._begun, step.id)
+            if step.status in ("completed", "failed", "skipped"):
+                self.by_name[name] = Finished(
+                    known[0], step.id, step.status, step.output, step.decisions, step.error, step.ended_seq
+                )  # fmt: skip
+            if step.output.blob is not None:
+                self.large[name] = step.output
+        self.moved.clear()
+        return self
+
+
+class NodeViews(Mapping[str, NodeView]):
+    """The nodes that have finished, by name, in the order in which they began."""
+
+    def __init__(self, steps: dict[NodeName, Finished], read: Read) -> None:
+        self._steps = steps
+        self._read = read
+        self._views: dict[str, NodeView] = {}
 
     def __getitem__(self, name: str) -> NodeView:
-        try:
-            return self._views[NodeName(name)]
-        except KeyError:
-            known = ", ".join(self._views) or "none yet"
-            raise KeyError(f"node {name!r} has no output at this point of the run; finished: {known}") from None
+        view = self._views.get(name)
+        if view is None:
+            try:
+                step = self._steps[NodeName(name)]
+            except KeyError:
+                known = ", ".join(self) or "none yet"
+                raise KeyError(f"node {name!r} has no output at this point of the run; finished: {known}") from None
+            view = self._views[name] = NodeView(step, self._read)
+        return view
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._views)
+        return iter(sorted(self._steps, key=lambda name: self._steps[name].place))
 
     def __len__(self) -> int:
-        return len(self._views)
+        return len(self._steps)
 
 
 class StateView:
@@ -127,13 +178,7 @@ class StateView:
         self._input = state.input
         self._read = read
         self._input_value: Any = _UNREAD
-        self.events = NodeViews(
-            {
-                name: NodeView(_copy(step), step.output, read)
-                for name, step in state.steps.items()
-                if step.status in ("completed", "failed", "skipped")
-            }
-        )
+        self.events = NodeViews(state.derived(_FinishedSteps).caught_up(state).by_name.copy(), read)
         self._visits = dict(state.visits)
 
     @property
@@ -182,13 +227,8 @@ def _shared(model: type[BaseModel], value: Any) -> dict[str, Any]:
     return {name: value[name] for name in model.model_fields if name in value} if isinstance(value, dict) else {}
 
 
-def _copy(step: Step) -> Step:
-    """The facts about a step that a view shows, as they are now; the fold goes on changing the original."""
-    return Step(step.id, step.status, decisions=step.decisions, error=step.error, ended_seq=step.ended_seq)
-
-
 def payloads_of(state: State) -> Iterator[Payload]:
-    """Every payload that a view of `state` may be asked for."""
-    yield state.input
-    for step in state.steps.values():
-        yield step.output
+    """Every payload that a view of `state` may be asked for and that is stored apart."""
+    if state.input.blob is not None:
+        yield state.input
+    yield from state.derived(_FinishedSteps).caught_up(state).large.values()

@@ -109,7 +109,7 @@ class Graph:
 
     __slots__ = (
         "_losers", "all_optional", "definition", "demanding", "encoded", "entries", "errors_from", "guarded",
-        "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "successors",
+        "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "place", "successors",
     )  # fmt: skip
 
     def __init__(self, definition: Definition, *, is_accepted: bool = False) -> None:
@@ -148,6 +148,7 @@ class Graph:
         self.loops_from = {name: tuple(loops) for name, loops in loops_from.items()}
         self.successors = {name: tuple(dict.fromkeys(e.target for e in edges)) for name, edges in self.outgoing.items()}
         self.order = tuple(_topological(self.nodes, self.successors))
+        self.place = {name: place for place, name in enumerate(self.order)}
         self.entries = tuple(name for name in self.order if not self.incoming[name])
         self.loop_body = {
             edge.target: frozenset(reachable([edge.target], self.successors))

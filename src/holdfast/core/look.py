@@ -12,7 +12,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
 from holdfast.core.policies import JOIN, LOST, MOST_LOST_ATTEMPTS
 from holdfast.core.readiness import judge, next_step
-from holdfast.core.state import Step
+from holdfast.core.state import Derived, Step
 
 
 def look(d: Decision, c: commands.Look) -> None:
@@ -27,7 +27,7 @@ def look(d: Decision, c: commands.Look) -> None:
             _lose(d, step)
     if c.dead:
         calls.lose_calls(d, c.dead)
-    for name in list(d.state.unfinished):
+    for name in d.state.timed():
         step = d.state.steps[name]
         if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
             d.ready[name] = None
@@ -41,11 +41,25 @@ def look(d: Decision, c: commands.Look) -> None:
             continue
         if judge(d.graph, d.state, name).standing == "waiting":  # not for its guard: then it has been met in time
             _time_join_out(d, name)
-    for name in d.graph.order:
-        d.touch(name)
+    _touch_what_moved(d)
     if c.loaded is not None:
         steps.follow(d)  # what time has just brought may be the first thing that needs the code
         deployment.ask(d, c.loaded)
+
+
+class _Unlooked(Derived):
+    """What has moved since the last look. Each rule follows what it has moved; a look makes sure, and where the state has
+    just been loaded it goes through all of it."""
+
+
+def _touch_what_moved(d: Decision) -> None:
+    state = d.state
+    moved = state.derived(_Unlooked).moved
+    begins = () if state.steps else d.graph.entries
+    names = {*moved, *state.summoned, *state.joins, *begins}
+    moved.clear()
+    for name in sorted(names & d.graph.place.keys(), key=d.graph.place.__getitem__):
+        d.touch(name)
 
 
 def lose_attempt(d: Decision, c: commands.LoseAttempt) -> None:

@@ -5,13 +5,14 @@ Asked of the graph and the state; it changes neither. Never here: starting anyth
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.graph import GOING_ON, Edge, Graph, Node
 from holdfast.core.ids import NodeName, StepId, step_id
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State, Step, verdict_key
+from holdfast.core.state import Derived, State, Step, verdict_key
 
 EdgeState = Literal["undecided", "taken", "not_taken"]
 Standing = Literal["waiting", "ready", "skipped", "guard"]
@@ -54,7 +55,8 @@ def judge(graph: Graph, state: State, name: NodeName) -> Judgement:
 
 
 def _join(graph: Graph, state: State, node: Node) -> Judgement:
-    taken, undecided, required_open, required_lost = _tally(graph, state, node)
+    tally = tally_of(graph, state, node.name)
+    taken, undecided = tally.taken, tally.undecided
     mode = node.join.mode
     if mode == "any":
         if taken:
@@ -69,31 +71,80 @@ def _join(graph: Graph, state: State, node: Node) -> Judgement:
         timed_out = node.name in state.joins and state.joins[node.name] is None
         return _READY if undecided == 0 or timed_out else _WAITING
     if mode == "all_required":
-        if required_lost:
+        if tally.required_lost:
             return Judgement("skipped", "a required incoming edge was not taken")
-        return _WAITING if required_open else _READY
-    if required_open:
+        return _WAITING if tally.required_open else _READY
+    if tally.required_open:
         return _WAITING
     if taken:
         return _READY
     return _unmet(undecided == 0, "none of its incoming edges was taken")
 
 
-def _tally(graph: Graph, state: State, node: Node) -> tuple[int, int, int, int]:
-    """How many of the node's incoming edges are taken, how many undecided; how many that it requires are undecided, how
-    many not taken. Where every edge is optional, each is required."""
-    taken = undecided = required_open = required_lost = 0
-    for edge in graph.incoming[node.name]:
-        how = edge_state(graph, state, edge)
-        required = not edge.optional or node.name in graph.all_optional
+class Tally:
+    """How many of a node's incoming edges are taken, how many undecided; how many that it requires are undecided, how many
+    not taken. Where every edge is optional, each is required."""
+
+    __slots__ = ("_known", "_requires_all", "required_lost", "required_open", "taken", "undecided")
+
+    def __init__(self, *, requires_all: bool) -> None:
+        self.taken = self.undecided = self.required_open = self.required_lost = 0
+        self._requires_all = requires_all
+        self._known: dict[int, EdgeState] = {}
+        """How each edge counts."""
+
+    def count(self, edge: Edge, how: EdgeState) -> None:
+        """From now on the edge counts as that."""
+        before = self._known.get(id(edge))
+        if before == how:
+            return
+        if before is not None:
+            self._add(edge, before, -1)
+        self._known[id(edge)] = how
+        self._add(edge, how, 1)
+
+    def how(self, edge: Edge) -> EdgeState:
+        return self._known[id(edge)]
+
+    def _add(self, edge: Edge, how: EdgeState, one: int) -> None:
+        required = one if self._requires_all or not edge.optional else 0
         if how == "taken":
-            taken += 1
+            self.taken += one
         elif how == "undecided":
-            undecided += 1
-            required_open += required
+            self.undecided += one
+            self.required_open += required
         else:
-            required_lost += required
-    return taken, undecided, required_open, required_lost
+            self.required_lost += required
+
+
+class _Tallies(Derived):
+    """The tallies of the nodes that wait, so that a node which joins thousands is not counted through for each of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.graph: Graph | None = None
+        self.of: dict[NodeName, Tally] = {}
+
+
+def tally_of(graph: Graph, state: State, name: NodeName) -> Tally:
+    """How the edges that lead to `name`, which has no current step, stand."""
+    tallies = state.derived(_Tallies)
+    if tallies.graph is not graph:
+        tallies.graph = graph
+        tallies.of.clear()
+    while tallies.moved:
+        moved, _ = tallies.moved.popitem()
+        if moved in state.steps:
+            tallies.of.pop(moved, None)  # it waits no more
+        for edge in graph.outgoing.get(moved, ()) if tallies.of else ():
+            if (known := tallies.of.get(edge.target)) is not None:
+                known.count(edge, edge_state(graph, state, edge))
+    tally = tallies.of.get(name)
+    if tally is None:
+        tally = tallies.of[name] = Tally(requires_all=name in graph.all_optional)
+        for edge in graph.incoming[name]:
+            tally.count(edge, edge_state(graph, state, edge))
+    return tally
 
 
 def _unmet(never: bool, reason: str) -> Judgement:
@@ -181,29 +232,34 @@ def tolerated(graph: Graph, state: State, name: NodeName) -> bool:
     if not graph.successors[name]:
         return False
     lost = {name}
-    for node in graph.order:
-        edges = graph.incoming[node]
-        if not any(edge.source in lost for edge in edges) or _does_without(graph, state, node, lost):
+    ahead = [(graph.place[each], each) for each in graph.successors[name]]
+    heapq.heapify(ahead)
+    while ahead:
+        _, node = heapq.heappop(ahead)
+        if node in lost or _does_without(graph, state, node, lost):
             continue
-        certain = graph.nodes[node].join.mode != "all" or all(edge.source in lost for edge in edges)
+        certain = graph.nodes[node].join.mode != "all" or all(edge.source in lost for edge in graph.incoming[node])
         if node in state.steps or not certain or not graph.successors[node]:
             return False
         lost.add(node)
+        for each in graph.successors[node]:
+            heapq.heappush(ahead, (graph.place[each], each))
     return True
 
 
 def _does_without(graph: Graph, state: State, node: NodeName, lost: set[NodeName]) -> bool:
     """Whether the join at `node` has been met, or can be, without the branches that end in `lost`."""
-    join, edges = graph.nodes[node].join, graph.incoming[node]
+    join = graph.nodes[node].join
     if node in state.steps and (join.mode in TOLERANT or state.steps[node].status != "skipped"):
         return True
     if join.mode == "best_effort":
         return True
+    without = [edge for each in lost for edge in graph.outgoing[each] if edge.target == node]
     if join.mode in TOLERANT:
-        open_ = [edge for edge in edges if edge.source not in lost and edge_state(graph, state, edge) != "not_taken"]
-        return len(open_) >= (join.count if join.mode == "quorum" else 1)
-    waits = [edge for edge in edges if not edge.optional]
-    return bool(waits) and all(edge.optional for edge in edges if edge.source in lost)
+        tally = tally_of(graph, state, node)
+        open_ = tally.taken + tally.undecided - sum(tally.how(edge) != "not_taken" for edge in without)
+        return open_ >= (join.count if join.mode == "quorum" else 1)
+    return node not in graph.all_optional and all(edge.optional for edge in without)
 
 
 def unhandled_failure(graph: Graph, state: State, name: NodeName) -> ErrorRecord | None:

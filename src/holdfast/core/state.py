@@ -7,7 +7,7 @@ that no rule can have written. It folds in place; whoever holds the state owns i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -214,7 +214,29 @@ class Signal(msgspec.Struct, frozen=True):
     data: Payload
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class Derived:
+    """Something that follows from a state and is kept beside it in memory, because to work it out anew for each step would
+    cost as much as the run has nodes. It is no part of the state: never stored, never compared, made again when the state
+    is loaded. `moved` are the nodes of which the step, or what guards say about it, has changed since it was brought up to
+    date."""
+
+    def __init__(self) -> None:
+        self.moved: dict[NodeName, None] = {}
+
+
+class _Timed(Derived):
+    """The unfinished steps about which time may say something: those that are to be tried again or have operations without
+    an outcome. Steps that only wait for somebody to start them may be thousands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[NodeName] = set()
+
+
+D = TypeVar("D", bound=Derived)
+
+
+class State(msgspec.Struct, omit_defaults=True, dict=True):
     """A run, folded."""
 
     run: RunId = RunId("")
@@ -289,6 +311,26 @@ class State(msgspec.Struct, omit_defaults=True):
     deferred: dict[str, None] = {}
     short: dict[str, None] = {}
     """Operations that wait outside the run, by their place: for room in a scope, or for another run's effect."""
+
+    def derived(self, kind: type[D]) -> D:
+        """What is kept of this kind beside the state; made, with every node moved, where there is none yet."""
+        found: D | None = self.__dict__.get(kind.__name__)
+        if found is None:
+            found = self.__dict__[kind.__name__] = kind()
+            found.moved.update(dict.fromkeys(self.steps))
+        return found
+
+    def timed(self) -> list[NodeName]:
+        """The unfinished steps that are to be tried again or have operations without an outcome, by name."""
+        timed = self.derived(_Timed)
+        for name in timed.moved:
+            step = self.steps.get(name)
+            if step is not None and name in self.unfinished and (step.status == "retrying" or step.pending):
+                timed.names.add(name)
+            else:
+                timed.names.discard(name)
+        timed.moved.clear()
+        return sorted(timed.names)
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""
@@ -481,6 +523,9 @@ def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand
     name = node_of(id_)
     step = s.steps.get(name)
     if step is None or step.id != id_:
+        s.steps.pop(name, None)
+        for each in s.__dict__.values():
+            each.moved.pop(name, None)  # it comes last again, as in the steps
         step = s.steps[name] = Step(id_, journal={}, demand=demand)
         s.visits[name] = visit_of(id_)
         s.summoned.pop(name, None)
@@ -489,8 +534,14 @@ def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand
     return step
 
 
+def _tell_moved(s: State, name: NodeName) -> None:
+    for each in s.__dict__.values():
+        each.moved[name] = None
+
+
 def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -> None:
     """Give a step its status, with everything that is looked up by it."""
+    _tell_moved(s, name)
     step.status, step.since_ms, step.parked = status, at_ms, False
     if status in OPEN_STEPS:
         s.unfinished[name] = None
@@ -639,6 +690,7 @@ def _unjudge(s: State, id_: StepId) -> None:
     for known in (s.verdicts, s.asked):
         for key in [key for key in known if key.startswith((f"{id_}>", f">{id_}:"))]:
             del known[key]
+    _tell_moved(s, node_of(id_))
 
 
 def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
@@ -648,6 +700,7 @@ def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
 def _guard_judged(s: State, e: ev.GuardJudged, at_ms: int) -> None:
     s.asked.pop(verdict_key(e.step, e.target, e.guard), None)
     s.verdicts[verdict_key(e.step, e.target, e.guard)] = e.allowed
+    _tell_moved(s, node_of(e.step))
 
 
 def _join_opened(s: State, e: ev.JoinOpened, at_ms: int) -> None:
@@ -688,6 +741,7 @@ def _operation(
         op = step.journal[path] = Operation(kind, name, args_hash)
     op.args_hash, op.since_ms = args_hash, at_ms
     _mark(step, path, op, status)
+    _tell_moved(s, node_of(id_))
     return op
 
 
@@ -738,6 +792,7 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
         return
     op.error = error
     _mark(step, call.path, op, status)
+    _tell_moved(s, node_of(call.step))
     if status in ("reopened", "unverified") or (status == "failed" and not _awaited(step, call)):
         _wake(s, step)
 

@@ -92,7 +92,7 @@ def waiting_for(state: State) -> list[Wait]:
     ]
     if state.awaits is not None:
         found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
-    for name in state.unfinished:
+    for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
     for id_, call in state.calls.items():
         step_ = state.step(call.step)
@@ -146,7 +146,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         due.append(pickup_ms)  # whoever has the code again takes the question back, even where there is no place
     if state.asked and not state.phase:
         due.append(pickup_ms)
-    for name in state.unfinished:
+    for name in state.timed():
         step = state.steps[name]
         if step.status == "retrying":
             due.append(step.retry_at_ms)

@@ -6,6 +6,7 @@ Never here: what a call costs or does (calls), who is asked (gates), how a run e
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 
 from holdfast.core import admission, commands, endings, limits, questions
 from holdfast.core import events as ev
@@ -29,12 +30,12 @@ from holdfast.core.readiness import (
     absorbed,
     chosen,
     denied_failure,
-    edge_state,
     guards_after,
     judge,
     loop_state,
     may_loop,
     next_step,
+    tally_of,
     tolerated,
     unhandled_failure,
 )
@@ -263,7 +264,7 @@ def _open_join(d: Decision, node: NodeName) -> None:
     timeout_s = d.graph.nodes[node].join.timeout_s
     if timeout_s is None or node in d.state.joins:
         return
-    if any(edge_state(d.graph, d.state, edge) != "undecided" for edge in d.graph.incoming[node]):
+    if tally_of(d.graph, d.state, node).undecided < len(d.graph.incoming[node]):
         d.emit(ev.JoinOpened(node, d.now_ms + int(timeout_s * 1000)))
 
 
@@ -305,9 +306,12 @@ def _take(d: Decision, loop: Edge) -> None:
 def _start(d: Decision) -> None:
     """Start what may start, as far as the session's slots reach; what is new and stays behind becomes known as ready."""
     state = d.state
+    # A set has no order that a history could follow.
     places = {node_of(id_) for id_ in d.placed}
-    placed = [name for name in state.unplaced if name in places]  # a set has no order that a history could follow
-    for name in [*state.startable, *placed, *d.ready]:
+    placed = [name for name in state.unplaced if name in places] if places else []
+    # Of many that wait for a slot only those are looked at that may have one, and one more, which may run into a limit.
+    waiting = islice(state.startable, max(0, d.slots) + 1)
+    for name in [*waiting, *placed, *d.ready]:
         step = state.steps.get(name)
         if state.phase and name != COMPENSATE:
             continue

@@ -51,7 +51,7 @@ def deliver(d: Decision) -> None:
     """Bring kept signals to the steps that wait for them: first come, first served, on both sides."""
     state = d.state
     waiting: dict[str, list[tuple[int, StepId, Path]]] = {}
-    for name in state.unfinished:
+    for name in state.timed():
         step = state.steps[name]
         for path, op in step.unsettled():
             if op.kind == "signal" and op.status == "open":
@@ -66,7 +66,7 @@ def deliver(d: Decision) -> None:
 
 def fire_due(d: Decision) -> None:
     """Wake the steps whose timers have run out and give up waits for signals whose time is over."""
-    for name in list(d.state.unfinished):
+    for name in d.state.timed():
         step = d.state.steps[name]
         for path, op in list(step.unsettled()):
             if op.status != "open" or op.due_at_ms is None or op.due_at_ms > d.now_ms:

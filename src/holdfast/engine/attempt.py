@@ -132,6 +132,7 @@ class Attempt:
         never made, and its intent must not stay."""
 
         async def told() -> list[Event]:
+            await self.mailbox.room()
             intent = self.mailbox.post(command)
             try:
                 return await asyncio.shield(intent)

@@ -52,6 +52,9 @@ T = TypeVar("T")
 
 MOST_OPERATIONS: Final = 100_000
 """In one step; beyond that it should be a loop in the graph."""
+MOST_AT_ONCE: Final = 200
+"""Branches of one gather that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
+What is under way is looked through at each decision."""
 _LONGEST_WAIT_S: Final = 10 * 366 * 86_400
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESULT: Final = "result"
@@ -266,17 +269,26 @@ class StepContext:
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
-        Every branch gets as far as it can. Then the first branch without a result (by position, so that a replay sees
-        the same) decides: its error is raised, or the step waits for it.
+        Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
+        wait. Then the first branch without a result (by position, so that a replay sees the same) decides: its error is
+        raised, or the step waits for it.
         """
+        turn = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
+            async with turn:
+                return await _branch(branch, prefix)
+
         with self._place() as path:
-            tasks = [asyncio.create_task(_branch(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
+            tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
             try:
                 results = await asyncio.gather(*tasks, return_exceptions=True)
             except asyncio.CancelledError:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+                for branch in filter(asyncio.iscoroutine, branches):
+                    branch.close()  # those whose turn had not come
                 raise
         for result in results:
             if isinstance(result, Suspension):

@@ -50,7 +50,8 @@ from holdfast.errors import (
 from holdfast.ports import Append, SnapshotRecord, Store
 
 MOST_WAITING: Final = 10_000
-"""Commands that wait in one mailbox; a sender beyond that hears of it instead of filling the memory."""
+"""Commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and whoever is outside
+hears of it, instead of filling the memory."""
 MOST_TOGETHER: Final = 100
 _MOST_CONFLICTS: Final = 3
 """Then the command is decided under the store's lock: a hot run cannot starve a person's decision."""
@@ -63,6 +64,8 @@ _EVENT_BYTES: Final = 120
 _OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
 _FROM_INSIDE: Final = (StartRun, *_OF_ATTEMPTS, JudgeGuards)
 """Commands of this process's own work, which knows where its run is."""
+_NEVER_REFUSED: Final = (*_FROM_INSIDE, Look)
+"""What has a bound of its own: there are only so many attempts, calls of theirs under way, and looks at once."""
 
 _encode_state = msgspec.json.Encoder().encode
 _decode_state = msgspec.json.Decoder(State).decode
@@ -177,9 +180,16 @@ class Mailbox:
     async def send(self, command: Command, graph: Graph | None = None) -> list[Event]:
         """Have `command` decided and committed; returns its events. Raises its refusal, or a StoreError.
 
-        `graph` is one to decide by instead of the run's own: a migration's.
+        `graph` is one to decide by instead of the run's own: a migration's. An attempt's own waits until there is room.
         """
+        if isinstance(command, AttemptCommand):
+            await self.room()
         return await self.post(command, graph)
+
+    async def room(self) -> None:
+        """Wait until not too many commands wait."""
+        while len(self._letters) >= MOST_WAITING:
+            await asyncio.wait([self._letters[-1].told])
 
     def post(
         self, command: Command, graph: Graph | None = None, *, slots: int = 0, lingers: bool = False
@@ -189,7 +199,7 @@ class Mailbox:
         `slots` are kept for what it starts. One that `lingers` gives the command that follows from it a few turns to
         come along.
         """
-        if len(self._letters) >= MOST_WAITING:
+        if len(self._letters) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
             raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
         letter = Letter(command, graph, asyncio.get_running_loop().create_future(), slots, lingers)
         self._letters.append(letter)

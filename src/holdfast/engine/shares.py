@@ -129,9 +129,9 @@ class PoolShares:
             return
         said = {name: self._needs.get(name, _NOTHING) for name in names}
         visits = [self._said(name, need) for name, need in said.items()]
+        left_s = self._clock.monotonic_s()
         self._number += 1
         self._unsure.update(names)
-        left_s = self._clock.monotonic_s()
         try:
             grants = await self._store.lend(Visitor(self._holder, session, self._number, self._outlives_ms), visits)
         except Conflict:
@@ -214,8 +214,8 @@ class PoolShares:
         """The session is dead, and what it kept is others' now."""
         lost, self._held = self._held, {}
         self._session = None
-        self._told.clear()
         self._heard_s.clear()
+        self._told.clear()
         self._unsure.update(lost)
         for name, held in lost.items():
             self._changed(name, Grant(held.pool, 0, 0))
