@@ -25,7 +25,7 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test mutants crash simulate chaos docs check lint types format wire lock clean
+.PHONY: help setup demo test quick mutants crash simulate chaos docs check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,10 @@ demo: setup ## Run the support-triage example from start to end
 
 test: setup ## Run the tests
 	@$(PY) -m pytest $(ARGS)
+
+quick: setup ## The rules, the scheduler, the layers, and the promises of the store on SQLite: under a minute
+	@$(PY) -m pytest tests/core tests/scheduling tests/stores/test_sqlite.py tests/stores/test_store_conformance.py \
+		tests/test_layers.py tests/test_public_names.py -k "sqlite or not test_store_conformance" $(ARGS)
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
