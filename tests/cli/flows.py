@@ -273,3 +273,12 @@ async def wire_money(amount: int) -> dict[str, int]:
 
 wiring = Workflow("wiring")
 wiring.node("wire")(tool_node(name=wire_money)(lambda state: {"amount": 5}))
+
+
+@tool(effect="once")
+async def fall(over: str) -> str:
+    raise RuntimeError(f"fell over {os.environ['ANTHROPIC_API_KEY']}")
+
+
+falling = Workflow("falling")
+falling.node("fall")(tool_node(name=fall)(lambda state: {"over": "a stone"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sqlite3
 import subprocess
@@ -137,3 +138,20 @@ def test_a_run_is_shown_whole_as_json(shell: Shell) -> None:
     assert found["tenant"] == "default"
     assert found["started_at"] == row["started_at"]
     assert json.dumps(found)
+
+
+def test_an_error_in_a_tool_says_where_in_its_code(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-a-key-of-some-length")
+    said = shell("run", "flow:falling")
+    assert re.search(r"fell over \[secret\] \(flows\.py:\d+ in fall\)", said.err), said.err
+    (row,) = shell("runs", "list", "--json").data
+    told = shell("runs", "show", row["run_id"]).out
+    assert re.search(r'Trace\n +File ".*flows\.py", line \d+, in fall\n', told), told
+    assert "holdfast/tools" not in told
+    error = shell("runs", "show", row["run_id"], "--json").data["steps"][0]["error"]
+    assert "raise RuntimeError" in error["trace"]
+    everywhere = shell("runs", "events", row["run_id"], "--json").out + told + said.err
+    assert "sk-ant-a-key" not in everywhere
+    assert "raise RuntimeError" in everywhere
+    for words in (("runs", "list"), ("runs", "events", row["run_id"]), ("effects", "list")):
+        assert "raise RuntimeError" not in shell(*words).out

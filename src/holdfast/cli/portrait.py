@@ -85,6 +85,8 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     )
     if state.error is not None:
         pairs.append(("Error", f"{state.error.node}: {failure(state.error)}".removeprefix(": ")))
+        if state.error.trace is not None:
+            pairs.append(("Trace", state.error.trace.rstrip()))
     elif state.reason is not None:
         pairs.append(("Reason", state.reason))
     if state.ended == "completed":

@@ -123,6 +123,7 @@ def _error(error: ErrorRecord | None) -> dict[str, Any] | None:
         "retryable": error.retryable,
         "at": iso(error.at_ms),
         "tool": error.tool,
+        "trace": error.trace,
     }
 
 

@@ -23,6 +23,7 @@ _CLIP: Final = 100
 """How much of a value a line shows; --json has all of it."""
 _MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted|\bscoped)$")
 """Fields that say nothing to people."""
+_PLACE: Final = re.compile(r'^ *File "(?:.*/)?([^"/]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _ERROR: Final = {"error_class", "message"}
 
 
@@ -38,7 +39,10 @@ def named(step: StepId) -> str:
 
 
 def failure(error: ErrorRecord) -> str:
-    return f"{error.error_class}: {error.message}"
+    """What went wrong and, where an error of the user's own code does not say that itself, where."""
+    places = _PLACE.findall(error.trace or "")
+    where = " ({}:{} in {})".format(*places[-1]) if places else ""
+    return f"{error.error_class}: {error.message}" + (where if where.strip() not in error.message else "")
 
 
 def _started(e: ev.StepStarted, at_ms: int) -> str:

@@ -60,6 +60,8 @@ class ErrorRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     at_ms: int
     tool: str | None = None
     retry_after_s: float | None = None
+    trace: str | None = None
+    """Where in the user's own code it happened, as Python tells it."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -712,7 +712,7 @@ def _join_timed_out(s: State, e: ev.JoinTimedOut, at_ms: int) -> None:
 
 
 def _remember(s: State, error: ErrorRecord) -> None:
-    s.errors.append(error)
+    s.errors.append(msgspec.structs.replace(error, trace=None))  # the step and the history have it
     if len(s.errors) > MOST_ERRORS_KEPT:
         del s.errors[0]
 

@@ -266,7 +266,7 @@ class Attempt:
             error, path = failure.record(problem, self.name, self.house.store.now_ms())
             clean = context.error(
                 error.error_class, error.message, retryable=error.retryable, tool=error.tool,
-                retry_after_s=error.retry_after_s,
+                retry_after_s=error.retry_after_s, trace=error.trace,
             )  # fmt: skip
             return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
 

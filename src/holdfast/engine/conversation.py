@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 
 ANSWER: Final = "final_result"
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
+_MESSAGE_FIELDS: Final = frozenset({"role", "content"})
+_CONTENT_KINDS: Final = frozenset(
+    {"image", "image_url", "input_image", "document", "file", "input_file", "input_audio"}
+)
+_CONTENT_FIELDS: Final = frozenset({"source", "image_url", "file", "file_id", "data", "url", "input_audio"})
 _PROMPT_FIELDS: Final = frozenset({"system", "user"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
@@ -115,8 +120,28 @@ def _prompt(prompt: Any) -> tuple[str, str]:
 
 
 def _text(part: Any) -> str:
-    """A part of a prompt as text; what is not text goes as JSON."""
+    """A part of a prompt as text; data that is no text goes as JSON. Raises InvalidInput for what is meant to be more."""
+    if (what := _content(part)) is not None:
+        raise InvalidInput(
+            f"A prompt's parts are texts, or data that the model reads as JSON; this is {what}, of which the model would"
+            " see the JSON and nothing else. Nothing was called. Give it as text; the messages of an agent loop are kept"
+            " by the node itself, and images cannot be sent yet."
+        )
     return part if isinstance(part, str) else encode(part).decode()
+
+
+def _content(part: Any) -> str | None:
+    """What providers' own content this is, if it is: a list of messages, or an image among them; else None."""
+    if isinstance(part, bytes | bytearray):
+        return "raw bytes"
+    for each in part if isinstance(part, list | tuple) else (part,):
+        if not isinstance(each, dict):
+            continue
+        if each.keys() >= _MESSAGE_FIELDS:
+            return "a list of messages" if each is not part else "a message"
+        if each.get("type") in _CONTENT_KINDS and not _CONTENT_FIELDS.isdisjoint(each):
+            return f"content of the type {each['type']!r}"
+    return None
 
 
 async def _tool_turn(

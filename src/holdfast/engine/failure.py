@@ -5,12 +5,11 @@ Never here: deciding whether it is tried again (core.policies).
 
 from __future__ import annotations
 
-import traceback
-from types import TracebackType
 from typing import Final
 
 from pydantic import ValidationError
 
+from holdfast.authoring import trace
 from holdfast.authoring.arguments import describe
 from holdfast.core.ids import Path
 from holdfast.core.policies import (
@@ -57,14 +56,15 @@ def record(problem: BaseException, node: str, at_ms: int) -> tuple[ErrorRecord, 
         error: ErrorRecord = getattr(problem, "error")  # noqa: B009 - a fact of the error, not of its class
         path: Path | None = getattr(problem, "path", None)
         return error, path
+    told = trace.of(problem)
     for kinds, klass, retryable in _CLASSES:
         if isinstance(problem, kinds):
-            return ErrorRecord(node, klass, _message(problem), retryable, at_ms), None
+            return ErrorRecord(node, klass, _message(problem), retryable, at_ms, trace=told), None
     if isinstance(problem, RemoteFailed):
-        return ErrorRecord(node, problem.error_class, _message(problem), problem.retryable, at_ms), None
+        return ErrorRecord(node, problem.error_class, _message(problem), problem.retryable, at_ms, trace=told), None
     if isinstance(problem, StepError) and (said := getattr(problem, "error_class", None)) is not None:
-        return ErrorRecord(node, str(said), _message(problem), said in TRANSIENT, at_ms), None
-    return ErrorRecord(node, ERROR, _message(problem), True, at_ms), None
+        return ErrorRecord(node, str(said), _message(problem), said in TRANSIENT, at_ms, trace=told), None
+    return ErrorRecord(node, ERROR, _message(problem), True, at_ms, trace=told), None
 
 
 def _message(problem: BaseException) -> str:
@@ -74,15 +74,5 @@ def _message(problem: BaseException) -> str:
     if isinstance(problem, ValidationError):
         return describe(problem)[:MOST_MESSAGE]
     text = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
-    where = _innermost(problem.__traceback__)
+    where = trace.innermost(problem)
     return (text[: MOST_MESSAGE - 200] + (f" ({where})" if where else ""))[:MOST_MESSAGE]
-
-
-def _innermost(trace: TracebackType | None) -> str | None:
-    """The last place in the user's own code, which is what one looks for."""
-    frames = [frame for frame in traceback.extract_tb(trace) if "holdfast" not in frame.filename.split("/")]
-    ours = [frame for frame in frames if "site-packages" not in frame.filename and "/lib/python" not in frame.filename]
-    if not ours:
-        return None
-    frame = ours[-1]
-    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"

@@ -375,11 +375,13 @@ class StepContext:
 
     def error(
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None,
+        retry_after_s: float | None = None, trace: str | None = None,
     ) -> ErrorRecord:  # fmt: skip
         house = self._attempt.house
-        text = house.payloads.redact(message)
-        return ErrorRecord(node_of(self.step), error_class, text, retryable, house.store.now_ms(), tool, retry_after_s)
+        text, told = house.payloads.redact(message), None if trace is None else house.payloads.redact(trace)
+        return ErrorRecord(
+            node_of(self.step), error_class, text, retryable, house.store.now_ms(), tool, retry_after_s, told
+        )
 
     def may_send(self) -> bool:
         return self._attempt.house.alive(self._attempt.session)

@@ -62,9 +62,9 @@ class Journal(Protocol):
 
     def error(
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
-        retry_after_s: float | None = None,
+        retry_after_s: float | None = None, trace: str | None = None,
     ) -> ErrorRecord:  # fmt: skip
-        """An error of this step, at this moment, with secrets taken out of its message."""
+        """An error of this step, at this moment, with secrets taken out of its message and its trace."""
         ...
 
     def may_send(self) -> bool:

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from holdfast.authoring import trace
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import digest
@@ -164,7 +165,9 @@ class ToolExecutor:
         retryable = repeatable and klass not in NEVER_RETRIED
         message = f"{tool.name!r}: {describe(problem)}"
         after_s = retry_after_s(problem)
-        error = journal.error(klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s)
+        error = journal.error(
+            klass, message, retryable=retryable, tool=tool.name, retry_after_s=after_s, trace=trace.of(problem)
+        )
         if said == "unknown":
             await journal.doubt_effect(call, error)
         else:
@@ -189,7 +192,9 @@ class ToolExecutor:
             except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
                 message = f"the lookup of {tool.name!r}: {describe(problem)}"
                 klass, after_s = error_class(problem), retry_after_s(problem)
-                error = journal.error(klass, message, retryable=True, tool=tool.name, retry_after_s=after_s)
+                error = journal.error(
+                    klass, message, retryable=True, tool=tool.name, retry_after_s=after_s, trace=trace.of(problem)
+                )
                 journal.abandon(error)
             if found is not None:
                 return Recall(await journal.complete(call, found))
