@@ -38,7 +38,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, SnapshotRecord, Store, Told
+from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, Told
 from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
@@ -1196,3 +1196,21 @@ class StoreConformance:
         with pytest.raises(StoreError):
             await store.load(story.run, FOLD_VERSION)
         assert fold(await (await connect()).load(story.run, FOLD_VERSION)).seq == 4
+
+    async def test_what_jobs_print_is_kept_in_pieces_that_grow_and_may_be_cut(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        first, grown, other = (LogPlace(story.run, *each) for each in (("a (1)", 1, 0), ("a (1)", 1, 5), ("b", 2, 0)))
+        await store.put_job_logs([(first, b"one\n"), (other, "é\0\n".encode()), (grown, b"two")], [])
+        await store.put_job_logs([(grown, b"two\nthree\n")], [])
+        there = await connect()
+        assert sorted((place, size) for place, size, _ in await there.job_logs(story.run)) == [
+            (first, 4), (grown, 10), (other, 4),
+        ]  # fmt: skip
+        assert [await there.job_log(each) for each in (first, grown, other)] == [
+            b"one\n",
+            b"two\nthree\n",
+            "é\0\n".encode(),
+        ]
+        await store.put_job_logs([], [first, other])
+        assert [place for place, *_ in await there.job_logs(story.run)] == [grown]
+        assert (await there.job_log(first), await there.job_logs(Story().run)) == (b"", [])

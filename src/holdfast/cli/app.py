@@ -22,6 +22,7 @@ from holdfast.cli.costs import app as costs
 from holdfast.cli.effects import app as effects
 from holdfast.cli.gates import app as gates
 from holdfast.cli.graph import graph, validate
+from holdfast.cli.logs import logs
 from holdfast.cli.pools import app as pools
 from holdfast.cli.queue import app as queue
 from holdfast.cli.run import run
@@ -65,6 +66,7 @@ app.command()(run)
 app.command()(worker)
 app.command()(serve)
 app.command()(up)
+app.command()(logs)
 app.add_typer(runs, name="runs")
 app.add_typer(gates, name="gates")
 app.add_typer(budget, name="budget")

@@ -19,7 +19,7 @@ from holdfast.core.state import State
 from holdfast.engine import explaining
 from holdfast.engine.explaining import Waits
 from holdfast.engine.rollup import count_some
-from holdfast.ports import MOST_LISTED, PlacedStep, RunFilter
+from holdfast.ports import MOST_LISTED, LogPiece, LogPlace, PlacedStep, RunFilter
 from holdfast.scheduling.roster import ANY_YAML
 
 
@@ -38,6 +38,14 @@ class Inquiries(Part):
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
         return await self.driver.store.runs(**sought)
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        """What there is of what the run's jobs have printed, as the store keeps it."""
+        return await self.driver.store.job_logs(run)
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        """What one piece of it says, in UTF-8."""
+        return await self.driver.store.job_log(place)
 
     async def gates(
         self, run_id: str | None = None, *, open_only: bool = True, limit: int = MOST_LISTED

@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -33,6 +34,7 @@ from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
+from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
 from holdfast.engine.placing import HERE, Placing
@@ -684,6 +686,11 @@ class Driver:
             log.error("holdfast cannot record what became of a call: %s", problem)
             self.give_up(problem)
 
+    @cached_property
+    def job_logs(self) -> JobLogWriter:
+        """On the way of what jobs print into the store."""
+        return JobLogWriter(self.store, self.clock)
+
     @property
     def closing(self) -> bool:
         return self._closing
@@ -717,6 +724,7 @@ class Driver:
                 log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))
                 break
             await asyncio.wait(busy, timeout=left_s)
+        await self.job_logs.aclose()
         if self.on_parting is not None:
             self.on_parting(0.0)
 

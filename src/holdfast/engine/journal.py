@@ -47,6 +47,7 @@ from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTu
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
     from holdfast.engine.attempt import Attempt
+    from holdfast.engine.job_log import JobLog
 
 T = TypeVar("T")
 
@@ -156,6 +157,10 @@ class StepContext:
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
         return self._attempt.house.payloads.redact(text)
+
+    def kept_log(self, job: str) -> JobLog:
+        """Where what the step prints is kept for people; `job` is what they call it."""
+        return self._attempt.house.job_logs.begin(self._attempt.run, job, self._attempt.number)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread: the event loop is not kept from others."""

@@ -73,6 +73,7 @@ class StepCalls:
     def __init__(self, attempt: Attempt, context: StepContext) -> None:
         self.run: RunId = attempt.run
         self.step: StepId = attempt.step
+        self._kept = context.kept_log(attempt.step)
         self._context = context
 
     async def model(
@@ -89,4 +90,6 @@ class StepCalls:
 
     async def line(self, text: str) -> None:
         for line in text.splitlines():
-            job_log.info("%s", self._context.redact(line), extra={"run": self.run, "job": self.step})
+            shown = self._context.redact(line)
+            job_log.info("%s", shown, extra={"run": self.run, "job": self.step})
+            self._kept.add(shown)

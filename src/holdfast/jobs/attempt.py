@@ -28,6 +28,14 @@ class Worker(Protocol):
         ...
 
 
+class KeptLog(Protocol):
+    """Where what a job prints is kept."""
+
+    def add(self, line: str) -> None:
+        """A line without secrets."""
+        ...
+
+
 class Attempt(Protocol):
     """One try of a job."""
 
@@ -56,6 +64,10 @@ class Attempt(Protocol):
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread."""
+        ...
+
+    def kept_log(self, job: str) -> KeptLog:
+        """For what it prints in this try. `job` is what people call it."""
         ...
 
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:

@@ -89,7 +89,7 @@ class JobNode:
 
         async def one(which: Combination) -> None:
             if (known := await attempt.recorded(_DONE)) is not None:
-                Log(attempt.run, f"{self._job.id}{which.label}", attempt.redact).say(_KNOWN)
+                Log(attempt, f"{self._job.id}{which.label}").say(_KNOWN)
                 before.append(of_kept(known, which))
                 return
             async with places:

@@ -44,7 +44,7 @@ class Leg:
         self._which = which
         self._stop = stop
         self._evaluation = Evaluation(attempt)
-        self._progress = Progress(contexts, Log(attempt.run, f"{job.id}{which.label}", attempt.redact))
+        self._progress = Progress(contexts, Log(attempt, f"{job.id}{which.label}"))
 
     async def run(self) -> Ended:
         """Raises nothing of its own: what goes wrong is the combination's failure."""

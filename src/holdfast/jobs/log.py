@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
+from holdfast.jobs.attempt import Attempt
 from holdfast.jobs.command import Commands
 from holdfast.ports import JOB_LOG
 
@@ -22,9 +22,10 @@ _log = logging.getLogger(JOB_LOG)
 class Log:
     """The log of one combination of a job, without secrets."""
 
-    def __init__(self, run: str, job: str, redact: Callable[[str], str]) -> None:
-        self._about = {"run": run, "job": redact(job)}
-        self._redact = redact
+    def __init__(self, attempt: Attempt, job: str) -> None:
+        self._redact = attempt.redact
+        self._about = {"run": attempt.run, "job": self._redact(job)}
+        self._kept = attempt.kept_log(self._about["job"])
         self._commands = Commands()
         self._lines: deque[str] = deque()
         self._characters = 0
@@ -41,6 +42,7 @@ class Log:
 
     def _add(self, text: str) -> None:
         _log.info("%s", text, extra=self._about)
+        self._kept.add(text)
         text = text[-TAIL_CHARACTERS:]
         self._lines.append(text)
         self._characters += len(text) + 1

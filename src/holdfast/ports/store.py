@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
@@ -191,6 +191,40 @@ class Costs(Protocol):
 
     async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
         """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order."""
+        ...
+
+
+class LogPlace(NamedTuple):
+    """Where a piece of what a job prints stands: behind the `first` bytes of that attempt."""
+
+    run: RunId
+    job: str
+    """Its id, with its combination: `greet (Ada)`."""
+    attempt: int
+    first: int
+
+
+class LogPiece(NamedTuple):
+    """What there is of it."""
+
+    place: LogPlace
+    bytes: int
+    written_at_ms: int
+
+
+class JobLogs(Protocol):
+    """What jobs have printed, for people. Nothing follows from it, so losing some of it changes no run."""
+
+    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+        """Keep pieces, each whole in the place of what was there, and let go of those that are too much."""
+        ...
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        """All pieces of a run, by job and attempt in the order in which they began, each of those from its beginning."""
+        ...
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        """What a piece says, in UTF-8; nothing if it was cut meanwhile."""
         ...
 
 
@@ -409,7 +443,7 @@ class Tail(Protocol):
         ...
 
 
-class Store(Log, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Tail, Protocol):
+class Store(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Tail, Protocol):
     """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
 
     def now_ms(self) -> int:

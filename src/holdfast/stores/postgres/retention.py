@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
@@ -53,6 +54,7 @@ class Retention(Archives):
             await self._expect_free(month)
             await self._archive_runs(month)
             if await self._let_go(month):
+                await self._forget_job_logs(month.first, month.next.first)
                 rows = await self._db.fetch(self._sql["archived_of"], month.first, month.next.first)
                 return Freed(*map(int, rows[0]))
             await asyncio.sleep(_PAUSE_S)
@@ -176,6 +178,7 @@ class Retention(Archives):
                 count=1,
             )
         runs = events = freed_bytes = 0
+        await self._forget_job_logs(uuid.UUID(int=0), before.first)
         async for seqs in self._turns("prune_archives", before.first):
             runs, events = runs + len(seqs), events + sum(seqs)
         kept = await self._outcomes_kept()
@@ -184,6 +187,11 @@ class Retention(Archives):
         if self._elsewhere is not None:
             freed_bytes += await self._elsewhere.prune(str(before), kept)
         return Freed(runs, events, freed_bytes)
+
+    async def _forget_job_logs(self, first: uuid.UUID, end: uuid.UUID) -> None:
+        """Jobs' outputs keep the end of what they printed; the whole goes."""
+        async for _ in self._turns("drop_job_logs", first, end):
+            await asyncio.sleep(0)
 
     async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
         """The first column of what a statement answers that does so many at a time, until nothing is left."""

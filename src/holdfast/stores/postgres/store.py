@@ -18,6 +18,7 @@ from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
+from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lane import Leadership
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.room import Ground, sql
@@ -38,7 +39,9 @@ _ALONE: Final = "local"
 _ISOLATION: Final = "read committed"
 
 
-class PostgresStore(Tail, Snapshots, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Leadership, Upkeep):
+class PostgresStore(
+    Tail, Snapshots, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Leadership, Upkeep
+):
     """Keeps ports.Store and ports.Leadership in a schema of a PostgreSQL database."""
 
     @classmethod

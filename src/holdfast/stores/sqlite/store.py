@@ -15,6 +15,7 @@ from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.graph import Graphs
+from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
@@ -30,7 +31,7 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Graphs, Scopes, Lending, Costs, Blobs, Sessions, Views, Watch, Tail):
+class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Tail):
     """Keeps ports.Store in one file of this machine, for all processes that open it."""
 
     @classmethod

@@ -39,7 +39,18 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import MOST_LISTED, Append, DueRun, History, RunFilter, SnapshotRecord, Told, Unplaced
+from holdfast.ports import (
+    MOST_LISTED,
+    Append,
+    DueRun,
+    History,
+    LogPiece,
+    LogPlace,
+    RunFilter,
+    SnapshotRecord,
+    Told,
+    Unplaced,
+)
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
@@ -165,6 +176,7 @@ class Disk:
         """Tenant-wide effect keys: who has each, and what came of it."""
         self.costs: dict[tuple[str, ...], Cost] = {}
         self.counted: dict[RunId, Seq] = {}
+        self.job_logs: dict[LogPlace, bytes] = {}
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
@@ -574,6 +586,22 @@ class SimulatedStore:
         await self._write("learn")
         self.disk.estimates |= learned(self.disk.estimates, uses)
         self.disk.touched(self)
+
+    # --- What jobs print ----------------------------------------------------------------------------------------------
+
+    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+        await self._write("put_job_logs")
+        self.disk.job_logs.update(pieces)
+        for place in cut:
+            self.disk.job_logs.pop(place, None)
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        await self._read()
+        return [LogPiece(place, len(said), 0) for place, said in sorted(self.disk.job_logs.items()) if place.run == run]
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        await self._read()
+        return self.disk.job_logs.get(place, b"")
 
     # --- Costs --------------------------------------------------------------------------------------------------------
 

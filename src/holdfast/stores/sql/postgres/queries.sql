@@ -969,3 +969,32 @@ update holdfast.pool_estimates set amount_m = kept.amount_m, samples = kept.samp
 from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
     as kept (workflow, node, pool, amount_m, samples)
 where (pool_estimates.workflow, pool_estimates.node, pool_estimates.pool) = (kept.workflow, kept.node, kept.pool)
+
+-- --- What jobs print -------------------------------------------------------------------------------------------------
+
+-- name: put_job_log
+-- A piece of what a job has printed, or more of it.
+insert into holdfast.job_logs (run, job, attempt, first, written_at_ms, content)
+select * from unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::bytea[])
+on conflict (run, job, attempt, first) do update set content = excluded.content
+
+-- name: cut_job_log
+-- Pieces that are too much.
+delete from holdfast.job_logs using unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[]) as cut (run, job, attempt, first)
+where (job_logs.run, job_logs.job, job_logs.attempt, job_logs.first) = (cut.run, cut.job, cut.attempt, cut.first)
+
+-- name: job_logs
+-- What there is of a run's jobs, without what it says, in the order in which the jobs began to print.
+select job, attempt, first, length(content), written_at_ms from holdfast.job_logs where run = $1
+order by min(written_at_ms) over (partition by job, attempt), job, attempt, first
+
+-- name: job_log
+-- What one piece says.
+select content from holdfast.job_logs where run = $1 and job = $2 and attempt = $3 and first = $4
+
+-- name: drop_job_logs
+-- What the jobs of some months' runs have printed goes with their histories, so much at a time.
+delete from holdfast.job_logs where (run, job, attempt, first) in (
+    select run, job, attempt, first from holdfast.job_logs where run >= $1 and run < $2 limit $3
+)
+returning attempt

@@ -516,3 +516,23 @@ select workflow, node, pool, amount_m, samples from pool_estimates where workflo
 -- What steps of one node are thought to take.
 insert into pool_estimates (workflow, node, pool, amount_m, samples) values (?, ?, ?, ?, ?)
 on conflict (workflow, node, pool) do update set amount_m = excluded.amount_m, samples = excluded.samples
+
+-- --- What jobs print -------------------------------------------------------------------------------------------------
+
+-- name: put_job_log
+-- A piece of what a job has printed, or more of it.
+insert into job_logs (run, job, attempt, first, written_at_ms, content) values (?, ?, ?, ?, ?, ?)
+on conflict do update set content = excluded.content
+
+-- name: cut_job_log
+-- A piece that is too much.
+delete from job_logs where run = ? and job = ? and attempt = ? and first = ?
+
+-- name: job_logs
+-- What there is of a run's jobs, without what it says, in the order in which the jobs began to print.
+select job, attempt, first, length(content), written_at_ms from job_logs where run = ?
+order by min(written_at_ms) over (partition by job, attempt), job, attempt, first
+
+-- name: job_log
+-- What one piece says.
+select content from job_logs where run = ? and job = ? and attempt = ? and first = ?

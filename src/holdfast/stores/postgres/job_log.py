@@ -1,0 +1,32 @@
+"""What jobs have printed, in pieces.
+
+Never here: how much of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ids import RunId
+from holdfast.ports import LogPiece, LogPlace
+from holdfast.stores.postgres.room import Room
+
+
+class JobLogs(Room):
+    """Keeps ports.JobLogs."""
+
+    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+        now_ms = self._clock.now_ms()
+        rows = [(*place, now_ms, content) for place, content in pieces]
+        async with self._db.writing() as db:
+            if rows:
+                await db.execute(self._sql["put_job_log"], *map(list, zip(*rows, strict=True)))
+            if cut:
+                await db.execute(self._sql["cut_job_log"], *map(list, zip(*cut, strict=True)))
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        return [LogPiece(LogPlace(run, *row[:3]), *row[3:]) for row in await self._db.fetch(self._sql["job_logs"], run)]
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        rows = await self._db.fetch(self._sql["job_log"], *place)
+        return rows[0][0] if rows else b""

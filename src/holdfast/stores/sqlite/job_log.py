@@ -1,0 +1,34 @@
+"""What jobs have printed, in pieces.
+
+Never here: how much of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.ids import RunId
+from holdfast.ports import LogPiece, LogPlace
+from holdfast.stores.sqlite.room import SQL, Room, rows, value
+
+
+class JobLogs(Room):
+    """Keeps ports.JobLogs."""
+
+    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+        now_ms = self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> None:
+            db.executemany(SQL["put_job_log"], [(*place, now_ms, content) for place, content in pieces])
+            db.executemany(SQL["cut_job_log"], [tuple(place) for place in cut])
+
+        await self._writer.write(write)
+
+    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+        found = await self._reader.ask(lambda db: rows(db, "job_logs", (run,)))
+        return [LogPiece(LogPlace(run, *row[:3]), *row[3:]) for row in found]
+
+    async def job_log(self, place: LogPlace) -> bytes:
+        return await self._reader.ask(lambda db: value(db, "job_log", tuple(place))) or b""
