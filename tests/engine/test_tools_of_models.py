@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from holdfast import Engine, RunFailed, TransitionDenied, Workflow, branch, llm_node, task, tool
 from holdfast.core import events as ev
 from holdfast.models.providers import Providers
+from holdfast.models.sdk import PARTS
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 
 HAIKU = "claude-haiku-4-5"
@@ -183,3 +184,26 @@ async def test_guards_are_asked_about_what_a_model_chose(store: str, server: Mod
     assert output["next"] == "pay"  # the choice is the end: no way led on from it
     (judged,) = [event for event in events if isinstance(event, ev.GuardJudged)]
     assert (judged.allowed, judged.reason) == (False, "nothing is due")
+
+
+async def test_a_reply_that_asks_for_too_many_tools_opens_no_gate_and_the_model_is_told(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    wf = Workflow("agent")
+
+    @tool(effect="once", approval=True)
+    async def pay(amount: int) -> str:
+        raise AssertionError("nobody was asked")
+
+    @wf.node("agent")
+    @llm_node(model=HAIKU, tools=[pay], max_tokens=8_000)
+    async def agent_node(state):
+        return {"user": "begin"}
+
+    asked = tuple(ToolCall("pay", {"amount": number}) for number in range(300))
+    server.script.add(Rule(turn=1, tool_calls=asked), Rule(turn=2, text="then not"))
+    output, events = await result(store, model, wf)
+    assert output == "then not"
+    assert not any(isinstance(event, ev.GateOpened) for event in events)
+    assert sum(isinstance(event, ev.ToolCallDenied) for event in events) == PARTS, "and the rest is not even looked at"
+    assert sum(isinstance(event, ev.ModelCallSettled) for event in events) == 2

@@ -7,6 +7,7 @@ An input is made when its turn comes. Never here: how a door works (doors), what
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from tests.hostile import doors
 from tests.tools.server import raw
 
 MIB = 1024 * 1024
+CLAUDE, GPT = "claude-haiku-4-5", "gpt-5"
 
 
 Door = Callable[[Any], Awaitable[str]]
@@ -115,10 +117,47 @@ GRPC = (
     Case("a file of aliases", doors.clients, lambda: ("Submit", [submitting(yaml="a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(60)))]), "(?s)INVALID_ARGUMENT.*is an alias"),
 )  # fmt: skip
 
+
+def claude(*content: dict[str, Any], **more: Any) -> bytes:
+    """A reply of Anthropic's Messages API."""
+    return json.dumps({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": content,
+        "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 9, "output_tokens": 9}, **more,
+    }).encode()  # fmt: skip
+
+
+def gpt(text: str, **more: Any) -> bytes:
+    """A reply of OpenAI's Chat Completions API."""
+    message = {"role": "assistant", "content": text}
+    return json.dumps({
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}, **more,
+    }).encode()  # fmt: skip
+
+
+def zipped(body: bytes) -> bytes:
+    return raw(200, gzip.compress(body, 1), Content_Encoding="gzip")
+
+
+_HELLO = {"type": "text", "text": "hello"}
+_LONG = "x" * 200 * MIB
+_TOOL = {"type": "tool_use", "id": "t", "name": "x", "input": {}}
+
+MODEL_REPLIES = (
+    Case("a reply of 200 MB, packed", doors.model, lambda: (CLAUDE, zipped(claude({"type": "text", "text": _LONG}))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
+    Case("another's reply of 200 MB", doors.model, lambda: (GPT, zipped(gpt(_LONG))), "ModelUncertain.*has more than 4 MiB.*counts as spent"),
+    Case("a refusal of 200 MB", doors.model, lambda: (CLAUDE, raw(400, gzip.compress(_LONG.encode(), 1), Content_Encoding="gzip")), "ModelRefused.*Nothing was spent"),
+    Case("a reply of empty lists", doors.model, lambda: (CLAUDE, raw(200, claude(_HELLO, more=[[]] * MIB))), "ModelUncertain.*counts as spent"),
+    Case("another's reply of empty lists", doors.model, lambda: (GPT, raw(200, gpt("hello", more=[[]] * MIB))), "ModelUncertain.*counts as spent"),
+    Case("a reply of as many tools as may be", doors.model, lambda: (CLAUDE, raw(200, claude(*[_TOOL] * 9_000))), "replied: , 9000 tools|ModelUncertain"),
+    Case("a reply in a charset that takes a minute", doors.model, lambda: (CLAUDE, raw(200, claude(_HELLO), kind="application/json; charset=punycode")), "replied: hello"),
+)  # fmt: skip
+
 HARMLESS: dict[Door, Any] = {
     doors.job: (_JSON, {"text": "1"}), doors.http_reply: raw(200, b"1"), doors.clients: ("List", [b""]),
-    doors.strangers: (1, b""), doors.worker: [_REGISTER],
+    doors.model: (CLAUDE, raw(200, claude(_HELLO))), doors.strangers: (1, b""), doors.worker: [_REGISTER],
 }  # fmt: skip
 """What each door takes first, unmeasured."""
 
-CASES = (*EXPRESSIONS, *HTTP_REPLIES, *GRPC)
+CASES = (*EXPRESSIONS, *HTTP_REPLIES, *GRPC, *MODEL_REPLIES)

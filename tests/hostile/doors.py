@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ import grpc
 
 from holdfast import Engine, Workflow, remote_task
 from holdfast.core.status import status
+from holdfast.models.providers import Providers
+from holdfast.ports import ModelRequest, UserTurn
 from holdfast.tools import shell
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
@@ -82,6 +85,27 @@ async def http_reply(sent: bytes) -> str:
         request = Request("POST", ("http", "127.0.0.1", server.port), "/", {}, b"{}")
         found = answer(request, await exchange(request, HTTP_BOUNDS), "once", ())
     return f"answered: {str(found['body'])[:100]}"
+
+
+# --- Replies of models ------------------------------------------------------------------------------------------------
+
+
+async def model(sent: tuple[str, bytes]) -> str:
+    """What a call comes to that its provider answers so: words for a reply, or what is known of its cost."""
+    name, said = sent
+    with Server(sends(said)) as server:
+        os.environ |= {
+            f"{provider}_{what}": value
+            for provider in ("ANTHROPIC", "OPENAI")
+            for what, value in (("BASE_URL", server.url), ("API_KEY", "k" * 20))
+        }
+        providers = Providers({})
+        try:
+            await providers.prepare(name)
+            reply = await providers.request(ModelRequest(name, "", (UserTurn("hello"),), max_tokens=100))
+        finally:
+            await providers.aclose()
+    return f"replied: {reply.text[:50]}, {len(reply.tool_requests)} tools, {reply.usage}"
 
 
 # --- What is said over gRPC -------------------------------------------------------------------------------------------

@@ -41,6 +41,9 @@ _CONTENT_KINDS: Final = frozenset(
     {"image", "image_url", "input_image", "document", "file", "input_file", "input_audio"}
 )
 _CONTENT_FIELDS: Final = frozenset({"source", "image_url", "file", "file_id", "data", "url", "input_audio"})
+MOST_TOOL_REQUESTS: Final = 32
+"""That a model may have in one reply. Of more none is done: each may be a question to a person."""
+_TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _PROMPT_FIELDS: Final = frozenset({"system", "user"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
@@ -151,7 +154,11 @@ async def _tool_turn(
     answers = [request for request in reply.tool_requests if request not in wanted]
     if reply.answer is not None:
         answers.append(reply.answer)
-    done = await context.gather(*(_tool_reply(context, request, tools) for request in wanted)) if wanted else []
+    # Of too many none is offered, so each is denied, which is recorded in the place that it would have had.
+    offered = tools if len(wanted) <= MOST_TOOL_REQUESTS else {}
+    done = await context.gather(*(_tool_reply(context, request, offered) for request in wanted)) if wanted else []
+    if offered is not tools:
+        done = [msgspec.structs.replace(each, content=_TOO_MANY) for each in done]
     return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
 
 

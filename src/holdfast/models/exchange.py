@@ -43,6 +43,8 @@ class Exchange:
         self.status: int | None = None
         self.said = ""
         """The provider's own words about an error."""
+        self.excess = ""
+        """What there was too much of in a reply that nobody read."""
         self.usage: Usage | None = None
         self.retry_after_s: float | None = None
         self.timed_out = False
@@ -58,6 +60,13 @@ class Exchange:
         cause = self._quoted(f"{type(error).__name__}: {error}")
         if self.status is None:
             return self._unanswered(model, cause)
+        if self.excess:
+            return ModelUncertain(
+                f"{self.provider} answered a call of {model}, and its reply was not taken: {self.excess}. What it cost is"
+                " unknown and counts as spent. No answer of a model is so large: see who answers at"
+                f" {self.url} ({self.provider.upper()}_BASE_URL).",
+                status_code=self.status,
+            )
         if self.status < 300:
             return ModelUncertain(
                 f"{self.provider} answered a call of {model} with something unreadable, so what it cost is unknown and"

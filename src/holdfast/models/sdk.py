@@ -53,6 +53,15 @@ _HOMES: Final[Mapping[ProviderName, str]] = {
 }
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 
+REPLY_BYTES: Final = 4 * 1024 * 1024
+"""Of a reply, unpacked: several times the longest answer that a model gives, and no longer to read than others may wait."""
+_COLLECTIONS: Final = 50_000
+"""Lists and objects in a reply, and brackets in its words: what is made of them takes a hundred times their bytes."""
+PARTS: Final = 256
+"""Of a reply go on: more than anybody asks for, and than is taken (engine.conversation)."""
+_NOT_ASKED_FOR: Final = frozenset({"annotations", "citations", "logprobs"})
+_OF_THE_WIRE: Final = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+
 _OWN_MODELS: Final = re.compile(r"claude-|(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 """Models of the two providers themselves; any other is served by somebody who speaks OpenAI's format."""
 
@@ -119,26 +128,79 @@ class _OnceClient(httpx2.AsyncClient):
             raise SentTwice
         exchange.begun = True
         request.extensions["trace"] = exchange.trace
-        response = await super().send(request, **options)
-        await response.aread()
+        response = await _read(await super().send(request, **{**options, "stream": True}))
         exchange.status = response.status_code
         if not response.is_success:
             exchange.said = _said(response)
             return response
+        exchange.excess = _excess(response.content)
+        if exchange.excess:
+            raise UnusableReply(exchange.excess)
         return _with_usage(response, exchange)
+
+
+async def _read(response: httpx2.Response) -> httpx2.Response:
+    """With its body, as it is unpacked: of one that is too large no more than shows that."""
+    body = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            body += piece
+            if len(body) > REPLY_BYTES:
+                break
+    finally:
+        await response.aclose()
+    headers = [each for each in response.headers.raw if each[0].lower() not in _OF_THE_WIRE]
+    return httpx2.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
+
+
+def _excess(body: bytes) -> str:
+    """What there is too much of in a reply, if so: it is told from its bytes, before anything is made of them."""
+    if len(body) > REPLY_BYTES:
+        return f"it has more than {REPLY_BYTES // 1024 // 1024} MiB"
+    if body.count(b"[") + body.count(b"{") > _COLLECTIONS:
+        return f"it has more than {_COLLECTIONS:,} lists and objects"
+    return ""
 
 
 def _with_usage(response: httpx2.Response, exchange: Exchange) -> httpx2.Response:
     """Read the usage here: pydantic-ai makes zeros of one that it cannot read, and fails on none with the money spent.
 
-    A reply whose usage cannot be read goes on with an empty one, so that the rest of it can be used.
+    A reply whose usage cannot be read goes on with an empty one, so that the rest of it can be used; and without what was
+    never asked for. Of its parts no more go on than anybody looks at: the price of all of them is known by then.
     """
     body = _json(response)
     exchange.usage = usage.of_reply(exchange.provider, body)
-    if exchange.usage is not None or not isinstance(body, dict):
+    if not isinstance(body, dict):
         return response
-    body["usage"] = {"input_tokens": 0, "output_tokens": 0} if exchange.provider == "anthropic" else None
+    if not _prune(body) and exchange.usage is not None:
+        return response
+    if exchange.usage is None:
+        body["usage"] = {"input_tokens": 0, "output_tokens": 0} if exchange.provider == "anthropic" else None
     return httpx2.Response(response.status_code, json=body, request=response.request)
+
+
+def _prune(body: dict[str, Any]) -> bool:
+    """Whether anything had to go."""
+    pruned = _cut(body, "choices", 1) | _cut(body, "content", PARTS)
+    for each in (*_objects(body.get("choices")), *_objects(body.get("content"))):
+        for part in (each, *_objects([each.get("message")])):
+            pruned |= _cut(part, "tool_calls", PARTS)
+            for name in _NOT_ASKED_FOR.intersection(part):
+                pruned |= part.pop(name) is not None
+    return pruned
+
+
+def _cut(body: dict[str, Any], name: str, most: int) -> bool:
+    """Have the list of that name be no longer; whether it was."""
+    items = body.get(name)
+    is_long = isinstance(items, list) and len(items) > most
+    if is_long:
+        body[name] = items[:most]  # type: ignore[index]
+    return is_long
+
+
+def _objects(items: Any) -> list[dict[str, Any]]:
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def _said(response: httpx2.Response) -> str:
