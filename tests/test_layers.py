@@ -12,7 +12,7 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 FLOORS = (
-    {"errors", "settings", "machine", "masking", "privacy", "threads"},
+    {"errors", "extra", "settings", "machine", "masking", "privacy", "threads"},
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
@@ -26,6 +26,7 @@ FLOORS = (
 """From the ground up. A room may import its own floor only where a line below says so, and any floor beneath."""
 
 NEIGHBOURS = {
+    ("extra", "errors"),
     ("settings", "errors"),
     ("settings", "masking"),
     ("settings", "privacy"),

@@ -33,6 +33,7 @@ from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
+from holdfast.extra import needs
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.machine import resources as resources_of_machine
 from holdfast.masking import IN_A_URL, without_passwords
@@ -124,12 +125,8 @@ def _path_of(where: str) -> Path:
 
 def _postgres() -> Any:
     """What a PostgreSQL store needs, loaded when somebody names one."""
-    try:
+    with needs("fleet", "A store on PostgreSQL"):
         from holdfast.stores import postgres
-    except ModuleNotFoundError as problem:
-        raise UsageError(
-            f"{problem.name} is not installed, which a PostgreSQL store needs: pip install 'holdfast[fleet]'."
-        ) from None
     return postgres
 
 
@@ -140,14 +137,10 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
         return NoQueue()
     if not url.startswith(_REDIS):
         raise UsageError(f"{without_passwords(url)!r} is no queue that this Holdfast knows; use redis://HOST:PORT/DB.")
-    try:
+    with needs("fleet", "A queue on Redis"):
         from holdfast.queues.redis import RedisQueue
-
+    try:
         return RedisQueue(url, lane=lane)
-    except ModuleNotFoundError as problem:
-        raise UsageError(
-            f"{problem.name} is not installed, which a queue on Redis needs: pip install 'holdfast[fleet]'."
-        ) from None
     except ValueError:
         raise UsageError(
             f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
@@ -406,7 +399,7 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
     if where == "process":
         return Book(clock)
     url = str(store) if where == "store" else where
-    try:
+    with needs("fleet", "Counting provider pools for several processes"):
         if url.startswith(_POSTGRES):
             from holdfast.pools.postgres import PostgresAuthority
             from holdfast.stores.postgres.address import Address
@@ -417,10 +410,6 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
             from holdfast.pools.redis import RedisAuthority
 
             return RedisAuthority.connect(where)
-    except ModuleNotFoundError as problem:
-        raise UsageError(
-            f"{problem.name} is not installed, which shared provider pools need: pip install 'holdfast[fleet]'."
-        ) from None
     raise UsageError(
         "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
         " several processes share, or process for those of one process."

@@ -7,6 +7,7 @@
     │   ├── InvalidDecision            an answer the gate does not take
     │   ├── InvalidFile                a workflow file with mistakes; lists all of them, with their places
     │   ├── ExpressionError            an expression of a workflow file cannot be read, or has no value
+    │   ├── MissingExtra               a package is not installed that only this needs
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
     ├── NotFound                       no such run, gate, call or workflow
@@ -127,6 +128,13 @@ class ExpressionError(UsageError):
         """`offset`: characters before the place in the text that was given."""
         self.offset = offset
         super().__init__(message)
+
+
+class MissingExtra(UsageError):
+    """A package is not installed that only this needs. Attributes: the `extra` that brings it, and the `module`."""
+
+    extra: str
+    module: str
 
 
 class UnknownPrice(UsageError):

@@ -5,6 +5,7 @@ Never here: a default that only one adapter knows, a secret's value in a repr, a
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tomllib
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
@@ -95,10 +95,10 @@ class LaneRules(BaseModel):
     """As for all lanes, unless said."""
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
-    model_config = SettingsConfigDict(env_prefix="HOLDFAST_", frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     store: str = "sqlite:///holdfast.db"
     """Where runs live: `sqlite:///PATH`, or `postgresql://USER@HOST/DATABASE` for a fleet. Environment only."""
@@ -128,6 +128,24 @@ class Settings(BaseSettings):
     pool_limits: dict[str, PoolLimits] = {}
     vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
     """What the context `vars` has in workflow files: `[vars]` in holdfast.toml. A run keeps what it began with."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_environment(cls, given: Any) -> Any:
+        """What is not given is taken from the environment: tables as JSON, anything else as it is."""
+        if not isinstance(given, dict):
+            return given
+        found = dict(given)
+        for name, field in cls.model_fields.items():
+            variable = f"HOLDFAST_{name.upper()}"
+            said = os.environ.get(variable)
+            if name in found or said is None:
+                continue
+            try:
+                found[name] = json.loads(said) if isinstance(field.default, dict) else said
+            except ValueError:
+                raise ValueError(f'{variable} is no JSON; it holds a table, like {{"NAME": …}}') from None
+        return found
 
     def strategy(self, lane: str) -> Literal["least_loaded", "best_fit"]:
         """Which of the workers that fit gets a step of that lane."""

@@ -16,7 +16,7 @@ from holdfast.core.ids import RunId, Seq
 from holdfast.ports import Handed, Report
 from holdfast.queues import redis as queue_
 from holdfast.queues.redis import RedisQueue
-from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.redis_server import RedisServer, installed
 from tests.queues.conformance import (
     LEADER,
     MOST_S,
@@ -33,9 +33,11 @@ _PREFIXES = (f"test-{number}" for number in itertools.count(1))
 FULL = ("--maxmemory", "2mb", "--maxmemory-policy", "noeviction")
 
 
-@pytest.fixture
-def server(redis: RedisServer) -> RedisServer:
-    return redis
+@pytest.fixture(scope="module", params=sorted(installed()))
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    """Every kind that there is here: Redis 6.2, Valkey 9, the system's."""
+    with RedisServer(program=installed()[request.param]) as running:
+        yield running
 
 
 @pytest.fixture

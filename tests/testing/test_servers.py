@@ -50,7 +50,7 @@ async def test_every_version_that_is_installed_can_be_asked_for(version: int) ->
 
 
 def test_a_version_that_is_not_there_is_asked_for_in_vain() -> None:
-    with pytest.raises(UsageError, match=r"PostgreSQL 9 is not installed.*holdfast\[servers\]"):
+    with pytest.raises(UsageError, match=r"PostgreSQL 9 is not installed.*pip install '\.\[servers\]'"):
         PostgresServer(version=9)
 
 

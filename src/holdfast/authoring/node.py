@@ -124,10 +124,14 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _retry(given: RetryPolicy | int | None) -> RetryPolicy:
+def _retry(given: Any) -> RetryPolicy:
     if given is None:
         return DEFAULT_RETRY
-    return RetryPolicy(max_attempts=given) if isinstance(given, int) else given
+    if isinstance(given, RetryPolicy):
+        return given
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise UsageError(f"retry={given!r}: it is a number of attempts, like retry=3, or a RetryPolicy.")
+    return RetryPolicy(max_attempts=given)
 
 
 def _join(given: Join | str | None) -> Join:

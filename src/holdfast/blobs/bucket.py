@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from holdfast.blobs.layout import is_old, place
 from holdfast.errors import NotFound, StoreError, StoreUnreadable, UsageError
+from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -55,13 +56,9 @@ class Bucket:
 
         `credentials` by the names of CREDENTIALS. Nothing is sent yet. Raises UsageError.
         """
-        try:
+        with needs("objects", "A bucket for large payloads"):
             from obstore.exceptions import BaseError
             from obstore.store import S3Store
-        except ImportError:
-            raise UsageError(
-                "Large payloads in S3 need one more package: pip install 'holdfast[objects]'. Nothing was started."
-            ) from None
         given: dict[str, Any] = {name.lower(): value for name, value in credentials.items()}
         try:
             store = S3Store(

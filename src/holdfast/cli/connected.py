@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast.cli import terminal
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
+from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from holdfast.wire.task import Tasks
@@ -53,17 +54,12 @@ def _together(several: Sequence[Tasks]) -> Tasks:
 
 
 async def _work(tasks: Tasks, how: Connection, shell: bool) -> None:
-    try:
+    with needs("fleet", "A connected worker"):
         from holdfast.wire import credential
+        from holdfast.wire.shell import offer_shell
         from holdfast.wire.worker import Worker
-
-        if shell:
-            from holdfast.wire.shell import offer_shell
-
-            offer_shell(tasks)
-    except ModuleNotFoundError as problem:
-        raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
-
+    if shell:
+        offer_shell(tasks)
     trust = credential.Trust(credential.read_token(how.token_file), how.ca, how.certificate, how.key)
     worker = Worker(tasks, how.addresses, how.offer, trust, terminal.say)
     stop = stopped("nothing new is taken. What runs is finished; once more to leave at once")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.cli import terminal
 from holdfast.cli.opening import shown
-from holdfast.errors import UsageError
+from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -99,9 +99,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
 
 def _wire() -> Any:
     """What a port needs, loaded when somebody wants one."""
-    try:
+    with needs("fleet", "A gRPC port"):
         from holdfast import wire
         from holdfast.wire import credential, desk, roster, server, submission  # noqa: F401 - as attributes of the package
-    except ModuleNotFoundError as problem:
-        raise UsageError(f"{problem.name} is not installed, which gRPC needs: pip install 'holdfast[fleet]'.") from None
     return wire

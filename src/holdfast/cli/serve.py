@@ -21,6 +21,7 @@ from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, Memor
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
+from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -129,8 +130,9 @@ async def _serve(
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose import leading
-    from holdfast.observe.health import Health
 
+    with needs("fleet", "`holdfast serve`"):
+        from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
         leader = serving = None

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 from holdfast.core import policies
-from holdfast.errors import ModelRefused
+from holdfast.errors import MissingExtra, ModelRefused
+from holdfast.extra import needs
 from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
@@ -104,12 +105,15 @@ class Providers:
 
 
 def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
-    from holdfast.models import sdk
-
     try:
-        return sdk.connect(provider, environment)
+        with needs(provider, f"A call of a model of {provider}'s"):
+            from holdfast.models import sdk
+
+            return sdk.connect(provider, environment)
     except ModelRefused:
         raise
+    except MissingExtra as missing:
+        raise ModelRefused(missing.message, error_class=policies.VALIDATION) from None
     except Exception as error:  # noqa: BLE001 - a base URL, a proxy or a certificate file that is none
         raise ModelRefused(
             f"No client for {provider} can be made from the environment ({type(error).__name__}: {error})."

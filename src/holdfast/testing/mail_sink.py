@@ -24,12 +24,15 @@ from typing import Literal
 from weakref import WeakSet
 
 import msgspec
-from aiosmtpd.smtp import SMTP, Envelope, Session
 from msgspec import Struct
 
+from holdfast.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, LoopbackServer, arguments, serve_until_signalled
 from holdfast.testing.script import Script, load_rules
+
+with needs("testing", "The mail sink", is_program=__name__ == "__main__"):
+    from aiosmtpd.smtp import SMTP, Envelope, Session
 
 KEY_HEADERS = ("Idempotency-Key", "X-Holdfast-Key")
 REFUSALS = {451: "451 4.3.0 Try again later", 550: "550 5.7.1 Message refused"}

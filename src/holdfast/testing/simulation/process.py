@@ -40,7 +40,7 @@ PRICES: Final = Prices(
         "tiny": DeclaredPrice(input_usd_per_mtok="0.1", output_usd_per_mtok="0.5"),  # type: ignore[arg-type]
     }
 )
-_SETTINGS: Final = Settings(_env_file=None)
+_SETTINGS: Final = Settings()
 
 
 class VirtualClock:

@@ -1,0 +1,39 @@
+"""Packages that are installed only where they are asked for, and the words for one that is not there.
+
+Never here: which part needs which package; each says so where it imports them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from holdfast.errors import MissingExtra
+
+
+@contextmanager
+def needs(extra: str, what: str, *, is_program: bool = False) -> Iterator[None]:
+    """Import inside what the extra brings. Raises MissingExtra for `what`; a program of its own ends with its words."""
+    try:
+        with _told(extra, what):
+            yield
+    except MissingExtra as missing:
+        if is_program:
+            raise SystemExit(missing.message) from None
+        raise
+
+
+@contextmanager
+def _told(extra: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        package = (problem.name or "holdfast").split(".")[0]
+        if package == "holdfast":
+            raise
+        raise MissingExtra(
+            f"{what} needs {package}, which is not installed. Nothing was started. In Holdfast's checkout:"
+            f" pip install '.[{extra}]'",
+            extra=extra,
+            module=package,
+        ) from None
