@@ -11,7 +11,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -245,8 +245,9 @@ async def leading(
 class Engine(Commands, Inquiries, Allowances, DeclaredPools):
     """Starts, drives and decides runs in one process, on one store."""
 
-    def __init__(self, driver: Driver, sweep: Sweep, idleness: Idleness) -> None:
+    def __init__(self, driver: Driver, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
         super().__init__(driver)
+        self._adoption = adoption
         self._sweep = sweep
         self._idleness = idleness
 
@@ -322,7 +323,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         dispatch = Dispatch(driver, hints)
         if is_fleet:
             driver.others = dispatch
-        engine = cls(driver, sweep, Idleness(driver, adoption))
+        engine = cls(driver, sweep, Idleness(driver, adoption), adoption)
         log.addFilter(clean_log)
         try:
             for workflow in workflows:
@@ -348,6 +349,12 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             if isinstance(store, str | Path):
                 await opened.aclose()
             log.removeFilter(clean_log)
+
+    def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
+        """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that
+        it learns from the store: the store gives it back when a run of it has something to do. An engine that was not opened
+        with `yaml` keeps it."""
+        return nullcontext() if self._adoption is None else self._adoption.lent(workflow)
 
     async def idle(self) -> list[Left]:
         """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended

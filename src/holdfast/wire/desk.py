@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import nullcontext
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, get_args
 
@@ -65,10 +66,12 @@ class Desk:
                 workflow = await asyncio.to_thread(self._from_yaml, asked.yaml)
         else:
             workflow = self._named(asked.workflow, asked.version)
-        run = await self._engine.start(
-            workflow, await decoded(asked.input_json, "input"), tenant=asked.tenant or DEFAULT_TENANT,
-            cost_limit_usd=_amount(asked.cost_limit_usd), key=asked.key or None, by=asked.by or None,
-        )  # fmt: skip
+        given = await decoded(asked.input_json, "input")
+        async with self._engine.lent(workflow) if asked.WhichOneof("definition") == "yaml" else nullcontext():
+            run = await self._engine.start(
+                workflow, given, tenant=asked.tenant or DEFAULT_TENANT, cost_limit_usd=_amount(asked.cost_limit_usd),
+                key=asked.key or None, by=asked.by or None,
+            )  # fmt: skip
         return wire.SubmitReply(run=run.id)
 
     def _named(self, name: str, version: int) -> Workflow:

@@ -1,0 +1,40 @@
+"""Workflow files that clients submit: as many different ones as they like, of which a server keeps few."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast import Engine
+from holdfast.engine.adoption import Adoption
+from holdfast.jobs.restoration import restored
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.desk import Desk
+from holdfast.wire.submission import Submissions
+from tests.engine.kit import bounded, eventually
+
+MANY = 30
+
+
+def file(number: int) -> str:
+    """One whose only job is skipped."""
+    return f"name: flow-{number}\njobs: {{a: {{if: '!inputs.x', runs-on: any, steps: [{{run: x}}]}}}}"
+
+
+@bounded
+async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) -> None:
+    """The thousand and first used to be refused, to every tenant, until the server was started anew."""
+    async with Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", yaml=True) as engine:
+        engine._adoption = Adoption(engine.driver, restored, most=5)
+        desk = Desk(engine, [], Submissions("store", {}).take)
+        for number in range(MANY):
+            reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
+            assert (await engine.run(reply.run).settled()).ended == "completed"
+            await eventually(lambda: not engine.driver.resident)
+        assert len(engine.driver.workflows) <= 5
+        size = max(len(each.graph.encoded) for each in engine.driver.workflows.values())
+        engine._adoption = Adoption(engine.driver, restored, most_bytes=3 * size)
+        for number in range(MANY, MANY + 10):
+            reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
+            await engine.run(reply.run).settled()
+            await eventually(lambda: not engine.driver.resident)
+        assert len(engine.driver.workflows) <= 5 + 3
