@@ -320,11 +320,14 @@ class Game:
         return step.id, step.attempt
 
     def complete(
-        self, name: str, output: Any = None, decisions: str | None = None, *, provisional: bool = False, **how: Any
-    ) -> list[ev.Event]:
+        self, name: str, output: Any = None, decisions: str | None = None, *, provisional: bool = False,
+        conversation: Payload | None = None, **how: Any,
+    ) -> list[ev.Event]:  # fmt: skip
         """`decisions` are the names a deciding node chose, separated by blanks."""
         chosen = None if decisions is None else tuple(decisions.split())
-        command = cmd.CompleteStep(*self.at(name), inline(output), chosen, provisional=provisional)
+        command = cmd.CompleteStep(
+            *self.at(name), inline(output), chosen, provisional=provisional, conversation=conversation
+        )
         return self.do(command, **how)
 
     def fail(

@@ -147,7 +147,9 @@ def make_tour() -> Workflow:
     wf.node("intake")(task(lambda state: {"text": LARGE, "size": len(LARGE)}))
     wf.node("look")(tool_node(name=search)(lambda state: {"what": f"{state.events['intake'].output['size']} letters"}))
     wf.node("draft")(
-        llm_node(model=MODEL, max_tokens=50)(lambda state: prompt(state, f"draft {state.visits('draft')}"))
+        llm_node(model=MODEL, max_tokens=50)(
+            lambda state: prompt(state, f"draft {1 if state.previous['draft'] is None else 2}")
+        )
     )
     wf.node("good")(check(lambda state: state.events["draft"].output == "a fine draft"))
     wf.node("research")(llm_node(model=MODEL, tools=[search], max_tokens=60)(lambda state: prompt(state, "research")))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Engine, RetryPolicy, RunFailed, Tool, Workflow, llm_node, task, tool
+from holdfast import Engine, RetryPolicy, RunFailed, Tool, Workflow, human_gate, llm_node, task, tool
 from holdfast.core.events import (
     EffectCompleted,
     EffectFailed,
@@ -22,6 +22,7 @@ from holdfast.core.money import usd
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall, Usage
 from tests.engine.history import assert_never_above, events_of
+from tests.engine.kit import gate_of, opened
 
 HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
 BOTH = pytest.mark.parametrize("name", [HAIKU, NANO])
@@ -346,3 +347,40 @@ async def test_a_loop_of_many_turns_pays_for_each_once_and_ends_where_it_was_tol
         assert len(await events_of(run, EffectIntended)) == turns - 1  # the last turn's wish is not granted
         assert (await run.state()).budget.held_nanousd == 0
     assert len(server.calls) == turns
+
+
+# --- In a loop of the graph -------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_a_later_visit_goes_on_with_the_conversation_where_the_node_asks_for_it(
+    store: str, server: ModelServer, model: Providers, look: Tool, name: str, goes_on: bool
+) -> None:
+    wf = Workflow("insist")
+
+    @wf.node("judge")
+    @llm_node(model=name, tools=[look], output=Verdict, max_tokens=200, continue_conversation=goes_on)
+    async def judge(state):
+        before = state.previous["enough"]
+        return "begin" if before is None else f"no: {before.payload['reason']}"
+
+    wf.node("enough")(human_gate(lambda state: {"diff": state.events["judge"].output}))
+    wf.edge("judge", "enough")
+    wf.loop("enough", "judge", when="retry", max_visits=2)
+    server.script.add(
+        Rule(user="begin", turn=1, tool_calls=(ToolCall("look", {"where": "here"}),)),
+        Rule(user="begin", turn=2, output={"risk": "low", "score": 1}),
+        Rule(user="no: look closer", output={"risk": "high", "score": 2}),
+    )
+    async with opened(store, model=model) as engine:
+        run = await engine.start(wf)
+        await engine.decide(await gate_of(run), "retry", reason="look closer")
+    async with opened(
+        store, model=model, workflows=[wf]
+    ) as engine:  # another process; only the store knows what was said
+        run = engine.run(run.id)
+        second = await run.until(lambda state: [gate for gate in state.gates if "enough#2" in gate])
+        await engine.decide(next(iter(second.gates)))
+        assert (await run.result())["edited_body"] == {"risk": "high", "score": 2}
+    assert [call.turn for call in server.calls] == ([1, 2, 3] if goes_on else [1, 2, 1])

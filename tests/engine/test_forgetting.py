@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from holdfast import Engine, Workflow, branch, check, human_gate, llm_node, task, tool, tool_node
 from holdfast.models.providers import Providers
@@ -19,7 +20,7 @@ World = list[str]
 
 
 def loop(world: World) -> Workflow:
-    """Drafts until the third is good, with a guard on the way out."""
+    """Drafts until the third is good, each made of the one before and of what was said of it; with a guard on the way out."""
     wf = Workflow("loop")
 
     @tool(effect="idempotent")
@@ -30,9 +31,12 @@ def loop(world: World) -> Workflow:
     @wf.node("draft")
     @tool_node(name=draft)
     async def draft_node(state):
-        return {"number": state.visits("draft")}
+        before, told = state.previous["draft"], state.previous["good"]
+        if before is None or told is None:
+            return {"number": 1}
+        return {"number": int(before.output.split()[1]) + (told.output.reason == "one more")}
 
-    wf.node("good")(check(lambda state: state.events["draft"].output.startswith("draft 3")))
+    wf.node("good")(check(lambda state: (state.events["draft"].output.startswith("draft 3"), "one more")))
     wf.node("send")(task(lambda state: state.events["draft"].output[:7]))
     wf.guard("short")(lambda state: True)
     wf.edge("draft", "good")
@@ -55,6 +59,32 @@ def agent(world: World) -> Workflow:
     async def agent_node(state):
         return {"system": "Look around.", "user": "agent"}
 
+    return wf
+
+
+def talk(world: World) -> Workflow:
+    """An agent that is told to think again, and goes on with the conversation; tools, structured answers and all."""
+    wf = Workflow("talk")
+
+    class Idea(BaseModel):
+        number: int
+
+    @tool(effect="read")
+    async def look(where: str) -> str:
+        world.append(f"look {where}")
+        return f"nothing at {where}"
+
+    @wf.node("think")
+    @llm_node(model=HAIKU, tools=[look], output=Idea, max_tokens=200, continue_conversation=True)
+    async def think(state):
+        before = state.previous["enough"]
+        return "think" if before is None else f"think again: {before.output.reason}"
+
+    wf.node("enough")(check(lambda state: (state.events["think"].output.number == 3, f"not {state.visits('think')}")))
+    wf.loop("enough", "think", max_visits=3)
+    wf.node("end")(task(lambda state: state.events["think"].output))
+    wf.edge("think", "enough")
+    wf.edge("enough", "end")
     return wf
 
 
@@ -190,6 +220,10 @@ RULES = (
     *(Rule(user="agent", turn=n, tool_calls=(ToolCall("look", {"where": f"{n}a"}), ToolCall("look", {"where": f"{n}b"})))
       for n in (1, 2, 3)),
     Rule(user="agent", turn=4, text="looked everywhere"),
+    Rule(user="think", turn=1, tool_calls=(ToolCall("look", {"where": "here"}),)),
+    Rule(user="think", turn=2, output={"number": 1}),
+    Rule(user="not 1", turn=3, output={"number": 2}),
+    Rule(user="not 2", turn=4, output={"number": 3}),
     *(Rule(user=f"fan {name}", text=f"said {name}", latency_s=0.01) for name in "abcdef"),
     Rule(user="journal", text="dear journal"),
     Rule(user="route this", output={"next": "right"}),
@@ -212,7 +246,7 @@ async def outcome(engine: Engine, wf: Workflow) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize("snapshots", [False, True], ids=["from its events", "from snapshots"])
-@pytest.mark.parametrize("make", [loop, agent, fan_out, gate, journal, verified, routed])
+@pytest.mark.parametrize("make", [loop, agent, talk, fan_out, gate, journal, verified, routed])
 async def test_a_run_that_forgets_everything_after_every_commit_does_the_same(
     make: Callable[[World], Workflow], snapshots: bool, tmp_path: Path, server: ModelServer, model: Providers
 ) -> None:

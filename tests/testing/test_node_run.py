@@ -110,6 +110,13 @@ async def test_a_gate_shows_and_waits_or_takes_an_answer() -> None:
     assert (answered.status, answered.output, answered.decisions) == ("completed", edited, ("edit",))
 
 
+async def test_whom_a_gate_asks_answers() -> None:
+    asking = Workflow("asking")
+    asking.node("pay")(human_gate(reviewers=["ann"], four_eyes=True)(lambda state: {"diff": 7}))
+    outcome = await run_node(asking, "pay", answers=[Decided("approve")])
+    assert (outcome.status, outcome.decisions) == ("completed", ("approve",))
+
+
 async def test_what_a_person_decided_before_is_stood_in_for() -> None:
     edited = await run_node(wf, "route", outputs={"approval": Decided("edit", {"edited_body": "It pours."})})
     assert edited.decisions == ("post",)

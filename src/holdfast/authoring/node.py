@@ -216,6 +216,7 @@ def llm_node(
     temperature: float | None = None,
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
+    continue_conversation: bool = False,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -228,6 +229,9 @@ def llm_node(
     an object that fits that Pydantic model (a reply that does not gets one chance to be mended). `max_tokens` bounds
     each reply, and with it what a call can cost; where the worst case does not fit the money that is left, a reply
     of `min_tokens` or one of `cheaper_models` may do instead.
+
+    With `continue_conversation` a later visit, in a loop, goes on with the conversation of the visit before: what the
+    function returns then is said after all that was said, instead of beginning anew.
     """
     if not 1 <= max_turns <= MOST_TURNS:
         raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
@@ -236,6 +240,7 @@ def llm_node(
     return _defining(
         "llm_node", _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
+        continue_conversation=continue_conversation,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ store, the journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,7 +15,7 @@ from holdfast.authoring.arguments import describe
 from holdfast.core.ids import NodeName, StepId
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import Derived, State
+from holdfast.core.state import FINISHED, Derived, State, Step
 from holdfast.errors import SchemaMismatch, UsageError
 
 Read = Callable[[Payload], Any]
@@ -43,7 +43,7 @@ def fields(value: Any) -> Any:
 
 
 class NodeView:
-    """What a node did in its current visit."""
+    """What a node did in one of its visits: `state.events` has the current ones, `state.previous` those before."""
 
     __slots__ = ("_read", "_step", "_value")
 
@@ -59,8 +59,14 @@ class NodeView:
             self._value = fields(self._read(self._step.output))
         return self._value
 
-    payload = output
-    """For a human gate: the data of the decision."""
+    @property
+    def payload(self) -> Any:
+        """For a human gate: the data of the decision, and, where that is `reject` or `retry`, the `reason` that was given
+        (None if there was none)."""
+        output = self.output
+        if self.decision in _SAYING_NO and (output is None or isinstance(output, dict)):
+            return Fields({"reason": self._step.reason, **(output or {})})
+        return output
 
     @property
     def status(self) -> str:
@@ -76,6 +82,11 @@ class NodeView:
         return self._step.error
 
     @property
+    def reason(self) -> str | None:
+        """What the person said who decided a gate, or why a node was skipped."""
+        return self._step.reason
+
+    @property
     def ended_seq(self) -> int:
         """Where in the history the step completed."""
         return self._step.ended_seq
@@ -83,6 +94,9 @@ class NodeView:
     @property
     def visit(self) -> int:
         return int(self._step.id.rpartition("#")[2])
+
+
+_SAYING_NO: Final = ("reject", "retry")
 
 
 class _Unread:
@@ -102,6 +116,7 @@ class Finished(NamedTuple):
     output: Payload
     decisions: tuple[str, ...] | None
     error: ErrorRecord | None
+    reason: str | None
     ended_seq: int
 
 
@@ -112,8 +127,11 @@ class _FinishedSteps(Derived):
     def __init__(self) -> None:
         super().__init__()
         self.by_name: dict[NodeName, Finished] = {}
+        self.before: dict[NodeName, Finished] = {}
+        """The same of the visits before."""
         self.large: dict[NodeName, Payload] = {}
         """The outputs that are stored apart."""
+        self.large_before: dict[NodeName, Payload] = {}
         self._places: dict[NodeName, tuple[int, StepId]] = {}
         self._begun = 0
 
@@ -121,6 +139,7 @@ class _FinishedSteps(Derived):
         for name in self.moved:
             self.large.pop(name, None)
             self.by_name.pop(name, None)
+            self._note_before(name, state.previous.get(name))
             if (step := state.steps.get(name)) is None:
                 self._places.pop(name, None)
                 continue
@@ -128,14 +147,26 @@ class _FinishedSteps(Derived):
             if known is None or known[1] != step.id:
                 self._begun += 1
                 known = self._places[name] = (self._begun, step.id)
-            if step.status in ("completed", "failed", "skipped"):
-                self.by_name[name] = Finished(
-                    known[0], step.id, step.status, step.output, step.decisions, step.error, step.ended_seq
-                )  # fmt: skip
+            if step.status in FINISHED:
+                self.by_name[name] = _finished(known[0], step)
             if step.output.blob is not None:
                 self.large[name] = step.output
         self.moved.clear()
         return self
+
+    def _note_before(self, name: NodeName, visit: Step | None) -> None:
+        self.large_before.pop(name, None)
+        self.before.pop(name, None)
+        if visit is not None:
+            self.before[name] = _finished(0, visit)
+            if visit.output.blob is not None:
+                self.large_before[name] = visit.output
+
+
+def _finished(place: int, step: Step) -> Finished:
+    return Finished(
+        place, step.id, step.status, step.output, step.decisions, step.error, step.reason, step.ended_seq
+    )  # fmt: skip
 
 
 class NodeViews(Mapping[str, NodeView]):
@@ -164,6 +195,25 @@ class NodeViews(Mapping[str, NodeView]):
         return len(self._steps)
 
 
+class PreviousViews(Mapping[str, NodeView | None]):
+    """The visits before, by node: of a loop's body what it came to the last time round, None where there was none."""
+
+    def __init__(self, visits: NodeViews) -> None:
+        self._visits = visits
+
+    def __getitem__(self, name: str) -> NodeView | None:
+        return self._visits.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._visits
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._visits)
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+
 class StateView:
     """A run as its handlers, guards and builders see it."""
 
@@ -178,7 +228,11 @@ class StateView:
         self._input = state.input
         self._read = read
         self._input_value: Any = _UNREAD
-        self.events = NodeViews(state.derived(_FinishedSteps).caught_up(state).by_name.copy(), read)
+        finished = state.derived(_FinishedSteps).caught_up(state)
+        self.events = NodeViews(finished.by_name.copy(), read)
+        self.previous = PreviousViews(NodeViews(finished.before.copy(), read))
+        """What the nodes of a loop came to before it went back: `state.previous["critique"].output`, None the first time.
+        Of each node the latest such visit; of one that the last time round did not reach, none."""
         self._visits = dict(state.visits)
 
     @property
@@ -231,4 +285,5 @@ def payloads_of(state: State) -> Iterator[Payload]:
     """Every payload that a view of `state` may be asked for and that is stored apart."""
     if state.input.blob is not None:
         yield state.input
-    yield from state.derived(_FinishedSteps).caught_up(state).large.values()
+    finished = state.derived(_FinishedSteps).caught_up(state)
+    yield from (*finished.large.values(), *finished.large_before.values())

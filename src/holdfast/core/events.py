@@ -177,6 +177,7 @@ class StepCompleted(Event, frozen=True):
 
     `provisional`: the output tells of a failure, so the step keeps its journal: where its run fails and is taken up again,
     the step is too, and whatever followed from it.
+    `conversation` are the turns of its talk with a model, where its next visit is to go on with them.
     """
 
     step: StepId
@@ -184,6 +185,7 @@ class StepCompleted(Event, frozen=True):
     output: Payload
     decisions: tuple[str, ...] | None = None
     provisional: bool = False
+    conversation: Payload | None = None
 
 
 class AttemptFailed(Event, frozen=True):
@@ -208,6 +210,7 @@ class StepFailed(Event, frozen=True):
     """A step failed for good. `absorbed`: an error edge, a tolerant join or `continue_on_error` takes it from here.
 
     `parked`: what follows waits for a person, who may have it tried again at `path`, the operation that failed.
+    `output` is what it came to, where that led nowhere: its loop was used up, or nothing follows its decision.
     """
 
     step: StepId
@@ -216,6 +219,7 @@ class StepFailed(Event, frozen=True):
     absorbed: bool = False
     parked: bool = False
     path: Path | None = None
+    output: Payload = NULL
 
 
 class StepReplayed(Event, frozen=True):
@@ -241,16 +245,18 @@ class StepCancelled(Event, frozen=True):
 
 
 class LoopTaken(Event, frozen=True):
-    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are history from now on.
+    """A loop edge sent the run back to `target`; the outputs of `superseded` steps are those of the visit before from now on.
 
     `rearmed` are nodes of the loop's body that had not started, but of which something was known already: that their
-    join had been reached, what their guard said. It no longer counts.
+    join had been reached, what their guard said. It no longer counts. `bygone` are those that this time round has not come
+    to: the visit that they had before it is no longer the one before.
     """
 
     source: StepId
     target: NodeName
     superseded: tuple[StepId, ...]
     rearmed: tuple[NodeName, ...] = ()
+    bygone: tuple[NodeName, ...] = ()
 
 
 class GuardAsked(Event, frozen=True):

@@ -5,12 +5,13 @@ Never here: what follows from an answer (gates).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
-from holdfast.core.ids import CallId, StepId, engine_gate_id
-from holdfast.core.payload import digest, inline
+from holdfast.core.ids import CallId, NodeName, StepId, engine_gate_id
+from holdfast.core.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Gate, OpenCall, State
 
@@ -60,8 +61,15 @@ def ask_about_effect(d: Decision, id_: CallId, call: OpenCall, error: ErrorRecor
     open_engine_gate(d, EFFECT_UNKNOWN, shown, allowed=allowed, subject=id_)
 
 
-def ask_about_failure(d: Decision, step: StepId, error: ErrorRecord, *, answerable: bool) -> None:
-    """`answerable`: a person may give the step's output; one that decides is tried again, so that it decides itself."""
+_MOST_SHOWN_BYTES: Final = INLINE_BYTES // 2
+"""Of what a gate shows of outputs: an event stays small. Larger ones are named."""
+
+
+def ask_about_failure(
+    d: Decision, step: StepId, error: ErrorRecord, *, answerable: bool, at_hand: Mapping[NodeName, Payload]
+) -> None:
+    """`answerable`: a person may give the step's output; one that decides is tried again, so that it decides itself.
+    `at_hand`: what a loop that is used up has come to, by node."""
     answers = {
         "retry": "try again, with the same keys",
         "answer": "--data is the step's output",
@@ -69,8 +77,26 @@ def ask_about_failure(d: Decision, step: StepId, error: ErrorRecord, *, answerab
     }
     if not answerable:
         del answers["answer"]
-    shown = {"step": step, "error_class": error.error_class, "message": error.message, "answers": answers}
+    shown: dict[str, Any] = {
+        "step": step,
+        "error_class": error.error_class,
+        "message": error.message,
+        "answers": answers,
+    }
+    if at_hand:
+        shown["at_hand"] = dict(_within_bounds(at_hand))
     open_engine_gate(d, EXHAUSTED, shown, allowed=tuple(answers), subject=step)
+
+
+def _within_bounds(outputs: Mapping[NodeName, Payload]) -> Iterator[tuple[NodeName, Any]]:
+    left = _MOST_SHOWN_BYTES
+    for node, output in outputs.items():
+        size = output.size_bytes if output.blob is not None else len(bytes(output.json))
+        if output.blob is None and size <= left:
+            left -= size
+            yield node, output.value()
+        else:
+            yield node, f"({size} bytes, too much to be shown here)"
 
 
 def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> None:

@@ -38,10 +38,12 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 3
+FOLD_VERSION: Final = 4
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
+FINISHED: Final = frozenset({"completed", "failed", "skipped"})
+"""What handlers see of a step begins here."""
 OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
@@ -101,6 +103,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     parked: bool = False
     failed_path: Path | None = None
     reason: str | None = None
+    """Why it was skipped or called off, or what the person said who decided its gate."""
     called_off: bool = False
     """It was cancelled because its run failed, and comes back with it."""
     provisional: bool = False
@@ -108,6 +111,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     """How often something was taken out of its journal: what is asked for anew has names of its own."""
     ended_seq: int = 0
+    conversation: Payload | None = None
+    """Its talk with a model, for its next visit."""
     journal: dict[Path, Operation] = {}
     pending: dict[Path, None] = {}
     """The places in the journal whose operations have no outcome: whoever looks for them need not look through it all."""
@@ -284,6 +289,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     """How often somebody took it up again after it had failed."""
 
     steps: dict[NodeName, Step] = {}
+    previous: dict[NodeName, Step] = {}
+    """The visits before, of nodes that a loop has gone back over; of each the latest, without its journal."""
     visits: dict[NodeName, int] = {}
     unfinished: dict[NodeName, None] = {}
     startable: dict[NodeName, None] = {}
@@ -317,7 +324,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         found: D | None = self.__dict__.get(kind.__name__)
         if found is None:
             found = self.__dict__[kind.__name__] = kind()
-            found.moved.update(dict.fromkeys(self.steps))
+            found.moved.update(dict.fromkeys((*self.steps, *self.previous)))
         return found
 
     def timed(self) -> list[NodeName]:
@@ -608,6 +615,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     step.provisional = e.provisional
     if not e.provisional:
         step.journal, step.pending = {}, {}
+    step.conversation = e.conversation
     _forget_deferred(s, e.step)
     _move(s, name, step, "completed", at_ms)
 
@@ -635,7 +643,7 @@ def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     step = s.steps[name]
     _count(step, e.error)
     step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
-    step.failed_path = e.path
+    step.failed_path, step.output = e.path, e.output
     _remember(s, e.error)
     _forget_deferred(s, e.step)
     _move(s, name, step, "failed", at_ms)
@@ -675,14 +683,29 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
         name = node_of(id_)
         step = s.steps[name]
         _forget_deferred(s, id_)
+        if step.status in FINISHED:
+            s.previous[name] = _as_it_was(step)
+        else:
+            s.previous.pop(name, None)
         _move(s, name, step, "cancelled", at_ms)
         del s.steps[name]
         _unjudge(s, id_)
+    for name in e.bygone:
+        s.previous.pop(name, None)
+        _tell_moved(s, name)
     for name in e.rearmed:
         s.joins.pop(name, None)
         s.summoned.pop(name, None)
         _unjudge(s, step_id(name, s.visits.get(name, 0) + 1))
     s.summoned[e.target] = None
+
+
+def _as_it_was(step: Step) -> Step:
+    """What a later visit may want to know of this one."""
+    return Step(
+        step.id, step.status, output=step.output, decisions=step.decisions, error=step.error, reason=step.reason,
+        ended_seq=step.ended_seq, conversation=step.conversation,
+    )  # fmt: skip
 
 
 def _unjudge(s: State, id_: StepId) -> None:
@@ -1096,6 +1119,8 @@ def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
     if len(s.decided) > MOST_DECIDED_KEPT:
         del s.decided[next(iter(s.decided))]
     opened = gate.opened
+    if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
+        step.reason = e.reason
     if opened.step is not None and opened.path is not None and not opened.completes_step:
         answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
         _close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))

@@ -14,7 +14,7 @@ from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
 from holdfast.core.ids import NodeName, Path, StepId, node_of
-from holdfast.core.payload import Payload
+from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import (
     CHECK_FAILED,
     DEFAULT_RETRY,
@@ -90,20 +90,26 @@ def _check_requester(d: Decision, c: commands.StartRun) -> None:
 def complete_step(d: Decision, c: commands.CompleteStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
-    finish_step(d, step, c.output, c.decisions, provisional=c.provisional)
+    finish_step(d, step, c.output, c.decisions, provisional=c.provisional, conversation=c.conversation)
 
 
 def finish_step(
-    d: Decision, step: Step, output: Payload, decisions: tuple[str, ...] | None, *, provisional: bool = False
+    d: Decision,
+    step: Step,
+    output: Payload,
+    decisions: tuple[str, ...] | None,
+    *,
+    provisional: bool = False,
+    conversation: Payload | None = None,
 ) -> None:
     """Complete `step`, unless its decision leads nowhere."""
     wrong = _misrouted(d, step, decisions)
     if wrong is not None:
         # A gate that has its decision cannot be tried again: the person has spoken.
-        fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate")
+        fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate", output=output)
         return
     questions.withdraw_of_step(d, step.id, "the step has completed")
-    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional))
+    d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional, conversation))
     d.touch(node_of(step.id))
 
 
@@ -154,10 +160,18 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
         fail_step(d, step, c.error, c.path)
 
 
-def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = None, *, final: bool = False) -> None:
+def fail_step(
+    d: Decision,
+    step: Step,
+    error: ErrorRecord,
+    path: Path | None = None,
+    *,
+    final: bool = False,
+    output: Payload = NULL,
+) -> None:
     """A step fails for good: into an error edge, a tolerant join, the dead letters, or the run's failure.
 
-    `final`: nobody could mend it, so it is no dead letter.
+    `final`: nobody could mend it, so it is no dead letter. `output`: what it came to, where only that leads nowhere.
     """
     name = node_of(step.id)
     if name == COMPENSATE:
@@ -166,15 +180,23 @@ def fail_step(d: Decision, step: Step, error: ErrorRecord, path: Path | None = N
         return
     taken_up = absorbed(d.graph, d.state, name)
     parks = not taken_up and not final and d.graph.definition.on_exhausted == "dead_letter"
-    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path))
+    d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path, output=output))
     if parks:
-        questions.ask_about_failure(d, step.id, error, answerable=not d.graph.nodes[name].decides)
+        at_hand = _at_hand(d, name) if error.error_class in (LOOP_EXHAUSTED, CHECK_FAILED) else {}
+        questions.ask_about_failure(d, step.id, error, answerable=not d.graph.nodes[name].decides, at_hand=at_hand)
         return
     questions.withdraw_of_step(d, step.id, "the step has failed")
     if taken_up:
         d.touch(name)
     else:
         endings.begin_failing(d, error)
+
+
+def _at_hand(d: Decision, name: NodeName) -> dict[NodeName, Payload]:
+    """What the loops back from a node have come to when they are used up: the outputs of their bodies, its own included."""
+    body = set[NodeName]().union(*(d.graph.loop_body[loop.target] for loop in d.graph.loops_from.get(name, ())))
+    steps = [(each, d.state.steps[each]) for each in d.graph.order if each in body and each in d.state.steps]
+    return {each: step.output for each, step in steps if step.status == "completed" or each == name}
 
 
 def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
@@ -289,6 +311,7 @@ def _take(d: Decision, loop: Edge) -> None:
     state, body = d.state, d.graph.loop_body[loop.target]
     superseded: list[StepId] = []
     rearmed: list[NodeName] = []
+    bygone: list[NodeName] = []
     for name in d.graph.order:
         if name not in body:
             continue
@@ -299,7 +322,10 @@ def _take(d: Decision, loop: Edge) -> None:
             superseded.append(step.id)
         elif name in state.joins or name in state.summoned or d.graph.nodes[name].guard is not None:
             rearmed.append(name)
-    d.emit(ev.LoopTaken(state.steps[loop.source].id, loop.target, tuple(superseded), tuple(rearmed)))
+        if step is None and name in state.previous:
+            bygone.append(name)
+    source = state.steps[loop.source].id
+    d.emit(ev.LoopTaken(source, loop.target, tuple(superseded), tuple(rearmed), tuple(bygone)))
     d.touch(loop.target)
 
 

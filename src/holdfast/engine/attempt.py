@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.node import NodeDefinition
@@ -20,6 +21,7 @@ from holdfast.core.estimates import Use
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
+from holdfast.core.payload import Payload
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
 from holdfast.core.state import State
 from holdfast.engine import conversation, failure, journal, nodes
@@ -244,12 +246,15 @@ class Attempt:
                     result = await journal.heeding(nodes.run(self, context))
             if result is nodes.LEFT:
                 return None
-            keep, now_ms = self.house.payloads.keep, self.keeping_ms
-            output = await self.patiently(lambda: keep(result.output, self.tenant, now_ms))
+            output = await self._kept(result.output)
             if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
+            turns = result.conversation
+            talk = None if turns is None else await self._kept(msgspec.to_builtins(turns))
             ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
-            return cmd.CompleteStep(self.step, self.number, output, ways, context.take_values(), context.provisional)
+            return cmd.CompleteStep(
+                self.step, self.number, output, ways, context.take_values(), context.provisional, talk
+            )
         except Abandonment as left:
             return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
         except Suspension:
@@ -269,6 +274,10 @@ class Attempt:
                 retry_after_s=error.retry_after_s, trace=error.trace,
             )  # fmt: skip
             return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
+
+    async def _kept(self, value: Any) -> Payload:
+        keep, now_ms = self.house.payloads.keep, self.keeping_ms
+        return await self.patiently(lambda: keep(value, self.tenant, now_ms))
 
     async def _is_over(self) -> bool:
         """Whether the step has moved on without this attempt."""

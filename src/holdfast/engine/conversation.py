@@ -44,6 +44,7 @@ _CONTENT_FIELDS: Final = frozenset({"source", "image_url", "file", "file_id", "d
 MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
+_TAKEN: Final = "Taken."
 _PROMPT_FIELDS: Final = frozenset({"system", "user"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
@@ -62,9 +63,11 @@ async def talk(
     max_turns: int = 1,
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
+    turns: list[Turn] | None = None,
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
+    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
@@ -72,7 +75,8 @@ async def talk(
     specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in (tools or {}).values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
-    turns: list[Turn] = [UserTurn(user)]
+    turns = [] if turns is None else turns
+    turns.append(UserTurn(user))
     mended = False
     used = 0
     while used < max_turns + mended:
@@ -96,6 +100,7 @@ async def talk(
             continue
         problem, value = _fit(reply, output, answer)
         if problem is None:
+            turns.extend(_heard(reply))
             return value
         if mended:
             raise SchemaMismatch(
@@ -104,6 +109,12 @@ async def talk(
         mended = True
         turns.extend(await _complaint(context, reply, wanted, problem, answer))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+def _heard(reply: ModelReply) -> list[Turn]:
+    """What must be said to a final answer before anything else can be: each request of a reply wants an answer of its own."""
+    open_ = [*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])]
+    return [ToolTurn(tuple(ToolReply(each.id, each.name, _TAKEN) for each in open_))] if open_ else []
 
 
 def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | None) -> list[ModelRequest]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 from pydantic import BaseModel
 
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, remote
 from holdfast.errors import InvalidInput, StepError
-from holdfast.ports import AnswerSpec
+from holdfast.ports import AnswerSpec, Turn
 
 if TYPE_CHECKING:
     from holdfast.core.state import State
@@ -30,6 +31,8 @@ class Result(NamedTuple):
 
     output: Any
     decisions: tuple[str, ...] | None = None
+    conversation: list[Turn] | None = None
+    """What was said with a model, where the node's next visit is to go on with it."""
 
 
 LEFT: Final = Result(None)
@@ -49,21 +52,30 @@ async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]
 
 async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     prompt = await attempt.handle(context, await attempt.view())
+    turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
-    return Result(
-        await conversation.talk(
-            context,
-            prompt,
-            model=settings["model"],
-            max_tokens=settings["max_tokens"],
-            output=settings["output"],
-            temperature=settings["temperature"],
-            tools=attempt.tools,
-            max_turns=settings["max_turns"] if attempt.tools else 1,
-            cheaper_models=settings["cheaper_models"],
-            min_tokens=settings["min_tokens"],
-        )
+    answer = await conversation.talk(
+        context,
+        prompt,
+        model=settings["model"],
+        max_tokens=settings["max_tokens"],
+        output=settings["output"],
+        temperature=settings["temperature"],
+        tools=attempt.tools,
+        max_turns=settings["max_turns"] if attempt.tools else 1,
+        cheaper_models=settings["cheaper_models"],
+        min_tokens=settings["min_tokens"],
+        turns=turns,
     )
+    return Result(answer, conversation=turns)
+
+
+async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:
+    """The conversation of the node's visit before; none where there was none, or where it came to no end."""
+    before = (await attempt.state()).previous.get(attempt.name)
+    if before is None or before.conversation is None:
+        return []
+    return msgspec.convert(await context.value(before.conversation), list[Turn])
 
 
 async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:

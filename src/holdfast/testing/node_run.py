@@ -28,7 +28,7 @@ from holdfast.compose import Engine
 from holdfast.control.handle import Run
 from holdfast.core import events as ev
 from holdfast.core.graph import Edge, Join
-from holdfast.core.ids import NodeName, node_of
+from holdfast.core.ids import GateId, NodeName, node_of
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
@@ -38,6 +38,7 @@ from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
 
 _TESTER: Final = "the test"
+_PERSON: Final = "whoever is asked"
 _SOON_S: Final = 0.005
 _AGAIN: Final = "run_node.again"
 _DECIDING: Final = ("branch", "check")
@@ -255,10 +256,11 @@ async def _play(
         gates = [wait for wait in waits if wait.kind == "gate"]
         for wait in gates:
             before = node_of(wait.step) if wait.step is not None else NodeName(node)
+            roles = state.gates[GateId(wait.id or "")].opened.reviewers  # whoever is asked answers
             if before != node:
-                await engine.decide(wait.id, *_decided(outputs[before]), by=_TESTER)
+                await engine.decide(wait.id, *_decided(outputs[before]), by=_PERSON)
             elif answers:
-                await engine.decide(wait.id, *answers.popleft(), by=_TESTER)
+                await engine.decide(wait.id, *answers.popleft(), by=_PERSON, roles=roles)
             else:
                 return
         if not gates and any(wait.kind == "signal" and wait.due_at_ms is None for wait in waits):

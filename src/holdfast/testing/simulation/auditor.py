@@ -117,6 +117,8 @@ class Books:
         self.steps: dict[str, Visit] = {}
         self.before_the_end: list[Visit] = []
         self.superseded: dict[str, int] = {}
+        self.previous: dict[str, list[tuple[int, str | None]]] = {}
+        """From where on which visit of a node was the one before, as loops went back over it."""
         self.visits: Counter[str] = Counter()
         self.started = 0
         self.calls: dict[str, Call] = {}
@@ -543,6 +545,10 @@ class Auditor:
         most = max((loop.max_visits or 0 for loop in loops), default=0)
         if books.visits[e.target] >= most:
             self.fault("a loop has its bound", run, f"{e.target} after {books.visits[e.target]} visits of {most}")
+        for name in books.graph.loop_body[e.target]:
+            visit = books.steps.get(name)
+            over = visit.id if visit is not None and visit.ended in ("completed", "failed", "skipped") else None
+            books.previous.setdefault(name, [(0, None)]).append((books.seq, over))
         for step in e.superseded:
             self._supersede(books, run, step)
         for name in e.rearmed:
@@ -871,7 +877,9 @@ class Auditor:
         if not any(lease.lasts(self.loop.time()) for lease in leases):
             self.fault("nobody sends past his lease", run, f"{process.name}: {what}")
 
-    def handler_began(self, process: Process, run: str, step: str, attempt: int, seen: dict[str, str]) -> None:
+    def handler_began(
+        self, process: Process, run: str, step: str, attempt: int, seen: dict[str, str], before: dict[str, str]
+    ) -> None:
         books = self.books[run]
         visit = books.steps.get(node_of(StepId(step)))
         if visit is None or visit.id != step or attempt not in visit.starts:
@@ -881,6 +889,12 @@ class Auditor:
             gone = books.superseded.get(shown)
             if gone is not None and gone < since:
                 self.fault("a superseded output is invisible", run, f"{step} sees {shown} as {name}")
+        for name in {*books.previous, *before}:
+            told = books.previous.get(name, [(0, None)])
+            at_start = max(seq for seq, _ in told if seq < since)
+            # It saw some moment since its attempt began: another branch may have gone back meanwhile.
+            if before.get(name) not in {visit for seq, visit in told if seq >= at_start}:
+                self.fault("the visit before is the one before", run, f"{step} sees {before.get(name)} of {told}")
 
     def script_began(self, process: Process, execution: Execution) -> None:
         assert self.jobs is not None

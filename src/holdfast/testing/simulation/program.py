@@ -160,7 +160,7 @@ class _Draft:
             self._kinds |= {node: "remote_task" for node in tasks if self._remote.random() < 0.5}
         # A stream of its own: what was drawn before there were demands is drawn as it was.
         self._demands = Random(f"demands of {name}")
-        self._reviewers = Random(f"reviewers of {name}")
+        self._reviewers, self._talks = Random(f"reviewers of {name}"), Random(f"conversations of {name}")
         self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
@@ -322,6 +322,8 @@ class _Draft:
             more["output"] = Report
         if stream.random() < 0.3:
             more |= {"min_tokens": 20, "cheaper_models": ("small", "tiny")}
+        if self._talks.random() < 0.3:
+            more["continue_conversation"] = True
         model = stream.choice((*MODELS, *MODELS, "nobody"))
         made: Any = kinds.llm_node(model=model, max_tokens=stream.choice((50, 400)), **more, **common)(prompt)
         return made
@@ -414,7 +416,9 @@ def _plain(state: Any) -> Any:
 async def _begin(state: Any, ctx: Any) -> None:
     """What every handler does first: report what it sees, and perhaps break."""
     seen = {name: view.output["step"] for name, view in state.events.items() if _is_signed(view.output)}
-    here().witness.handler_began(here().process(), ctx.run_id, ctx.step, ctx._attempt.number, seen)
+    before = {name: f"{name}#{view.visit}" for name, view in state.previous.items()}
+    before |= {name: view.output["step"] for name, view in state.previous.items() if _is_signed(view.output)}
+    here().witness.handler_began(here().process(), ctx.run_id, ctx.step, ctx._attempt.number, seen, before)
     if here().faults.strikes("handler_raises"):
         raise ValueError("a handler broke at its beginning")
     if here().faults.strikes("handler_hangs"):
