@@ -28,6 +28,7 @@ from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
+from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.driver import CALL_GRACE_S, Driver
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
@@ -228,7 +229,9 @@ async def leading(
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
         lanes=lanes, lane=lane,
     )  # fmt: skip
-    leader = Leader(driver, opened, queue, strategy=known.strategy(lane), weights=known.weights)
+    leader = Leader(
+        driver, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
+    )
     try:
         leader.start()
         yield leader
@@ -319,7 +322,13 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
         is_fleet = not isinstance(hints, NoQueue)
         led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None
         adoption = Adoption(driver, _restore(around.shell)) if yaml and execute else None
-        sweep = Sweep(driver, workflow_grace_s=known.workflow_grace_s, lane=led, adoption=adoption)
+        sweep = Sweep(
+            driver,
+            workflow_grace_s=known.workflow_grace_s,
+            lane=led,
+            adoption=adoption,
+            doubts=Doubts(driver, _doubt_rule(known)) if execute else None,
+        )
         dispatch = Dispatch(driver, hints)
         if is_fleet:
             driver.others = dispatch
@@ -399,6 +408,11 @@ def _lanes(settings: Settings, lane: str) -> Lanes:
             f" [lanes.{lane}], for every process of the fleet. Nothing was started."
         )
     return lanes
+
+
+def _doubt_rule(settings: Settings) -> DoubtRule | None:
+    rules = settings.budget
+    return None if rules is None else DoubtRule(rules.doubt_after_h, rules.settle == "unspent", rules.set_by)
 
 
 def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:

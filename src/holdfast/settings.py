@@ -95,6 +95,19 @@ class LaneRules(BaseModel):
     """As for all lanes, unless said."""
 
 
+class BudgetRules(BaseModel):
+    """`[budget]` in holdfast.toml: what becomes of money in doubt that nobody reconciles. Unsaid, it stays in doubt."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    doubt_after_h: float = Field(gt=0, le=8_784, allow_inf_nan=False)
+    """After so many hours in doubt,"""
+    settle: Literal["unspent", "hold"]
+    """a call has cost nothing, or the whole amount that was set aside for it."""
+    set_by: str = Field(min_length=1, max_length=200)
+    """Who says so; each settlement in a history names him."""
+
+
 class Settings(BaseModel):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
@@ -118,6 +131,8 @@ class Settings(BaseModel):
     others' to go on with. It is renewed five times as often."""
     weights: dict[str, Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]] = {}
     """How many turns a tenant gets, where others get one and slots or pools are short: `[weights]` in holdfast.toml."""
+    budget: BudgetRules | None = None
+    """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
@@ -171,6 +186,7 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(f"holdfast.toml cannot be read: {problem}. Nothing was started.") from None
         unknown = set(given) - {
             "blobs",
+            "budget",
             "lanes",
             "lease_s",
             "models",
@@ -186,7 +202,7 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [lanes.NAME], [models.NAME], [pools.NAME],"
+                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [models.NAME], [pools.NAME],"
                 " [vars] and [weights]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say

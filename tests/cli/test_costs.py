@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.testing.model_server import ModelServer, Rule, Usage
+from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.cli.conftest import Shell
 
 
@@ -36,3 +36,28 @@ def test_costs_are_shown_as_of_the_last_rollup(shell: Shell, server: ModelServer
 def test_what_is_no_day_is_refused(shell: Shell, words: list[str]) -> None:
     shell("admission", "set", "--fleet", "--none")
     assert shell("costs", "show", *words).code == 2
+
+
+def test_money_in_doubt_is_listed_and_reconciled_by_command(shell: Shell, server: ModelServer) -> None:
+    server.script.add(Rule(times=3, fault=Fault("missing_usage")))
+    for _ in range(3):
+        shell("run", "flow:affordable")
+    found = shell("budget", "doubts", "--json").data
+    assert len(found) == 3
+    assert "3 calls of 3 runs are in doubt" in shell("budget", "doubts").err
+    assert not shell("budget", "doubts", "--older-than", "1h", "--json").data
+    assert shell("budget", "reconcile", found[0]["call"], "--cost", "0.001", "--as", "ada").code == 0
+    for words in (
+        ["--unspent"],
+        ["--all"],
+        [found[1]["call"], "--all", "--unspent"],
+        ["--all", "--unspent", "--cost", "1"],
+    ):
+        assert shell("budget", "reconcile", *words).code == 2, words
+    refused = shell("budget", "reconcile", "--all", "--unspent")
+    assert (refused.code, "2 calls of 2 runs" in refused.err, "--yes" in refused.err) == (2, True, True), "no prompt"
+    assert shell("budget", "reconcile", "--all", "--unspent", "--yes", "--json").data["reconciled"] == [
+        each["call"] for each in found[1:]
+    ]
+    assert not shell("budget", "doubts", "--json").data
+    assert shell("budget", "reconcile", found[0]["call"], "--unspent").code == 3

@@ -6,6 +6,8 @@ Never here: a price.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,15 +15,18 @@ import typer
 
 from holdfast.cli import reference, table, terminal
 from holdfast.cli.given import who
+from holdfast.cli.moment import ago, clock, given
 from holdfast.cli.opening import asking, located
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
 from holdfast.core.claim import Claim
-from holdfast.errors import UsageError
+from holdfast.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.compose import Engine
     from holdfast.core.state import State
+    from holdfast.engine.doubt import Doubt
 
 app = typer.Typer(
     help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
@@ -32,6 +37,12 @@ BOOKS: Final = (
 )  # fmt: skip
 WAITING: Final = (Column("in", 12), Column("run", ID), Column("wants"))
 IN_DOUBT: Final = (Column("call", ID), Column("model", 12), Column("hold"), Column("at", goes=1))
+
+DOUBTS: Final = (
+    Column("call", ID), Column("model", 12), Column("hold"), Column("sent", goes=2), Column("in doubt", goes=3),
+    Column("why", 12, goes=1),
+)  # fmt: skip
+_MOST_NAMED: Final = 5
 
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="A tenant: all its runs together.")]
 Team = Annotated[str | None, typer.Option("--team", metavar="NAME", help="Only one team of the tenant.")]
@@ -197,3 +208,132 @@ def _sum(state: State, more: str) -> Decimal:
     except InvalidOperation:
         raise UsageError(f"{more!r} is not an amount of dollars; write it like 0.50.") from None
     return Decimal(usd(state.budget.limit_nanousd)) + added
+
+
+# --- Money in doubt ---------------------------------------------------------------------------------------------------
+
+OlderThan = Annotated[
+    str | None,
+    typer.Option("--older-than", metavar="TIME", help="Only what is in doubt so long: 1h, 2d; or since when."),
+]
+OfRun = Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only of this run.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")]
+
+
+@app.command("doubts")
+def doubts_(
+    tenant: OfTenant = None,
+    run: OfRun = None,
+    older_than: OlderThan = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List the model calls of which nobody knows what they cost: their holds count as spent until somebody says.
+
+    A call is in doubt when its process died or no readable answer came. No provider tells afterwards what a single call
+    used; compare with its bill, for the model and the times that stand here.
+    """
+    found = asyncio.run(_doubts(tenant, run, older_than, store))
+    if as_json:
+        terminal.emit([report_of_doubt(each) for each in found])
+        return
+    now_ms = time.time_ns() // 1_000_000
+    lines = [
+        (each.call, each.model, f"${_usd(each.hold_nanousd)}", clock(each.sent_at_ms), ago(each.in_doubt_since_ms, now_ms),
+         each.error or each.error_class)
+        for each in found
+    ]  # fmt: skip
+    table.show(DOUBTS, lines)
+    terminal.say(_sum_of(found))
+
+
+@app.command()
+def reconcile(
+    call: Annotated[
+        str | None, typer.Argument(metavar="[CALL]", help="A call in doubt, as `budget doubts` names it.")
+    ] = None,
+    cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="What it cost.")] = None,
+    unspent: Annotated[bool, typer.Option("--unspent", help="It cost nothing.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Every call in doubt that the other options leave.")] = False,
+    tenant: OfTenant = None,
+    run: OfRun = None,
+    older_than: OlderThan = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: yes, all of them.")] = False,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Say what a model call in doubt cost, or all of them. What was set aside beyond that is free again at once."""
+    if (cost is None) == (not unspent):
+        raise UsageError("Say what it cost, --cost USD, or --unspent. Nothing was reconciled.")
+    if (call is None) != all_ or (call is not None and (tenant or run or older_than)):
+        raise UsageError(
+            "Name one call (holdfast budget doubts lists them), or --all with --run, --tenant or --older-than as you like."
+            " Nothing was reconciled."
+        )
+    amount = cost if cost is not None else "0"
+    done = asyncio.run(_reconcile(call, amount, tenant, run, older_than, yes, who(by), store))
+    if as_json:
+        terminal.emit({"reconciled": done, "cost_usd_each": amount})
+    else:
+        terminal.say(f"Reconciled: {', '.join(done) if len(done) <= _MOST_NAMED else f'{len(done)} calls'}.")
+
+
+async def _doubts(tenant: str | None, run: str | None, older_than: str | None, store: str | None) -> Sequence[Doubt]:
+    async with asking(store) as engine:
+        return await _found(engine, tenant, run, older_than)
+
+
+async def _found(engine: Engine, tenant: str | None, run: str | None, older_than: str | None) -> Sequence[Doubt]:
+    until_ms = None if older_than is None else given(older_than, "--older-than", engine.driver.store.now_ms())
+    if run is not None:
+        run = (await reference.run(engine, run)).run
+    return await engine.doubts(tenant=tenant, run_id=run, until_ms=until_ms)
+
+
+async def _reconcile(
+    call: str | None, cost: str, tenant: str | None, run: str | None, older_than: str | None, yes: bool, by: Claim,
+    store: str | None,
+) -> list[str]:  # fmt: skip
+    async with asking(store) as engine:
+        if call is not None:
+            known = [each.call for each in await engine.doubts() if each.call.startswith(call.rstrip("…"))]
+            if len(known) > 1 and call not in known:
+                raise UsageError(
+                    f"{call!r} is the beginning of {len(known)} calls in doubt; write more of it. Nothing was done."
+                )
+            one = known[0] if len(known) == 1 else call
+            await engine.reconcile(one, cost, by=by)
+            return [one]
+        found = await _found(engine, tenant, run, older_than)
+        if not yes:
+            raise UsageError(
+                f"{_sum_of(found)} This says of each that it cost ${cost}. Nothing was done; say --yes if that is meant."
+            )
+        done = []
+        for each in found:
+            try:
+                await engine.reconcile(each.call, cost, by=by)
+            except NotFound:
+                continue  # somebody else was there first
+            done.append(str(each.call))
+        return done
+
+
+def _sum_of(found: Sequence[Doubt]) -> str:
+    runs = len({each.run for each in found})
+    return (
+        f"{len(found)} calls of {runs} runs are in doubt, and hold ${_usd(sum(each.hold_nanousd for each in found))}."
+    )
+
+
+def _usd(nanousd: int) -> str:
+    from holdfast.core.money import usd
+
+    return usd(nanousd)
+
+
+def report_of_doubt(doubt: Doubt) -> dict[str, Any]:
+    from holdfast.cli import report
+
+    return report.of_doubt(doubt)

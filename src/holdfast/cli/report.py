@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import State, Step
+    from holdfast.engine.doubt import Doubt
 
 
 MOST_EFFECTS: Final = 1000
@@ -321,4 +322,23 @@ def of_budget(state: State) -> dict[str, Any]:
             for id_, call in state.calls.items()
             if call.kind == "model" and call.doubted
         ],
+    }
+
+
+def of_doubt(doubt: Doubt) -> dict[str, Any]:
+    """A model call of which nobody knows what it cost, and what is known of it."""
+    return {
+        "call": doubt.call,
+        "run_id": doubt.run,
+        "tenant": doubt.tenant,
+        "workflow": doubt.workflow,
+        "step": doubt.step,
+        "attempt": doubt.attempt,
+        "model": doubt.model,
+        "hold_usd": usd(doubt.hold_nanousd),
+        "sent_at": iso(doubt.sent_at_ms),
+        "in_doubt_since": iso(doubt.in_doubt_since_ms),
+        "session": doubt.session,
+        "error_class": doubt.error_class,
+        "error": doubt.error,
     }

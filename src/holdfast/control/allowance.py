@@ -5,12 +5,13 @@ Never here: the limits of one run (command), keeping them (the stores, with each
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from holdfast.control.part import Part, word
 from holdfast.core.money import nanousd
 from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_family, owner_scopes, tenant_runs
+from holdfast.engine.doubt import Doubt, doubts
 from holdfast.errors import InvalidInput
 
 
@@ -34,6 +35,14 @@ class Allowances(Part):
         store = self.driver.store
         scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.now_ms())
         return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+
+    async def doubts(
+        self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None
+    ) -> Sequence[Doubt]:
+        """The model calls of which nobody knows what they cost, of one run, a tenant or all, the newest run's first; those
+        that are in doubt since `until_ms` or longer. `reconcile` says of one what it cost."""
+        run = None if run_id is None else (await self.find(run_id)).run
+        return [each async for each in doubts(self.driver, run=run, tenant=tenant, until_ms=until_ms)]
 
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
         """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from

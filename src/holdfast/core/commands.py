@@ -151,11 +151,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class ReconcileCall(Command, frozen=True):
-    """Say what a model call in doubt really cost."""
+    """Say what a model call in doubt really cost. `rule`: by which rule of a person's it is said, where nobody says it now."""
 
     call: CallId
     cost_nanousd: int
     by: Claim = NOBODY
+    rule: str | None = None
 
 
 # --- From inside an attempt: fenced by (step, attempt) -----------------------------------------------------------------

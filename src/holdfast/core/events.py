@@ -414,13 +414,15 @@ class ModelCallInDoubt(Event, frozen=True):
 
 
 class ModelCallReconciled(Event, frozen=True):
-    """What a call in doubt had cost became known."""
+    """What a call in doubt had cost became known, or is taken for known: by a person's word, or by a `rule` of his that was
+    kept when he was not there."""
 
     call: CallId
     cost_nanousd: int
     by: str | None = None
     os_user: str = ""
     hold: Hold | None = None
+    rule: str | None = None
 
 
 class EffectIntended(Event, frozen=True):

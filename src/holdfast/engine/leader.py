@@ -21,6 +21,7 @@ from holdfast.core.commands import Look
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
+from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
 from holdfast.engine.pool_desk import PoolDesk
@@ -72,6 +73,7 @@ class Leader:
         queue: Queue,
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
+        doubts: DoubtRule | None = None,
     ) -> None:
         self._driver = driver
         self._store = store
@@ -98,6 +100,7 @@ class Leader:
         self._knows = False
         """Whether it has heard of every worker what that has, since it leads."""
         self._costs = Daily(store, driver.clock)
+        self._doubts = Doubts(driver, doubts)
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
         self._tasks: list[asyncio.Task[None]] = []
@@ -271,6 +274,7 @@ class Leader:
                 looks.append(self._look(run, Look(room=scopes)))
         await asyncio.gather(*looks)
         await self._costs.turn()
+        await self._doubts.turn()
         self._all_in_hand = bool(due) and not looks
         return handed_on + len(looks)
 

@@ -19,6 +19,7 @@ from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.adoption import Adoption
+from holdfast.engine.doubt import Doubts
 from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
@@ -58,10 +59,17 @@ class Sweep:
     """The watch of one process over the store."""
 
     def __init__(
-        self, driver: Driver, *, workflow_grace_s: float, lane: Lane | None = None, adoption: Adoption | None = None
+        self,
+        driver: Driver,
+        *,
+        workflow_grace_s: float,
+        lane: Lane | None = None,
+        adoption: Adoption | None = None,
+        doubts: Doubts | None = None,
     ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
-        there is one, may have a leader that finds everything first. `adoption` learns workflows from the store."""
+        there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
+        keeps a rule about money in doubt."""
         self._driver = driver
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
         self._looked_for_stranded_s = -math.inf
@@ -75,6 +83,7 @@ class Sweep:
         self._line = StoredLine(driver.store, driver.clock, driver.is_here)
         self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
+        self._doubts = doubts
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._all_wait_here = False
@@ -120,6 +129,8 @@ class Sweep:
         await self._tend()
         if not self._is_led:  # else it is the leader's
             await self._costs.turn()
+            if self._doubts is not None:
+                await self._doubts.turn()
         return len(mine)
 
     async def _adopt(self) -> None:

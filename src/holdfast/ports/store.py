@@ -349,6 +349,8 @@ class RunFilter(TypedDict, total=False):
     key: str | None
     since_ms: int | None
     until_ms: int | None
+    in_doubt: bool
+    """Only those with money in doubt."""
     before: str | None
     """Only those older than this run."""
     limit: int

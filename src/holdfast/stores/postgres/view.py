@@ -58,6 +58,8 @@ class Views(Archives):
             "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
             "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
         }  # fmt: skip
+        if sought.get("in_doubt"):
+            conditions["in_doubt_nanousd >"] = 0
         conditions |= {"status =": status} if isinstance(status, str) else {"status = any": status and list(status)}
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]

@@ -70,6 +70,7 @@ class Views(Room):
             "tenant = ?": sought.get("tenant"), "workflow = ?": sought.get("workflow"), "status = ?": one,
             "status in (select value from json_each(?))": None if status == one else encode(status).decode(),
             "start_key = ?": sought.get("key"), "started_at_ms >= ?": sought.get("since_ms"),
+            "in_doubt_nanousd > ?": 0 if sought.get("in_doubt") else None,
             "started_at_ms < ?": sought.get("until_ms"), "id < (select id from runs where run = ?)": sought.get("before"),
         }  # fmt: skip
         limit = sought.get("limit", MOST_LISTED)

@@ -849,6 +849,7 @@ class SimulatedStore:
             row for row in rows
             if row.run.startswith(sought.get("prefix") or "") and sought.get("tenant") in (None, row.tenant)
             and sought.get("workflow") in (None, row.workflow) and (statuses is None or row.status in statuses)
+            and (not sought.get("in_doubt") or row.in_doubt_nanousd > 0)
             and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
         ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
