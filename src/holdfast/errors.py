@@ -323,7 +323,9 @@ class PoolsAway(PoolError):
 
 
 class StoreError(HoldfastError):
-    """The store cannot do its work."""
+    """The store cannot do its work. `passes` says that it may be over when it is tried again."""
+
+    passes: bool = False
 
 
 class StoreTooNew(StoreError):

@@ -306,6 +306,28 @@ async def test_a_step_waits_for_a_place_that_is_away_and_is_not_done_again(
     assert made == [1]
 
 
+async def test_a_run_that_waits_for_a_place_says_so_and_why(
+    tmp_path: Path, server: ObjectServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    wf = Workflow("large")
+    wf.node("make")(task(lambda state: LARGE))
+    server.script.add(ObjectRule(method="PUT", times=1000, status=503))
+    async with opened(tmp_path, "s3://payloads") as engine:
+        run = await engine.start(wf)
+        async with asyncio.timeout(30):
+            while not (hindered := await engine.hindered(run.id)):
+                await asyncio.sleep(0.05)
+        assert hindered[0].run == run.id
+        assert "503" in hindered[0].why or "payloads" in hindered[0].why
+        assert f"waits to go on with run {run.id}" in caplog.text
+        server.script.clear()
+        assert await run.result() == LARGE
+        assert "is there again" in caplog.text
+        async with asyncio.timeout(10):
+            while await engine.hindered(run.id):
+                await asyncio.sleep(0.05)
+
+
 async def test_reading_waits_for_a_place_that_is_away_and_no_step_fails_for_it(
     tmp_path: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,29 @@ def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, mon
             assert words in said.err
 
 
+def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
+    postgres = PostgresServer()
+    postgres.start()
+    try:
+        postgres.stop()
+        members = [
+            Member(process(*words, HOLDFAST_STORE=postgres.url))
+            for words in (("worker", "flow:greet"), ("serve", "--port", "0"))
+        ]
+        for member in members:
+            member.says("Is the server running? It is tried again for 60 s.")
+        postgres.restart()
+        for member, words in zip(members, ("Worker on", "Serving lane"), strict=True):
+            member.says("The store is there, after")
+            member.says(words)
+            member.stop()
+        postgres.stop()
+        late = Member(process("worker", "flow:greet", "--wait-s", "0.1", HOLDFAST_STORE=postgres.url))
+        assert late.process.wait(MOST_S) == 1
+    finally:
+        postgres.close()
+
+
 def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Start, shell: Shell) -> None:
     member = Member(process("up", "flow:greet", "--workers", "2", "--throwaway"))
     try:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import shlex
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from holdfast.errors import NotFound
+from holdfast.cli import terminal
+from holdfast.errors import NotFound, StoreError
 from holdfast.masking import without_passwords
 
 if TYPE_CHECKING:
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
 
+WAIT_S: Final = 60.0
+"""What a process that serves or works waits for its store at the start: as long as a database takes to be restarted."""
+_PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _OF_ENVIRONMENT: Final = '--store "${HOLDFAST_STORE:?the address of the store, with its password}"'
 
 
@@ -66,6 +73,30 @@ async def administering(store: str | None) -> AsyncIterator[Administration]:
         yield found
     finally:
         await found.aclose()
+
+
+async def reached(where: str, wait_s: float) -> None:
+    """Wait, for `wait_s` at most, until the fleet's store at `where` answers. Raises StoreError."""
+    from holdfast.compose import open_store
+
+    if not is_fleet(where):
+        return
+    began_s, said = time.monotonic(), False
+    for pause_s in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):  # `wait_s` ends it
+        try:
+            await (await open_store(where)).aclose()
+        except StoreError as problem:
+            left_s = began_s + wait_s - time.monotonic()
+            if not problem.passes or left_s <= 0:
+                raise
+            if not said:
+                terminal.say(f"{problem.message} It is tried again for {wait_s:g} s.")
+                said = True
+            await asyncio.sleep(min(pause_s, left_s))
+        else:
+            break
+    if said:
+        terminal.say(f"The store is there, after {time.monotonic() - began_s:.0f} s.")
 
 
 def _place(store: str | None) -> tuple[str, BlobPlace | None]:

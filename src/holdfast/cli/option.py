@@ -46,6 +46,12 @@ CpuM = Annotated[
 MemoryMb = Annotated[
     int | None, typer.Option("--memory-mb", min=0, help="MiB that steps may take; by default all of this machine's.")
 ]
+WaitS = Annotated[
+    float,
+    typer.Option(
+        "--wait-s", min=0, max=86_400, help="How long to wait at the start for a store that is not there yet."
+    ),
+]
 Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs that steps may take.")]
 Yaml = Annotated[
     bool,

@@ -42,6 +42,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         found = await report.of_run(engine, state)
         effects = await engine.effects(row.run, limit=report.MOST_EFFECTS)
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+        hindered = await engine.hindered(row.run)
         now_ms = engine.driver.store.now_ms()
     terminal.sheet(_head(state, found, now_ms))
     terminal.show("\nSteps")
@@ -52,7 +53,11 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
             (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms))
             for row, change in effects
         ])  # fmt: skip
-    waits = advice.of_state(state, store)
+    waits = [
+        f"Its process cannot go on since {moment.around(each.since_ms, now_ms)}, and tries again: {each.why}"
+        for each in hindered
+    ]
+    waits += advice.of_state(state, store)
     if waits:
         terminal.show("\nWaits")
         for line in waits:

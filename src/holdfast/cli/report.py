@@ -68,6 +68,7 @@ async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
         **await of_run(engine, state),
         "settled_usd": usd(state.budget.settled_nanousd),
         "in_doubt_usd": usd(state.budget.in_doubt_nanousd),
+        "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await engine.hindered(state.run)],
         "tokens": state.tokens_used,
         "steps_started": state.steps_started,
         "steps": [of_step(step, workers) for step in state.steps.values()],

@@ -16,8 +16,8 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.label import resources_of
-from holdfast.cli.opening import is_fleet, located
-from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags
+from holdfast.cli.opening import WAIT_S, is_fleet, located, reached
+from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -86,6 +86,7 @@ def serve(
         float,
         typer.Option("--grace-s", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."),
     ] = 10.0,
+    wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
@@ -122,11 +123,12 @@ def serve(
             lane,
         )
     with terminal.aside():
-        asyncio.run(_serve(workflows, host, port, how, store, lane, as_json))
+        asyncio.run(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
 
 
 async def _serve(
-    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str, as_json: bool,
+    workflows: Sequence[Workflow], host: str, port: int, how: Port | None, store: str | None, lane: str,
+    wait_s: float, as_json: bool,
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
     from holdfast.compose import leading
@@ -134,6 +136,7 @@ async def _serve(
     with needs("fleet", "`holdfast serve`"):
         from holdfast.observe.health import Health
     where, known = located(store)
+    await reached(where, wait_s)
     async with AsyncExitStack() as stack:
         leader = serving = None
         if how is None or is_fleet(where):

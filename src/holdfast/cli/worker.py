@@ -19,8 +19,8 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import OK, WAITING
 from holdfast.cli.label import asked, lacking, options, resources_of
-from holdfast.cli.opening import located, shown, typed
-from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, Yaml
+from holdfast.cli.opening import WAIT_S, located, reached, shown, typed
+from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 
@@ -81,6 +81,7 @@ def worker(
     ] = None,
     cert: Annotated[Path | None, typer.Option("--cert", help="A certificate to show the server.")] = None,
     key: Annotated[Path | None, typer.Option("--key", help="Its key.")] = None,
+    wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
@@ -117,7 +118,7 @@ def worker(
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        how_much = How(slots, grace_s, label or (), own, yaml, lane)
+        how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s)
         left = asyncio.run(_work(workflows, tally, until_idle, how_much, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
@@ -194,6 +195,7 @@ class How(NamedTuple):
     resources: Resources
     yaml: bool
     lane: str
+    wait_s: float
 
 
 async def _work(
@@ -204,13 +206,14 @@ async def _work(
     from holdfast.compose import Engine
 
     where, known = located(store)
-    slots, grace_s, labels, own, yaml, lane = how
+    slots, grace_s, labels, own, yaml, lane, wait_s = how
     taken = [workflow for workflow in workflows if not lacking(workflow.runs_on, labels)]
     if not taken and not yaml:
         words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, labels)))
         raise UsageError(
             f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
         )
+    await reached(where, wait_s)
     async with Engine.open(
         where,
         workflows=workflows,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Unpack
 
+import msgspec
+
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.handle import output
 from holdfast.control.part import Part
@@ -19,7 +21,7 @@ from holdfast.core.state import State
 from holdfast.engine import explaining
 from holdfast.engine.explaining import Waits
 from holdfast.engine.rollup import count_some
-from holdfast.ports import MOST_LISTED, LogPiece, LogPlace, PlacedStep, RunFilter
+from holdfast.ports import MOST_LISTED, Hindered, LogPiece, LogPlace, PlacedStep, Report, RunFilter
 from holdfast.scheduling.roster import ANY_YAML
 
 
@@ -30,6 +32,11 @@ class Inquiries(Part):
         """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
         is one."""
         return await self.driver.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
+
+    async def hindered(self, run_id: str) -> Sequence[Hindered]:
+        """What living processes say that keeps them from going on with a run."""
+        reports = [msgspec.json.decode(each, type=Report) for each in await self.driver.store.described()]
+        return [each for report in reports for each in report.hindered if each.run == run_id]
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""

@@ -363,16 +363,21 @@ class Attempt:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
         step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
         written."""
-        for wait_s in _STORE_AWAY_S:
-            try:
-                return await store()
-            except _NO_USE:
-                raise
-            except StoreError as problem:
-                if isinstance(problem, UnknownCommit) and not repeatable:
+        hindrances = self.house.hindrances
+        try:
+            for wait_s in _STORE_AWAY_S:
+                try:
+                    return await store()
+                except _NO_USE:
                     raise
-                await self.house.clock.sleep(wait_s)
-        return await store()
+                except StoreError as problem:
+                    if isinstance(problem, UnknownCommit) and not repeatable:
+                        raise
+                    hindrances.note(self.run, problem)
+                    await self.house.clock.sleep(wait_s)
+            return await store()
+        finally:
+            hindrances.clear(self.run)
 
     async def state(self) -> State:
         """The run, with nothing in it that is still on its way to the disk."""

@@ -34,6 +34,7 @@ from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
+from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads, read
@@ -120,6 +121,8 @@ class Others(Protocol):
 class Driver:
     """The runs of one process. One that only asks and decides, and executes nothing, has no session."""
 
+    _closing = False
+
     on_parting: Callable[[float], None] | None = None
     """Hears, while calls that have left are waited for at the end, for how long they still are; must not raise."""
 
@@ -195,7 +198,6 @@ class Driver:
         self._reminders: dict[RunId, asyncio.Task[None]] = {}
         """Looks at runs that fall due within a second."""
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
-        self._closing = False
         here = Capacity(
             worker=HERE, able=frozenset(), labels=frozenset(self.labels), tags=frozenset(resources.tags), slots=slots,
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
@@ -208,6 +210,7 @@ class Driver:
         )  # fmt: skip
         self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk, self.give_up)
         self.placing.serves = hands is not None
+        self.hindrances = Hindrances(clock, store.now_ms, self._describe)
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
@@ -379,7 +382,7 @@ class Driver:
         """What this process says of itself."""
         return Report(
             session, self._able, self.slots, free, taken, self.labels, self.resources, self.placing.held(),
-            self.placing.connected(), self.lane,
+            self.placing.connected(), self.lane, hindered=self.hindrances.told(),
         )  # fmt: skip
 
     def places(self, state: State) -> bool:
@@ -468,6 +471,12 @@ class Driver:
         if self._runs != said:  # added while the session was being opened
             await self.store.widen_session(new, self._runs)
         self._feed()  # nobody could be given a slot while there was no session
+
+    async def _describe(self) -> None:
+        """Have the session say of itself what is so now."""
+        if self.session is not None:
+            self.described = msgspec.json.encode(self.report(self.session))
+            await self.store.describe_session(self.session, self.described)
 
     async def let_session_go(self) -> None:
         await self.desk.aclose()

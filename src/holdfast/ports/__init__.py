@@ -23,7 +23,7 @@ from holdfast.ports.model import (
     UserTurn,
 )
 from holdfast.ports.pool import PoolAuthority, Pools, Shares
-from holdfast.ports.queue import Handed, Job, PlacedStep, Queue, Report
+from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
 from holdfast.ports.store import (
     MOST_LISTED,
     Append,
@@ -68,6 +68,7 @@ __all__ = [
     "Graphs",
     "Handed",
     "Hands",
+    "Hindered",
     "History",
     "Holder",
     "Ids",

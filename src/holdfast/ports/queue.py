@@ -42,6 +42,14 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     until_ms: int = 0
 
 
+class Hindered(msgspec.Struct, frozen=True):
+    """A run that a process cannot go on with for now, why, and since when."""
+
+    run: RunId
+    why: str
+    since_ms: int
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a worker says of itself: the workflows it can run, its slots, and how many of them are free, those left out
     that are kept for jobs it has taken. `taken` counts all of these so far: what was placed with it and is not among
@@ -59,6 +67,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     connected: tuple[Report, ...] = ()
     lane: str = DEFAULT
     at_ms: int = 0
+    hindered: tuple[Hindered, ...] = ()
     tenants: tuple[str, ...] | None = None
     """Of a connected worker, whose jobs it may be given; None for everybody's."""
 

@@ -113,14 +113,15 @@ def _of_the_moment(problem: BaseException, where: str, said: str) -> StoreError:
         case pg.TooManyConnectionsError():
             return StoreBusy(
                 f"{where} takes no more connections: {said}. Each process uses up to {MOST_CONNECTIONS}; raise"
-                " max_connections, or put a pooler in front of it."
+                " max_connections, or put a pooler in front of it.",
+                passes=True,
             )
         case _ if isinstance(problem, AGAIN):
             return StoreBusy(f"{where}: others were in the way for too long ({said}). Nothing was written.")
         case TimeoutError():
-            return StoreBusy(f"{where} did not answer within {ANSWER_S:.0f} s. It is tried again.")
+            return StoreBusy(f"{where} did not answer within {ANSWER_S:.0f} s.", passes=True)
         case _ if isinstance(problem, LOST):
-            return StoreUnreadable(f"{where} cannot be reached: {said}. Is the server running? It is tried again.")
+            return StoreUnreadable(f"{where} cannot be reached: {said}. Is the server running?", passes=True)
         case _:
             return StoreError(f"{where}: {said}")
 
