@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -27,9 +30,9 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def explained(store: str, capsys: pytest.CaptureFixture[str], *demands: Demand) -> list[str]:
     """What `queue why` says of a run of each of these demands, in a process with two cores, while a run holds two of the five
-    slots of the pool BROWSERS."""
+    slots of the pool BROWSERS and most of the cores."""
     stage = Stage()
-    holder = played(stage, "holder", Demand(pools={"BROWSERS": 2}))
+    holder = played(stage, "holder", Demand(pools={"BROWSERS": 2}, cpu_m=1500))
     flows = [played(stage, f"wf{number}", demand) for number, demand in enumerate(demands)]
 
     async def with_engine() -> list[str]:
@@ -54,15 +57,17 @@ def explained(store: str, capsys: pytest.CaptureFixture[str], *demands: Demand) 
 
 
 def test_it_names_what_is_lacking(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    label, cpu, undeclared, huge, pool = explained(
+    label, cpu, undeclared, huge, pool, busy = explained(
         store, capsys, Demand(labels=("gpu",)), Demand(cpu_m=9000), Demand(pools={"NOBODYS": 3}),
-        Demand(pools={"BROWSERS": 6}), Demand(pools={"BROWSERS": 4}),
+        Demand(pools={"BROWSERS": 6}), Demand(pools={"BROWSERS": 4}), Demand(cpu_m=1000),
     )  # fmt: skip
     assert "It needs label gpu, which no running worker has" in label
     assert "It needs cpu_m 9000" in cpu
     assert "3 of the pool NOBODYS, which nobody has declared: holdfast pools set NOBODYS" in undeclared
     assert "6 of the pool BROWSERS, which has 5 in all" in huge
-    assert "4 of the pool BROWSERS: 2 of 5 are in use, by HOLDER/step0#1; it is the next in line" in pool
+    who = rf"HOLDER/step0#1 at {re.escape(socket.gethostname())}:{os.getpid()} for \S+ \w+; it is the next in line"
+    assert re.search(f"4 of the pool BROWSERS: 2 of 5 are in use, by {who}", pool)
+    assert re.search(f"The workers that have what it asks for are busy with {who}", busy)
 
 
 def test_what_waits_is_listed_with_its_demand(store: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -11,8 +12,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from holdfast.authoring.yaml.load import load
 from holdfast.jobs import refusal
+from holdfast.testing.object_server import ObjectServer
 from tests.cli.conftest import Shell
 
 FLOW = """
@@ -196,6 +200,35 @@ jobs:
     assert after("--yaml", "--label", "gpu", "--tag", "fast", "--gpus", "1") == ["b", "a"]
     assert after("--yaml", "--label", "zone=eu") == ["b", "a", "c"]
     assert shell("runs", "show", run, "--json").data["status"] == "completed"
+
+
+def test_the_documents_example_runs_as_it_stands_and_its_outputs_go_where_it_says(
+    shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of the document, untouched; its four programs are scripts of this test, and `extract` puts out much."""
+    programs = {
+        "fetch-content": """printf 'result=%s' "$*" >> "$GITHUB_OUTPUT"; head -c 100000 /dev/zero | tr '\\0' x >> "$GITHUB_OUTPUT" """,
+        "analyze": """printf 'result=%s of %s bytes\\n' "$4" "${#2}" >> "$GITHUB_OUTPUT" """,
+        "summarize": """printf '%s bytes\\n' "${#2}" """,
+        "aggregate": """printf '<%s>\\n' "$2" """,
+    }
+    (home / "bin").mkdir()
+    for name, script in programs.items():
+        (home / "bin" / name).write_text(f"#!/bin/bash\n{script}\n")
+        (home / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/bin:{os.environ['PATH']}")
+    example = str(Path(__file__).with_name("content_pipeline.yaml"))
+    with ObjectServer(buckets=["payloads"]) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("HOLDFAST_BLOBS", "s3://payloads")
+        said = shell("run", example)
+        assert said.code == 0, said.err
+        assert said.data["jobs"]["analyze"]["outputs"] == {"analysis": "gpt-4 of 100042 bytes"}
+        assert "aggregate | <gpt-4 of 100042 bytes>" in said.err
+        # Of the jobs only `analyze` says s3. What the run itself puts out is large, and goes by its size.
+        there = [json.loads(content) for content in server.objects["payloads"].values()]
+    assert sorted(name for each in there for name in each.get("outputs", each)) == ["analysis", "jobs"]
 
 
 def test_outputs_in_s3_need_a_bucket(shell: Shell, home: Path) -> None:

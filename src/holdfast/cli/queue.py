@@ -17,10 +17,13 @@ from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.compose import Engine
     from holdfast.core.demand import Demand
     from holdfast.engine.explaining import Waits
     from holdfast.ports import PlacedStep
-    from holdfast.scheduling.job import Reason
+    from holdfast.scheduling.job import Key, Reason
 
 app = typer.Typer(help="See which steps wait for a worker or a pool, and why.", no_args_is_help=True)
 
@@ -74,11 +77,29 @@ async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
     async with asking(store) as engine:
         run = (await reference.run(engine, run)).run
         now_ms = engine.driver.store.now_ms()
+        found = await engine.why(run, step or None)
+        held = await _held(engine, {key for each in found for key in each.reason.holders}, now_ms)
         return [
-            {"run": each.step.run, "step": each.step.step, "since_ms": each.since_ms, "words": words(each, now_ms),
+            {"run": each.step.run, "step": each.step.step, "since_ms": each.since_ms, "words": words(each, now_ms, held),
              "demand": msgspec.to_builtins(each.step.demand), **_facts(each.reason)}
-            for each in await engine.why(run, step or None)
+            for each in found
         ]  # fmt: skip
+
+
+async def _held(engine: Engine, holders: set[Key], now_ms: int) -> dict[Key, str]:
+    """Who has a step that holds something, and since when: ` at ada:4711 for 5m`. Nothing of one that is over by now."""
+    steps = {}
+    for key in holders:
+        state = await engine.run(key[0]).state()
+        found = next((each for each in state.steps.values() if each.id == key[1] and each.worker is not None), None)
+        if found is not None and found.began_ms:
+            steps[key] = found
+    names = await engine.names_of({step.worker for step in steps.values() if step.worker is not None})
+    return {
+        key: f" at {names.get(step.worker, step.worker)} for {span(now_ms - step.began_ms)}"
+        for key, step in steps.items()
+        if step.worker is not None
+    }
 
 
 def _facts(reason: Reason) -> dict[str, Any]:
@@ -101,14 +122,14 @@ def demanded(demand: Demand) -> str:
     return ", ".join(parts)
 
 
-def words(waits: Waits, now_ms: int) -> str:
-    """Why a step waits, for people, and what they can do about it."""
+def words(waits: Waits, now_ms: int, held: Mapping[Key, str]) -> str:
+    """Why a step waits, for people, and what they can do about it. `held` says where the holders are, and since when."""
     step, reason = waits.step, waits.reason
     head = f"{step.run}/{step.step} has waited for {span(now_ms - waits.since_ms)}. "
     if not waits.workers:
         return head + "No process is running that could take it."
     if reason.waits_for == "pool":
-        return head + _of_pool(step.demand.pools.get(reason.pool or "") or 1, reason)
+        return head + _of_pool(step.demand.pools.get(reason.pool or "") or 1, reason, held)
     if reason.waits_for != "worker":
         return head + "There is a place for it: it starts in a moment, if a process that has its workflow is running."
     if reason.lacking not in (None, "capacity"):
@@ -116,10 +137,15 @@ def words(waits: Waits, now_ms: int) -> str:
             f"{head}It needs {_lacking(reason.lacking or '', step)}, which no running worker has ({waits.workers} known)."
             " Start one that has it (holdfast worker --help), or change what the step asks for."
         )
-    return f"{head}The workers that have what it asks for are busy; {_place(reason.place)}.{_kept(reason)}"
+    by = f" with {_holders(reason, held)}" if reason.holders else ""
+    return f"{head}The workers that have what it asks for are busy{by}; {_place(reason.place)}.{_kept(reason)}"
 
 
-def _of_pool(wanted: int, reason: Reason) -> str:
+def _holders(reason: Reason, held: Mapping[Key, str]) -> str:
+    return ", ".join(f"{'/'.join(key)}{held.get(key, '')}" for key in reason.holders)
+
+
+def _of_pool(wanted: int, reason: Reason, held: Mapping[Key, str]) -> str:
     pool = reason.pool
     if reason.limit is None:
         return (
@@ -130,7 +156,7 @@ def _of_pool(wanted: int, reason: Reason) -> str:
             f"It asks for {wanted} of the pool {pool}, which has {reason.limit} in all: it starts only when the pool is made"
             f" larger (holdfast pools set {pool})."
         )
-    holders = ", ".join("/".join(key) for key in reason.holders)
+    holders = _holders(reason, held)
     use = (
         f"{reason.in_use} of {reason.limit} are in use"
         if reason.in_use is not None

@@ -27,7 +27,7 @@ from holdfast.core.state import State
 from holdfast.engine import conversation, failure, journal, nodes
 from holdfast.engine.journal import Abandonment, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
-from holdfast.engine.payloads import read
+from holdfast.engine.payloads import Storage, read
 from holdfast.engine.placing import Placed
 from holdfast.errors import (
     Conflict,
@@ -94,6 +94,8 @@ class Attempt:
         self.session = house.session
         self.state_model = house.workflows[graph.hash].state_model
         self.pace: Pace | None = None
+        self.storage: Storage | None = None
+        """Where its values go, if it matters."""
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
         self.said_its_last = False
@@ -277,7 +279,7 @@ class Attempt:
 
     async def _kept(self, value: Any) -> Payload:
         keep, now_ms = self.house.payloads.keep, self.keeping_ms
-        return await self.patiently(lambda: keep(value, self.tenant, now_ms))
+        return await self.patiently(lambda: keep(value, self.tenant, now_ms, self.storage))
 
     async def _is_over(self) -> bool:
         """Whether the step has moved on without this attempt."""

@@ -162,7 +162,7 @@ class Driver:
         """What this process can be given, as those are called who are able to run it."""
         self.threads = threads
         threads.on_return = self._feed
-        self.payloads = Payloads(blobs, secrets)
+        self.payloads = Payloads(blobs, secrets, store)
         self.flush = Flush(store, clock)
         self._label = label
         self.labels = tuple(sorted(set(labels)))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.context import Context
     from holdfast.engine.attempt import Attempt
     from holdfast.engine.job_log import JobLog
+    from holdfast.engine.payloads import Storage
 
 T = TypeVar("T")
 
@@ -157,6 +158,10 @@ class StepContext:
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
         return self._attempt.house.payloads.redact(text)
+
+    def keep_in(self, storage: Storage) -> None:
+        """Where the values of this attempt go from now on: its output, and what it records."""
+        self._attempt.storage = storage
 
     def kept_log(self, job: str) -> JobLog:
         """Where what the step prints is kept for people; `job` is what they call it."""
@@ -511,7 +516,9 @@ class StepContext:
     async def _keep(self, value: Any) -> Payload:
         house = self._attempt.house
         now_ms = self._attempt.keeping_ms
-        return await self._attempt.patiently(lambda: house.payloads.keep(value, self.tenant, now_ms))
+        return await self._attempt.patiently(
+            lambda: house.payloads.keep(value, self.tenant, now_ms, self._attempt.storage)
+        )
 
     async def value(self, payload: Payload) -> Any:
         """What `payload` holds."""

@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from pydantic import BaseModel
@@ -34,22 +34,29 @@ _ROOM: Final = 700
 _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
+Storage = Literal["local", "s3"]
+"""Where somebody wants a value: in the store, or in the place for large payloads, which is a bucket then."""
+
+
 class Payloads:
     """The users' values of one process's runs, with a bounded cache of blobs."""
 
-    def __init__(self, blobs: Blobs, secrets: Secrets) -> None:
+    def __init__(self, blobs: Blobs, secrets: Secrets, table: Blobs | None = None) -> None:
+        """`table` is the store's own, where `blobs` is another place that finds what is there too."""
         self._blobs = blobs
+        self._table = table or blobs
         self._secrets = secrets
         self._cache: OrderedDict[tuple[str, str], bytes] = OrderedDict()
         self._cached_bytes = 0
 
-    async def keep(self, value: Any, tenant: str, now_ms: int) -> Payload:
+    async def keep(self, value: Any, tenant: str, now_ms: int, storage: Storage | None = None) -> Payload:
         """`value` as a payload that an event may hold; a large one is durably in the blob store afterwards.
 
+        With the storage `s3` a small one as well; with `local` it is in the store, whatever its size.
         Raises InvalidInput for what is not JSON data: nothing was stored.
         """
         encoded = self._clean(value)
-        if len(encoded) <= INLINE_BYTES:
+        if len(encoded) <= INLINE_BYTES and (storage != "s3" or self._blobs is self._table):
             return Payload(json=msgspec.Raw(encoded))
         if len(encoded) > MOST_BYTES:
             raise InvalidInput(
@@ -57,7 +64,8 @@ class Payloads:
                 " pass its name."
             )
         month = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).strftime("%Y-%m")
-        sha256 = await self._blobs.put(tenant, month, encoded)
+        place = self._table if storage == "local" else self._blobs
+        sha256 = await place.put(tenant, month, encoded)
         self._remember((tenant, sha256), encoded)
         return Payload(blob=sha256, size_bytes=len(encoded), month=month)
 

@@ -7,7 +7,7 @@ Never here: an engine.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
 from holdfast.core.ids import RunId, StepId
@@ -64,6 +64,10 @@ class Attempt(Protocol):
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread."""
+        ...
+
+    def keep_in(self, storage: Literal["local", "s3"]) -> None:
+        """Where its output goes, and what it records."""
         ...
 
     def kept_log(self, job: str) -> KeptLog:

@@ -61,6 +61,7 @@ class JobNode:
     async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
         """The node's output. Raises StepError for a try that failed and is to be followed by another."""
         attempt: Attempt = ctx
+        attempt.keep_in("s3" if any(output.storage == "s3" for output in self._job.outputs) else "local")
         found = await self._come_to(attempt, state)
         attempt.provisional = found["result"] not in ("success", "skipped")
         return found

@@ -66,7 +66,8 @@ class Reason(msgspec.Struct, frozen=True):
     or enlarge a pool, or start another worker.
 
     Of a pool: its name, `limit`, what is `in_use` or for a rate its `level`, and the `holders`, the longest first. Of a
-    worker: what all of them lack in `lacking`, like `label gpu`; or, where one that has it all is only busy, `capacity`.
+    worker: what all of them lack in `lacking`, like `label gpu`; or, where one that has it all is only busy, `capacity`,
+    and the `holders` of those that have it.
     `kept_for` is the job for which somebody keeps what there is.
     """
 

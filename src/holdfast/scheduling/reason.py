@@ -58,6 +58,7 @@ def _for_worker(group: Group, key: Key, since_s: float, workers: Iterable[Worker
         since_s,
         place=_place(key, group.line, group.line.first(), turn),
         lacking="capacity",
+        holders=tuple(islice((key for worker in group.workers for key in worker.jobs), MOST_HOLDERS)),
         kept_for=kept_for if kept_for != key else None,
     )
 
