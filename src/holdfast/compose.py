@@ -6,6 +6,7 @@ without being able to.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -32,6 +33,7 @@ from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.driver import CALL_GRACE_S, Driver
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
+from holdfast.engine.retention import Retention
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
 from holdfast.extra import needs
@@ -232,10 +234,19 @@ async def leading(
     leader = Leader(
         driver, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
     )
+    cooling = None
     try:
         leader.start()
+        if known.retention is not None and lane == DEFAULT:  # the others' leaders leave months to this one
+            retention = Retention(
+                partial(_administering, store, known, secrets), known.retention.hot_days, around.clock
+            )
+            cooling = asyncio.create_task(retention.keep(leader.leads), name="holdfast-retention")
         yield leader
     finally:
+        if cooling is not None:
+            cooling.cancel()
+            await asyncio.gather(cooling, return_exceptions=True)
         await leader.aclose()
         await driver.aclose()
         await driver.let_session_go()
@@ -243,6 +254,15 @@ async def leading(
         around.threads.close()
         await queue.aclose()
         await opened.aclose()
+
+
+@asynccontextmanager
+async def _administering(store: str, known: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
+    administration = await open_administration(store, open_blobs(known.blobs, secrets))
+    try:
+        yield administration
+    finally:
+        await administration.aclose()
 
 
 class Engine(Commands, Inquiries, Allowances, DeclaredPools):

@@ -79,6 +79,16 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 VariableValue = Annotated[str, StringConstraints(max_length=48 * 1024)]
 
 
+class RetentionRules(BaseModel):
+    """`[retention] hot_days = 30` in holdfast.toml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hot_days: int = Field(ge=1, le=36_500)
+    """How many days after its last run may have been started a month stays in the tables. Then whoever leads (`holdfast
+    serve`) archives it, as soon as nothing of it holds it back."""
+
+
 class LaneRules(BaseModel):
     """`[lanes.NAME]` in holdfast.toml: the runs of a lane, by the names of workflows, of tenants and of services that
     start them (`--as`, `Engine.start(by=...)`); and how their steps are placed."""
@@ -131,6 +141,8 @@ class Settings(BaseModel):
     others' to go on with. It is renewed five times as often."""
     weights: dict[str, Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)]] = {}
     """How many turns a tenant gets, where others get one and slots or pools are short: `[weights]` in holdfast.toml."""
+    retention: RetentionRules | None = None
+    """When months leave the tables by themselves: `[retention]` in holdfast.toml. Without it none does."""
     budget: BudgetRules | None = None
     """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
     lanes: dict[str, LaneRules] = {}
@@ -193,6 +205,7 @@ def load(directory: Path | None = None) -> Settings:
             "placement",
             "pools",
             "queue",
+            "retention",
             "retention_days",
             "secrets_file",
             "vars",
@@ -203,7 +216,7 @@ def load(directory: Path | None = None) -> Settings:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
                 " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [models.NAME], [pools.NAME],"
-                " [vars] and [weights]."
+                " [retention], [vars] and [weights]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

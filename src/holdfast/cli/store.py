@@ -6,7 +6,6 @@ Never here: a run's affairs (runs), reading what was archived (that is as before
 from __future__ import annotations
 
 import asyncio
-import datetime
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -33,7 +32,6 @@ MONTHS: Final = (
 PROCESSES: Final = (Column("process", 20), Column("since"), Column("knows tables", goes=1))
 _UNITS: Final = ((2**30, "GB"), (2**20, "MB"), (2**10, "kB"))
 _OPEN: Final = ("open", "partly archived")
-_DAY_MS: Final = 24 * 3600 * 1000
 
 
 # --- How it stands ----------------------------------------------------------------------------------------------------
@@ -248,18 +246,19 @@ async def _archive(
 async def _old_months(administration: Administration, before: str | None, store: str | None) -> list[str]:
     """The months before that one which are still in the tables. Raises UsageError where nobody says how old is old."""
     standing = await administration.standing()
-    if before is None:
-        days = located(store)[1].retention_days
-        if days is None:
-            raise UsageError(
-                "Say which months: --before 2026-09, or set HOLDFAST_RETENTION_DAYS (or retention_days in holdfast.toml)."
-                " Nothing was archived."
-            )
-        oldest = datetime.datetime.fromtimestamp((standing.now_ms - days * _DAY_MS) / 1000, datetime.UTC)
-        before = oldest.strftime("%Y-%m")
-    else:
+    if before is not None:
         _expect_month(before)
-    return [each.month for each in standing.months if each.month < before and each.state in _OPEN]
+        return [each.month for each in standing.months if each.month < before and each.state in _OPEN]
+    known = located(store)[1]
+    days = known.retention.hot_days if known.retention is not None else known.retention_days
+    if days is None:
+        raise UsageError(
+            "Say which months: --before 2026-09, or how long they are to stay in the tables: hot_days under [retention] in"
+            " holdfast.toml, or HOLDFAST_RETENTION_DAYS. Nothing was archived."
+        )
+    from holdfast.engine.retention import cold
+
+    return cold(standing, days)
 
 
 def _expect_month(text: str) -> None:

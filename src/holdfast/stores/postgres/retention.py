@@ -119,7 +119,7 @@ class Retention(Archives):
                 " Nothing of it was removed.",
                 run=run,
             )
-        packed = pack(run, tenant, lines, ledger)
+        packed = await asyncio.to_thread(pack, run, tenant, lines, ledger)  # whoever leads goes on meanwhile
         place = self._places[0]
         sha256 = await place.put(tenant, str(month), packed)
         if await read([place], run, tenant, sha256) != Archive(run, tenant, tuple(lines), tuple(ledger)):

@@ -1,0 +1,67 @@
+"""Months leave the tables by themselves after as many days as a person has said, where nothing holds them back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.compose import leading, open_administration
+from holdfast.engine.retention import Retention
+from holdfast.machine import MachineClock
+from holdfast.ports import Administration
+from holdfast.settings import RetentionRules, Settings
+from holdfast.stores.postgres import PostgresStore
+from tests.stores.story import BORN_MS, Story, put
+
+DAY_MS = 24 * 3600 * 1000
+ENDED, HELD = "2023-11", "2023-12"
+
+
+@pytest.fixture
+async def old(database: str) -> str:
+    """A store with a month whose only run has ended, and one whose run waits for a person."""
+    store = await PostgresStore.connect(database)
+    for append in Story().whole():
+        await put(store, append)
+    waits = Story(at_ms=BORN_MS + 30 * DAY_MS)
+    for append in (waits.start(), waits.draft(), waits.ask()):
+        await put(store, append)
+    await store.aclose()
+    return database
+
+
+async def months(database: str) -> dict[str, str]:
+    async with administering(database) as administration:
+        return {each.month: each.state for each in (await administration.standing()).months if each.runs}
+
+
+@asynccontextmanager
+async def administering(database: str) -> AsyncIterator[Administration]:
+    administration = await open_administration(database)
+    yield administration
+    await administration.aclose()
+
+
+async def test_a_month_goes_when_it_is_cold_and_one_that_is_held_back_is_told_about_once(
+    old: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "holdfast")
+    never = Retention(lambda: administering(old), 36_500, MachineClock())
+    assert not await never.turn()
+    assert set((await months(old)).values()) == {"open"}
+    retention = Retention(lambda: administering(old), 30, MachineClock())
+    assert [await retention.turn() for _ in range(3)] == [True, False, False]
+    assert await months(old) == {ENDED: "archived", HELD: "open"}
+    assert f"archived {ENDED}: 1 runs" in caplog.text
+    assert caplog.text.count(f"{HELD} cannot be archived: 1 of its runs") == 1, "once a day"
+
+
+async def test_whoever_leads_the_fleet_archives_what_is_cold(old: str) -> None:
+    async with asyncio.timeout(60), leading(old, settings=Settings(retention=RetentionRules(hot_days=30))):
+        while (await months(old))[ENDED] != "archived":
+            await asyncio.sleep(0.1)
+    assert (await months(old))[HELD] == "open"
