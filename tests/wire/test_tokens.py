@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Workflow, remote_task
+from holdfast.core.claim import Claim
+from holdfast.core.events import RunCancelling
 from holdfast.errors import UsageError
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire.credential import Identity
@@ -99,6 +101,18 @@ async def test_a_workers_token_asks_and_decides_nothing(port: Port, what: str) -
         with pytest.raises(UsageError, match=r"The token 'workers.acme' is a worker's: it asks and decides nothing"):
             await ASKED[what](client)
     assert await port.engine.runs() == []
+
+
+async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:
+    async with port.client(CLIENT) as client:
+        named, unnamed = await client.submit("echo", 1, by="grace"), await client.submit("echo", 2)
+        for run, who in ((named, "grace"), (unnamed, "clients.ops")):
+            started = (await port.engine.run(run).events())[0].event
+            assert (started.by, started.os_user, started.client) == (who, "", "clients.ops")
+        await client.cancel(named, by="ada")
+        events = [each.event for each in await port.engine.run(named).events()]
+        (cancelled,) = [event for event in events if isinstance(event, RunCancelling)]
+        assert str(Claim(cancelled.by, cancelled.os_user, cancelled.client)) == "ada (unverified, by clients.ops)"
 
 
 async def test_a_clients_token_is_given_no_work(port: Port) -> None:

@@ -180,6 +180,7 @@ def _facts(story: Story, run: RunRow) -> dict[str, Any]:
         "decision": decided.decision if decided is not None else None,
         "by": decided.by if decided is not None else None,
         "os_user": decided.os_user or None if decided is not None else None,
+        "client": decided.client or None if decided is not None else None,
         "roles": list(decided.roles) if decided is not None else [],
         "verified": False,
     }

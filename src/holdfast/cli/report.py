@@ -48,6 +48,7 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
         "key": state.key,
         "started_by": state.by,
         "started_by_os_user": state.os_user or None,
+        "started_by_client": state.client or None,
         "started_at": iso(state.started_at_ms),
         "updated_at": iso(state.at_ms),
         "ended_at": iso(state.ended_at_ms) if state.ended else None,
@@ -152,8 +153,8 @@ def news(event: Event) -> dict[str, Any]:
 
 
 def by_whom(event: Any) -> Claim:
-    """Who acted in an event that has `by`."""
-    return Claim(event.by, event.os_user)
+    """Who acted, of an event or a state that has `by`."""
+    return Claim(event.by, event.os_user, event.client)
 
 
 def _plain(value: Any) -> Any:

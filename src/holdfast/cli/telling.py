@@ -69,7 +69,7 @@ def _awaited(e: ev.SignalAwaited, at_ms: int) -> str:
 
 def by(e: Any) -> str:
     """Who acted, in an event or for a run that has `by`; nothing where that is not known."""
-    return f" by {Claim(e.by, e.os_user)}" if e.by is not None else ""
+    return f" by {Claim(e.by, e.os_user, e.client)}" if e.by is not None else ""
 
 
 def gist(event: ev.Event) -> str:
@@ -81,7 +81,7 @@ def gist(event: ev.Event) -> str:
         told = [
             (name, text if name != "by" else json.dumps(str(report.by_whom(event)), ensure_ascii=False))
             for name, text in told
-            if name != "os_user"
+            if name not in ("os_user", "client")
         ]
     return "  ".join(f"{name}={text if len(text) <= _CLIP else f'{text[: _CLIP - 1]}…'}" for name, text in told)
 

@@ -12,19 +12,21 @@ from typing import Final, NamedTuple
 
 
 class Claim(NamedTuple):
-    """The name that somebody goes by (None if he gave none), and the operating system's user who typed it at a command
-    line ("" where it came another way). Events carry both, in this order."""
+    """The name that somebody goes by, None if he gave none. `os_user` is the operating system's user who typed it at a command
+    line, `client` whose token it came with over gRPC; "" where it came another way. Events carry all three, in this order."""
 
     name: str | None = None
     os_user: str = ""
+    client: str = ""
 
     def __str__(self) -> str:
         """For people: `grace (unverified, by OS user deploy)`."""
         if self.name is None:
             return "somebody unnamed"
-        if not self.os_user:
-            return f"{self.name} (unverified)"
-        return self.name if self.name == self.os_user else f"{self.name} (unverified, by OS user {self.os_user})"
+        if self.name in (self.os_user, self.client):
+            return self.name
+        how = f", by OS user {self.os_user}" if self.os_user else f", by {self.client}" if self.client else ""
+        return f"{self.name} (unverified{how})"
 
 
 NOBODY: Final = Claim()

@@ -18,8 +18,8 @@ from holdfast.core.policies import ErrorRecord
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """A fact in a run's history.
 
-    Where somebody acted, `by` is the name that he gave and `os_user` the operating system's user who typed it (see
-    `claim.Claim`): nobody has verified the one, and a history from before there was the other has none.
+    Where somebody acted, `by` is the name that he gave, which nobody has verified; `os_user` is the operating system's user
+    who typed it, `client` whose token it came with over gRPC (see `claim.Claim`). Early histories have only the first.
     """
 
 
@@ -52,6 +52,7 @@ class RunStarted(Event, frozen=True):
     counted: bool = False
     awaits: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class RunAdmitted(Event, frozen=True):
@@ -69,6 +70,7 @@ class RunPaused(Event, frozen=True):
 
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class RunResumed(Event, frozen=True):
@@ -76,6 +78,7 @@ class RunResumed(Event, frozen=True):
 
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class RunFailing(Event, frozen=True):
@@ -90,6 +93,7 @@ class RunCancelling(Event, frozen=True):
     reason: str
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class RunCompleted(Event, frozen=True):
@@ -120,6 +124,7 @@ class RunReopened(Event, frozen=True):
 
     by: str | None = None
     os_user: str = ""
+    client: str = ""
     superseded: tuple[StepId, ...] = ()
     counted: bool = False
     awaits: str | None = None
@@ -132,6 +137,7 @@ class RunMigrated(Event, frozen=True):
     graph_hash: str
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class LimitRaised(Event, frozen=True):
@@ -141,6 +147,7 @@ class LimitRaised(Event, frozen=True):
     value: int
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -421,6 +428,7 @@ class ModelCallReconciled(Event, frozen=True):
     cost_nanousd: int
     by: str | None = None
     os_user: str = ""
+    client: str = ""
     hold: Hold | None = None
     rule: str | None = None
 
@@ -482,6 +490,7 @@ class EffectCompleted(Event, frozen=True):
     response: Payload
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class EffectFailed(Event, frozen=True):
@@ -491,6 +500,7 @@ class EffectFailed(Event, frozen=True):
     error: ErrorRecord
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class EffectReleased(Event, frozen=True):
@@ -525,6 +535,7 @@ class EffectReopened(Event, frozen=True):
     call: CallId
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class OutcomeOrphaned(Event, frozen=True):
@@ -582,6 +593,7 @@ class SignalReceived(Event, frozen=True):
     data: Payload
     by: str | None = None
     os_user: str = ""
+    client: str = ""
 
 
 class SignalDelivered(Event, frozen=True):
@@ -654,6 +666,7 @@ class GateDecided(Event, frozen=True):
     shown_hash: str
     by: str | None = None
     os_user: str = ""
+    client: str = ""
     reason: str | None = None
     roles: tuple[str, ...] = ()
 

@@ -256,6 +256,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     key: str | None = None
     by: str | None = None
     os_user: str = ""
+    client: str = ""
     input: Payload = NULL
     input_digest: str = ""
     price_fingerprint: str | None = None
@@ -399,7 +400,7 @@ def evolve(state: State, event: ev.Event, at_ms: int) -> State:
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
     s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
     s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
-    s.os_user = e.os_user
+    s.os_user, s.client = e.os_user, e.client
     s.price_fingerprint, s.team = e.price_fingerprint, e.team
     s.counted, s.awaits = e.counted, e.awaits
     s.started_at_ms = at_ms

@@ -67,6 +67,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             input_digest=c.input_digest,
             by=c.by.name,
             os_user=c.by.os_user,
+            client=c.by.client,
             price_fingerprint=c.price_fingerprint,
             team=c.team,
             counted=awaits is None,

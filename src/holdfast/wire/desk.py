@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import nullcontext
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final, get_args
 
 import msgspec
@@ -17,6 +18,7 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
 from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.core import events
+from holdfast.core.claim import Claim
 from holdfast.core.ids import GateId, run_of
 from holdfast.core.state import State
 from holdfast.core.status import Status, describe, status, waiting_for
@@ -47,14 +49,18 @@ class Desk:
         self._reading = asyncio.Lock()
         """One file at a time is read, in a thread: a large one takes a second."""
 
-    @property
-    def methods(self) -> Mapping[str, Callable[[Any], Any]]:
-        return {
-            "Submit": self.submit, "Watch": self.watch, "Query": self.query, "List": self.list_, "Cancel": self.cancel,
-            "Decide": self.decide, "Signal": self.signal,
-        }  # fmt: skip
+    def methods(self, client: str) -> Mapping[str, Callable[[Any], Any]]:
+        """What is asked by which name. `client`: whose token it comes with, "" where tokens are not told apart."""
+        acting: dict[str, Callable[..., Any]] = {
+            "Submit": self.submit,
+            "Cancel": self.cancel,
+            "Decide": self.decide,
+            "Signal": self.signal,
+        }
+        looking: dict[str, Callable[[Any], Any]] = {"Watch": self.watch, "Query": self.query, "List": self.list_}
+        return {**looking, **{name: partial(method, client=client) for name, method in acting.items()}}
 
-    async def submit(self, asked: wire.SubmitRequest) -> wire.SubmitReply:
+    async def submit(self, asked: wire.SubmitRequest, client: str = "") -> wire.SubmitReply:
         """Raises what Engine.start raises, and NotFound for a workflow that is not offered here."""
         if asked.WhichOneof("definition") == "yaml":
             if self._from_yaml is None:
@@ -70,7 +76,7 @@ class Desk:
         async with self._engine.lent(workflow) if asked.WhichOneof("definition") == "yaml" else nullcontext():
             run = await self._engine.start(
                 workflow, given, tenant=asked.tenant or DEFAULT_TENANT, cost_limit_usd=_amount(asked.cost_limit_usd),
-                key=asked.key or None, by=asked.by or None,
+                key=asked.key or None, by=_claim(asked.by, client),
             )  # fmt: skip
         return wire.SubmitReply(run=run.id)
 
@@ -123,20 +129,22 @@ class Desk:
             ]
         )  # fmt: skip
 
-    async def cancel(self, asked: wire.CancelRequest) -> wire.RunView:
-        await self._engine.cancel(asked.run, reason=asked.reason or "cancelled", by=asked.by or None)
+    async def cancel(self, asked: wire.CancelRequest, client: str = "") -> wire.RunView:
+        await self._engine.cancel(asked.run, reason=asked.reason or "cancelled", by=_claim(asked.by, client))
         return await self._look(asked.run)
 
-    async def decide(self, asked: wire.DecideRequest) -> wire.RunView:
+    async def decide(self, asked: wire.DecideRequest, client: str = "") -> wire.RunView:
         data = await decoded(asked.data_json, "data") if asked.HasField("data_json") else NOT_GIVEN
         await self._engine.decide(
-            asked.gate, asked.decision or "approve", data, by=asked.by or None, reason=asked.reason or None,
+            asked.gate, asked.decision or "approve", data, by=_claim(asked.by, client), reason=asked.reason or None,
             roles=asked.roles, shown_hash=asked.shown_hash or None,
         )  # fmt: skip
         return await self._look(run_of(GateId(asked.gate)))
 
-    async def signal(self, asked: wire.SignalRequest) -> wire.RunView:
-        await self._engine.signal(asked.run, asked.name, await decoded(asked.data_json, "data"), by=asked.by or None)
+    async def signal(self, asked: wire.SignalRequest, client: str = "") -> wire.RunView:
+        await self._engine.signal(
+            asked.run, asked.name, await decoded(asked.data_json, "data"), by=_claim(asked.by, client)
+        )
         return await self._look(asked.run)
 
     async def _look(self, run: str) -> wire.RunView:
@@ -156,6 +164,11 @@ class Desk:
             output_json=encoded.decode() if state.ended == "completed" else "",
             error_json=msgspec.json.encode(state.error).decode() if state.error is not None else "",
         )  # fmt: skip
+
+
+def _claim(by: str, client: str) -> Claim:
+    """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
+    return Claim(by or client or None, client=client)
 
 
 def _event(recorded: events.Recorded) -> wire.Event:

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidInput, UsageError
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
-from holdfast.wire.credential import Holder, Identity
+from holdfast.wire.credential import ANYBODY, Holder, Identity
 from holdfast.wire.desk import Desk
 from holdfast.wire.member import Member
 from holdfast.wire.outbox import Outbox
@@ -89,7 +89,7 @@ class Server:
 
     # --- Clients ------------------------------------------------------------------------------------------------------
 
-    async def _open_desk(self, context: Any) -> Desk:
+    async def _open_desk(self, context: Any) -> tuple[Desk, Holder]:
         holder = await self._holder(context)
         if not holder.asks:
             words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
@@ -97,21 +97,22 @@ class Server:
         if self.desk is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.desk is not None
-        return self.desk
+        return self.desk, holder
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
-            desk = await self._open_desk(context)
+            desk, holder = await self._open_desk(context)
+            client = holder.name if holder is not ANYBODY else ""
             try:
                 async with self._asking:
-                    return await desk.methods[name](await _request(name, said))
+                    return await desk.methods(client)[name](await _request(name, said))
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
                 await self._refuse(context, name, problem)
 
         return answer
 
     async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.WatchReply]:
-        desk = await self._open_desk(context)
+        desk, _ = await self._open_desk(context)
         try:
             async with self._asking:
                 request = await _request("Watch", said)
