@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import datetime
+import decimal
+import enum
+import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, RetryPolicy, RunFailed, Workflow, llm_node, task, tool
+from holdfast.authoring.plain import encode
 from holdfast.core.events import ModelCallHeld, ModelCallInDoubt
 from holdfast.engine import payloads, sweep
-from holdfast.engine.payloads import encode
 from holdfast.errors import InvalidInput, StepError, StoreFull, StoreGone, StoreUnreadable
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
@@ -357,3 +363,69 @@ async def test_a_store_that_cannot_be_read_for_a_while_is_told_of_once(
     assert [record.message for record in caplog.records if "damaged" in record.message] == [
         "holdfast cannot look into the store and tries again: It is damaged."
     ]
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Reading(BaseModel):
+    at: datetime.date
+    tags: set[str]
+    price: decimal.Decimal
+    by: dict[int, str] = {}
+
+
+NOON = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"tags": {"a"}}, "the value['tags'] is a set, which JSON has not: it has no order; give sorted(...) or list(...)"),
+        ([frozenset()], "the value[0] is a frozenset"),
+        ({1: 2}, "the value has the name 1, a int: names are text in JSON; give str(...)"),
+        ([{"in": {None: 2}}], "the value[0]['in'] has the name None"),
+        (decimal.Decimal("1.50"), "the value is a Decimal, which JSON has not: give str(...), or a field of a Pydantic model"),
+        (b"bytes", "the value is a bytes, which JSON has not: give text"),
+        ((1, NOON), "the value[1] is a datetime, which JSON has not: give .isoformat()"),
+        (NOON.date(), "the value is a date"),
+        (datetime.timedelta(1), "the value is a timedelta"),
+        (uuid.UUID(int=1), "the value is a UUID"),
+        ({"colour": Colour.RED}, "the value['colour'] is a Colour, which JSON has not: give its .value"),
+        (Point(1, 2), "the value is a Point, whose names an array would lose: give ._asdict()"),
+        ({1, object()}, "the value is a set"),
+        ({"a": [Measured({1, 2}), {3}]}, "the value['a'][1] is a set"),
+    ],
+)  # fmt: skip
+def test_what_would_read_back_as_something_else_is_refused_with_the_way_out(value: Any, told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        encode(value)
+    assert told in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ((1, ("a", [2])), [1, ["a", [2]]]),
+        (Level.HIGH, 3),
+        (
+            {"read": Reading(at=NOON.date(), tags={"a"}, price=decimal.Decimal("1.50"), by={1: "x"})},
+            {"read": {"at": "2026-11-22", "tags": ["a"], "price": "1.50", "by": {"1": "x"}}},
+        ),
+        (Measured(NOON), {"value": "2026-11-22T12:00:00Z"}),
+        (Measured(Measured({1})), {"value": {"value": [1]}}),
+        (collections.OrderedDict(a=1), {"a": 1}),
+    ],
+)  # fmt: skip
+def test_what_has_declared_fields_is_kept_as_these_say(value: Any, kept: Any) -> None:
+    assert json.loads(encode(value)) == kept

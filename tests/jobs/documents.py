@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 IDS = ("a", "B-1", "c_2", "d", "e9")
 TEXTS = st.sampled_from(["", " x ", "it's", "1.50", "ünï", "}}", "$HOME", "line\nline", "${HOLDFAST_EXPR_1}"])
-NUMBERS = st.sampled_from([0, 1, -1, 2.0, 0.5, 1e300, 12345678901, float("inf"), float("-inf"), float("nan")])
+NUMBERS = st.sampled_from([0, 1, -1, 2.0, 0.5, 1e300, 12345678901])
 
 
 def reading(*contexts: str) -> st.SearchStrategy[str]:

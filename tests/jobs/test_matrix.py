@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.tools.shell import Ending, Limits, Script
@@ -66,6 +69,42 @@ async def test_a_matrix_without_a_combination_fails_its_job(store: str) -> None:
     done = await ran(text, store, {"parts": "[]"})
     assert done.results == {"work": "failure"}
     assert "the list of 'part' is empty" in done.jobs["work"]["error"]
+
+
+HALF = json.dumps("""printf '%s' 'y="\\ud800"' >> "$GITHUB_OUTPUT\"""")
+"""Writes the output `y`, which as JSON is half a surrogate pair; as a text of YAML."""
+ODD = "${{ fromJSON(steps.s.outputs.y) }}"
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        ("strategy: {matrix: {v: '${{ fromJSON(inputs.list) }}'}}\n    steps: [{run: 'true'}]", "inf is no number"),
+        ("name: '${{ fromJSON(inputs.half) }}'\n    steps: [{run: 'true'}]", "half a surrogate"),
+        (f"steps: [{{id: s, run: {HALF}}}]\n    outputs: {{x: '{ODD}'}}", "half a surrogate"),
+        (f"steps: [{{id: s, run: {HALF}}}, {{run: 'echo $Y', env: {{Y: '{ODD}'}}}}]", "half a surrogate"),
+        (f"steps: [{{id: s, run: {HALF}}}, {{run: 'echo {ODD}'}}]", "half a surrogate"),
+    ],
+)
+async def test_what_cannot_be_stored_fails_its_job_alone(tmp_path: Path, job: str, told: str) -> None:
+    text = f"""
+jobs:
+  odd:
+    runs-on: any
+    {job}
+  beside:
+    runs-on: any
+    steps: [{{run: 'true'}}]
+  last:
+    needs: [odd, beside]
+    if: always()
+    runs-on: any
+    steps: [{{run: 'true'}}]
+"""
+    store = f"sqlite:///{tmp_path / 'holdfast.db'}"
+    done = await ran(text, store, {"list": "[1, 1e999]", "half": '"\\ud800"'})
+    assert done.results == {"odd": "failure", "beside": "success", "last": "success"}
+    assert told in done.jobs["odd"]["error"]
 
 
 COUNTED = """

@@ -222,6 +222,10 @@ OF_JOBS = [
         in_job("strategy: {matrix: {a: [1], exclude: [{a: 1}]}}"),
         f"8:24: {JOB}.strategy.matrix: 'exclude' leaves no combination",
     ),
+    (
+        in_job("strategy: {matrix: {v: [1, .inf]}}"),
+        f"8:32: {JOB}.strategy.matrix.v[1]: inf is no number that JSON has, as which combinations are kept; put it in quotes.",
+    ),
     (in_job("strategy: {matrix: {a b: [1]}}"), f"8:25: {JOB}.strategy.matrix.a b: 'a b' cannot be a key of a matrix"),
     (
         in_job("strategy: {matrix: 'x${{ inputs.a }}'}"),

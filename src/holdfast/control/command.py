@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.handle import Run
 from holdfast.control.part import Part, word
@@ -18,7 +19,6 @@ from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.engine.payloads import encode
 from holdfast.errors import Conflict, InvalidInput, KeyReused
 
 NOT_GIVEN: Final = object()

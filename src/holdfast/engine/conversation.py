@@ -14,9 +14,9 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
+from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
-from holdfast.engine.payloads import encode
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
 from holdfast.ports import (
     AnswerSpec,

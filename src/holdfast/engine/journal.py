@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
@@ -39,7 +40,6 @@ from holdfast.core.ids import (
 from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State, Step
-from holdfast.engine.payloads import encode
 from holdfast.engine.remote import RemoteWorker, worker_of
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn

@@ -1,4 +1,4 @@
-"""Turns what users' code returns into payloads and back: encode, refuse what JSON cannot hold, redact, offload.
+"""Turns what users' code returns into payloads and back: redact, offload.
 
 What a handler gets is always what the store keeps, so that a replay sees exactly what the first run saw.
 Never here: events, runs.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
-from pydantic import BaseModel
 
+from holdfast.authoring.plain import encode
 from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.errors import BlobLost, InvalidInput, NotFound
 from holdfast.ports import Blobs
@@ -26,12 +25,6 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 MOST_PLAIN_BYTES: Final = 1024 * 1024
 """What a person types, or a program in a person's place."""
 _CACHE_BYTES: Final = 64 * 1024 * 1024
-_MOST_DEPTH: Final = 200
-"""Arrays and objects inside one another that can be stored for certain. What reads a value, inside an event or as fields,
-has less room on its stack than what wrote it, and a history that cannot be read is lost: deeper ones are refused, unless
-they leave that much room."""
-_ROOM: Final = 700
-_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 Storage = Literal["local", "s3"]
@@ -144,108 +137,3 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 def read(payload: Payload, blobs: dict[str, bytes]) -> Any:
     """The value of `payload`, whose blob, if it has one, is among `blobs`."""
     return payload.value() if payload.blob is None else msgspec.json.decode(blobs[payload.blob])
-
-
-def encode(value: Any) -> bytes:
-    """`value` as JSON. Pydantic models, dataclasses, dates and the like become what they are in JSON.
-
-    Raises InvalidInput for what JSON cannot hold, saying where: functions and other objects, NaN and infinity, lone
-    surrogates, cycles.
-    """
-    try:
-        encoded = msgspec.json.encode(value, enc_hook=_plain)
-    except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
-        raise _unstorable(_culprit(value) or str(problem)) from None
-    # msgspec writes NaN and infinity as null; a null that was none must not pass.
-    suspicious = (b"null" in encoded and not _is_plain(value)) or _is_deep(encoded)
-    if suspicious and (where := _culprit(value)) is not None:
-        raise _unstorable(where)
-    return encoded
-
-
-_HARMLESS: Final = frozenset({str, int, bool, type(None)})
-
-
-def _unstorable(where: str) -> InvalidInput:
-    return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
-
-
-def _is_deep(encoded: bytes) -> bool:
-    """Whether JSON may be too deep for whoever reads it."""
-    if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
-        return False
-    try:
-        _decode_raw(b"[" * _ROOM + encoded + b"]" * _ROOM)
-    except RecursionError:
-        return True
-    return False
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether `value` is made of nothing but plain JSON types, without NaN or infinity: the quick answer for nearly all."""
-    left = [value]
-    while left:
-        item = left.pop()
-        kind = type(item)
-        if kind is dict:
-            left += item.keys()
-            left += item.values()
-        elif kind is list or kind is tuple:
-            left += item
-        elif kind is float:
-            if not math.isfinite(item):
-                return False
-        elif kind not in _HARMLESS:
-            return False
-    return True
-
-
-def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
-    """What in `value` JSON cannot hold, and where it is."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON"
-    if isinstance(value, str):
-        return f"{where} holds half a surrogate pair" if not _utf8(value) else None
-    if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
-        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
-    if isinstance(value, dict):
-        for key in value:
-            if (found := _culprit(key, f"the name {key!r} in {where}", depth + 1)) is not None:
-                return found
-        inner = ((f"{where}[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, list | tuple | set | frozenset):
-        inner = ((f"{where}[{index}]", item) for index, item in enumerate(value))
-    elif isinstance(value, BaseModel):
-        return _culprit(value.model_dump(), where, depth + 1)
-    else:
-        return _culprit_of_object(value, where, depth)
-    for place, item in inner:
-        if (found := _culprit(item, place, depth + 1)) is not None:
-            return found
-    return None
-
-
-def _culprit_of_object(value: Any, where: str, depth: int) -> str | None:
-    """The same for what is none of JSON's own kinds: a dataclass has fields, a date is a text, most are nothing."""
-    try:
-        plain = msgspec.to_builtins(value, enc_hook=_plain)
-        msgspec.json.encode(plain)
-    except (TypeError, NotImplementedError):
-        return f"{where} is of the type {type(value).__name__}, which is not JSON data"
-    except (ValueError, OverflowError, RecursionError) as problem:
-        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
-    return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
-
-
-def _utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

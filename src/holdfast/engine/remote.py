@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from holdfast.authoring.plain import encode
 from holdfast.core.ids import RunId, StepId
-from holdfast.engine.payloads import encode
 from holdfast.engine.placing import HERE
 from holdfast.errors import StepError, UsageError
 from holdfast.ports import JOB_LOG, Calls, Hands, Work

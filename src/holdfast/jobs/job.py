@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.authoring import plain
 from holdfast.authoring.view import StateView
 from holdfast.authoring.yaml import matrix
 from holdfast.authoring.yaml.document import Job, Strategy
@@ -98,7 +99,7 @@ class JobNode:
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
-                ended.append(await Leg(attempt, self._job, self._given, seen, which, stop).run())
+                ended.append(self._storable(await Leg(attempt, self._job, self._given, seen, which, stop).run()))
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
                 if ended[-1].outcome == "success" and which.matrix is not None:
@@ -107,6 +108,16 @@ class JobNode:
 
         await attempt.gather(*map(one, plan.combinations))
         return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
+
+    def _storable(self, ended: Ended) -> Ended:
+        """What it came to as it can be recorded: what cannot is the combination's own failure, and nobody else's."""
+        why = plain.unstorable(kept(ended, 0))
+        if why is None:
+            return ended
+        error = f"job {self._job.id!r}: {why}"
+        return Ended(
+            combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
+        )
 
     def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
         """Of outputs the last to end wins, and what is empty takes nothing's place."""

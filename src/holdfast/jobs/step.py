@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Any, Final, NamedTuple
 
 from holdfast.authoring.yaml.document import Step
-from holdfast.authoring.yaml.expressions import ExpressionError, to_text
+from holdfast.authoring.yaml.expressions import ExpressionError, to_text, whole_text
 from holdfast.core.ids import named_effect_key
 from holdfast.errors import (
     InvalidInput,
@@ -169,7 +169,7 @@ class StepRun:
 
     def _script(self) -> shell.Script:
         step, attempt, seen = self._step, self._around.attempt, self._seen
-        bound = {each.name: to_text(each.value.evaluate(seen)) for each in step.script.bindings}
+        bound = {each.name: whole_text(to_text(each.value.evaluate(seen))) for each in step.script.bindings}
         return shell.Script(
             text=step.script.text,
             run=attempt.run,

@@ -5,11 +5,12 @@ Never here: where the values come from; what a combination is used for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.authoring.yaml.expressions import Template
-from holdfast.authoring.yaml.expressions.value import are_equal
+from holdfast.authoring.yaml.expressions.value import are_equal, is_text
 
 MOST_COMBINATIONS: Final = 256
 """GitHub's own limit."""
@@ -39,6 +40,7 @@ def expand(matrix: Any) -> tuple[Combination, ...]:
     exclude = _filters(parts, "exclude")
     vectors = {key: value for key, value in matrix.items() if key.lower() not in ("include", "exclude")}
     _check(vectors, include, exclude)
+    check_storable(matrix)
     return tuple(_bounded(_combinations(vectors, include, exclude)))
 
 
@@ -66,6 +68,20 @@ def _check(vectors: Mapping[str, Any], include: Sequence[Combination], exclude: 
                 )  # fmt: skip
     if sum(1 for entry in (*include, *exclude) for _ in _leaves(entry)) > MOST_FILTERED:
         raise MatrixError("", f"'include' and 'exclude' have more than {MOST_FILTERED:,} values in all; use fewer.")
+
+
+def check_storable(matrix: Any) -> None:
+    """A combination is recorded, as JSON. Where an expression has a say only what is sure is looked at. Raises MatrixError."""
+    for path, value in _leaves(matrix):
+        if isinstance(value, Template):
+            value = value.literal  # noqa: PLW2901
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise MatrixError(
+                place, f"{value} is no number that JSON has, as which combinations are kept; put it in quotes."
+            )
+        if not all(is_text(part) for part in (*path, value) if isinstance(part, str)):
+            raise MatrixError("", "a text in it has half a surrogate pair, which is no character and cannot be kept.")
 
 
 def _filters(parts: Mapping[str, Any], name: str) -> tuple[Combination, ...]:

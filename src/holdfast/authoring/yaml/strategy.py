@@ -35,9 +35,11 @@ def strategy_of(reading: Reading, section: Section) -> Strategy | None:
 
 def _combinations(reading: Reading, node: Node, tree: Any, path: Path) -> tuple[matrix.Combination, ...] | None:
     """What the file alone says; None where an expression has a say, or where it is wrong."""
-    if not matrix.is_known(tree):
-        return None
+    is_known = matrix.is_known(tree)
     try:
+        if not is_known:
+            matrix.check_storable(tree)
+            return None
         found = matrix.expand(tree)
     except matrix.MatrixError as problem:
         parts = _parts(problem.path)

@@ -11,7 +11,7 @@ from holdfast.authoring.yaml.expressions.condition import Condition
 from holdfast.authoring.yaml.expressions.expression import Called, Expression, Names, Reading, parse
 from holdfast.authoring.yaml.expressions.function import nearest
 from holdfast.authoring.yaml.expressions.meter import Account, NotQuick
-from holdfast.authoring.yaml.expressions.template import Template
+from holdfast.authoring.yaml.expressions.template import Template, whole_text
 from holdfast.authoring.yaml.expressions.value import Value, is_true, to_text
 from holdfast.errors import ExpressionError
 
@@ -30,4 +30,5 @@ __all__ = [
     "nearest",
     "parse",
     "to_text",
+    "whole_text",
 ]

@@ -14,7 +14,8 @@ from holdfast.authoring.yaml.expressions.expression import Expression, Names, pa
 from holdfast.authoring.yaml.expressions.function import ARGUMENTS_LIMIT
 from holdfast.authoring.yaml.expressions.lexer import LENGTH_LIMIT, end_of_string
 from holdfast.authoring.yaml.expressions.meter import Meter, Refusal
-from holdfast.authoring.yaml.expressions.value import WHITESPACE, Value, to_text
+from holdfast.authoring.yaml.expressions.syntax import Literal
+from holdfast.authoring.yaml.expressions.value import WHITESPACE, Value, is_text, to_text
 from holdfast.errors import ExpressionError
 
 OPENING, CLOSING = "${{", "}}"
@@ -59,6 +60,12 @@ class Template:
     def names(self) -> Names:
         return reduce(Names.__add__, (each.names for each in self.expressions), Names())
 
+    @property
+    def literal(self) -> Value:
+        """The value of a single expression that is a literal, as of `.inf`; None of any other."""
+        tree = self.expressions[0].tree if self.is_single else None
+        return tree.value if isinstance(tree, Literal) else None
+
     def evaluate(self, contexts: Mapping[str, Value], functions: StatusFunctions | None = None) -> Value:
         """The value of a single expression as it is, or the text. Raises ExpressionError."""
         if self.is_single:
@@ -71,7 +78,7 @@ class Template:
         Raises ExpressionError; the bounds are those of one expression.
         """
         if self.is_single:
-            return to_text(self.expressions[0].evaluate(contexts, functions))
+            return whole_text(to_text(self.expressions[0].evaluate(contexts, functions)))
         meter = Meter()
         pieces = []
         for part in self.parts:
@@ -82,7 +89,7 @@ class Template:
                 at = part.offset if isinstance(part, Expression) else 0
                 raise ExpressionError(str(refusal), at) from None
             pieces.append(piece)
-        return "".join(pieces)
+        return whole_text("".join(pieces))
 
     def _check_size(self, text: str) -> None:
         if self.is_single or not self.expressions:
@@ -98,6 +105,16 @@ class Template:
                 f"A text may have {EXPRESSIONS_LIMIT} expressions in it; this one has {len(self.expressions)}.",
                 self.expressions[EXPRESSIONS_LIMIT].offset - len(OPENING),
             )
+
+
+def whole_text(text: str) -> str:
+    """`text`, as it is recorded and given to programs. Raises ExpressionError where it cannot be."""
+    if not is_text(text):
+        raise ExpressionError(
+            "Its value has half a surrogate pair, which is no character: it can be neither kept nor given to a program.",
+            0,
+        )
+    return text
 
 
 def _end(text: str, start: int) -> int:

@@ -184,3 +184,12 @@ class _SimpleUpperCase(dict[int, str]):
 
 
 _UPPER = _SimpleUpperCase()
+
+
+def is_text(text: str) -> bool:
+    """Whether it consists of characters; half a surrogate pair, which fromJSON reads, is none and has no bytes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,164 @@
+"""A user's value as JSON, or why it is none: the one rule for whatever a history keeps.
+
+A value is kept where it reads back as it was given. What JSON has no kind for is refused, with its place and the way out,
+instead of quietly becoming something else. What has declared fields (a Pydantic model, a dataclass, a msgspec Struct) says
+by these what it is in JSON, and is kept as that.
+
+Never here: where it is kept, redaction.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import math
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.errors import InvalidInput
+
+_MOST_DEPTH: Final = 200
+"""Arrays and objects inside one another that can be stored for certain. What reads a value, inside an event or as fields,
+has less room on its stack than what wrote it, and a history that cannot be read is lost: deeper ones are refused, unless
+they leave that much room."""
+_ROOM: Final = 700
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+
+_WAYS_OUT: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    ((set, frozenset), "it has no order; give sorted(...) or list(...)"),
+    ((bytes, bytearray, memoryview), "give text, with .decode() or base64"),
+    (decimal.Decimal, "give str(...)"),
+    ((datetime.datetime, datetime.date, datetime.time), "give .isoformat()"),
+    (datetime.timedelta, "give .total_seconds()"),
+    (uuid.UUID, "give str(...)"),
+    (enum.Enum, "give its .value"),
+)
+"""What would read back as something else, and what to give instead."""
+_FIELD: Final = "or a field of a Pydantic model or a dataclass"
+
+
+def encode(value: Any) -> bytes:
+    """`value` as JSON. Pydantic models, dataclasses and msgspec Structs become what their fields are in JSON, and a tuple is
+    an array.
+
+    Raises InvalidInput for what JSON cannot hold or would read back as something else, saying where: functions and other
+    objects, NaN and infinity, lone surrogates, cycles; sets, bytes, dates, numbers as names.
+    """
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_plain)
+    except (TypeError, NotImplementedError, UnicodeEncodeError, RecursionError, ValueError, OverflowError) as problem:
+        raise _unstorable(_culprit(value) or str(problem)) from None
+    # msgspec writes more than reads back the same: NaN as null, a set as an array.
+    if (not _is_plain(value) or _is_deep(encoded)) and (where := _culprit(value)) is not None:
+        raise _unstorable(where)
+    return encoded
+
+
+def unstorable(value: Any) -> str | None:
+    """Why `value` cannot be kept, in words that name the place; None if it can."""
+    try:
+        encode(value)
+    except InvalidInput as problem:
+        return problem.message
+    return None
+
+
+_HARMLESS: Final = frozenset({str, int, bool, type(None)})
+
+
+def _unstorable(where: str) -> InvalidInput:
+    return InvalidInput(f"This value cannot be stored: {where}. Only plain JSON data can.")
+
+
+def _is_deep(encoded: bytes) -> bool:
+    """Whether JSON may be too deep for whoever reads it."""
+    if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
+        return False
+    try:
+        _decode_raw(b"[" * _ROOM + encoded + b"]" * _ROOM)
+    except RecursionError:
+        return True
+    return False
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"a {type(value).__name__} is not JSON data")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` is made of nothing but plain JSON types, without NaN or infinity: the quick answer for nearly all."""
+    left = [value]
+    while left:
+        item = left.pop()
+        kind = type(item)
+        if kind is dict:
+            if any(type(name) is not str for name in item):
+                return False
+            left += item.values()
+        elif kind is list or kind is tuple:
+            left += item
+        elif kind is float:
+            if not math.isfinite(item):
+                return False
+        elif kind not in _HARMLESS:
+            return False
+    return True
+
+
+def _culprit(value: Any, where: str = "the value", depth: int = 0) -> str | None:
+    """What in `value` JSON cannot hold, and where it is."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else f"{where} is {value}, which is not a number in JSON"
+    if isinstance(value, str):
+        return f"{where} holds half a surrogate pair" if not _utf8(value) else None
+    if depth > _MOST_DEPTH or (depth == _MOST_DEPTH and isinstance(value, dict | list | tuple | set | frozenset)):
+        return f"{where[:80]}… is nested more than {_MOST_DEPTH} levels deep, or holds itself"
+    if isinstance(value, dict):
+        return next((found for found in _culprits_of_object(value, where, depth) if found is not None), None)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{where} is a {type(value).__name__}, whose names an array would lose: give ._asdict(), {_FIELD}"
+    if isinstance(value, list | tuple):
+        found_in = (_culprit(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value))
+        return next((found for found in found_in if found is not None), None)
+    if isinstance(value, BaseModel):
+        return _culprit(value.model_dump(mode="json"), where, depth + 1)
+    for kinds, way_out in _WAYS_OUT:
+        if isinstance(value, kinds) and not isinstance(value, int):  # an IntEnum is a number
+            return f"{where} is a {type(value).__name__}, which JSON has not: {way_out}, {_FIELD}"
+    return _culprit_of_other(value, where, depth)
+
+
+def _culprits_of_object(value: dict[Any, Any], where: str, depth: int) -> Iterator[str | None]:
+    for name in value:
+        if not isinstance(name, str):
+            yield f"{where} has the name {name!r:.80}, a {type(name).__name__}: names are text in JSON; give str(...)"
+        yield _culprit(name, f"the name {name!r} in {where}", depth + 1)
+    for name, item in value.items():
+        yield _culprit(item, f"{where}[{name!r}]", depth + 1)
+
+
+def _culprit_of_other(value: Any, where: str, depth: int) -> str | None:
+    """The same for what is none of JSON's own kinds: a dataclass has fields, most are nothing."""
+    try:
+        plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+        msgspec.json.encode(plain)
+    except (TypeError, NotImplementedError):
+        return f"{where} is of the type {type(value).__name__}, which is not JSON data"
+    except (ValueError, OverflowError, RecursionError) as problem:
+        return f"{where}: {problem}" if not isinstance(value, int) else f"{where} is a number of too many digits"
+    return _culprit(plain, where, depth) if isinstance(plain, dict | list) else None
+
+
+def _utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
