@@ -338,6 +338,7 @@ class Engine(Commands, Inquiries, Allowances, DeclaredPools):
             strategy=known.strategy(lane) if strategy is None else strategy, weights=known.weights,
             lanes=lanes, lane=lane,
         )  # fmt: skip
+        driver.script_limits = known.limits
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
         led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None

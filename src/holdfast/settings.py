@@ -118,6 +118,24 @@ class BudgetRules(BaseModel):
     """Who says so; each settlement in a history names him."""
 
 
+class ScriptLimits(BaseModel):
+    """`[limits]` in holdfast.toml: how far each process of a script in a workflow file may go, where the file says nothing.
+
+    They stop what has run wild, and hold up nothing that works: runtimes reserve much more memory than they use.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    memory_mb: int = Field(default=256_000, ge=16)
+    """Megabytes of address space."""
+    cpu_s: int = Field(default=86_400, ge=1)
+    """Seconds of processor time."""
+    file_mb: int = Field(default=64_000, ge=1)
+    """Megabytes of one file that it writes."""
+    processes: int = Field(default=16_384, ge=1)
+    """Processes and threads of the worker's account, whoever started them; Linux does not hold root to it."""
+
+
 class Settings(BaseModel):
     """Everything that is set from outside. Environment variables are `HOLDFAST_STORE`, `HOLDFAST_SECRETS_FILE` …"""
 
@@ -145,6 +163,8 @@ class Settings(BaseModel):
     """When months leave the tables by themselves: `[retention]` in holdfast.toml. Without it none does."""
     budget: BudgetRules | None = None
     """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
+    limits: ScriptLimits = ScriptLimits()
+    """How far a script of a workflow file may go: `[limits]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
     """The lanes of the fleet besides `default`, in order; a run belongs to the first that names it."""
     models: dict[str, DeclaredModel] = {}
@@ -201,6 +221,7 @@ def load(directory: Path | None = None) -> Settings:
             "budget",
             "lanes",
             "lease_s",
+            "limits",
             "models",
             "placement",
             "pools",
@@ -215,8 +236,8 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [models.NAME], [pools.NAME],"
-                " [retention], [vars] and [weights]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [limits], [models.NAME],"
+                " [pools.NAME], [retention], [vars] and [weights]."
             )
         if "pools" in given:  # the table; where they are counted is the environment's to say
             given["pool_limits"] = given.pop("pools")

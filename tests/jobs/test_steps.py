@@ -108,6 +108,27 @@ async def test_a_condition_may_be_written_as_the_schema_allows(store: str, asked
     assert outcomes(done)["a"][0] == ("success" if runs else "skipped")
 
 
+async def test_a_process_of_a_step_is_held_to_the_limits_of_its_job_and_else_to_those_of_the_settings(
+    store: str,
+) -> None:
+    done = await ran("""
+    jobs:
+      own:
+        runs-on: any
+        limits: {memory: 900, cpu-seconds: 1, file: 2, processes: 5000}
+        steps:
+          - run: ulimit -v; ulimit -t; ulimit -f; ulimit -u
+          - {continue-on-error: true, run: head -c 3000000 /dev/zero > big}
+          - run: while :; do :; done
+      usual: {runs-on: any, steps: [{run: ulimit -v; ulimit -t; ulimit -f; ulimit -u}]}
+    """, store)  # fmt: skip
+    assert done.results == {"own": "failure", "usual": "success"}
+    own, usual = (done.jobs[name]["log"].splitlines() for name in ("own", "usual"))
+    assert own[:3] == [str(900_000_000 // 1024), "1", str(2_000_000 // 1024)]
+    assert "at its limit of processor time" in own[-1]
+    assert usual[:3] == [str(256_000_000_000 // 1024), "86400", str(64_000_000_000 // 1024)]
+
+
 async def test_a_strategy_without_a_matrix_is_one_combination(store: str) -> None:
     done = await ran(
         """

@@ -46,7 +46,7 @@ from holdfast.ports import Blobs, Clock, DueRun, Hands, Ids, Report, Store, Thre
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import ANY_YAML, scripts_of
-from holdfast.settings import Secrets
+from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
 log = logging.getLogger("holdfast")
@@ -120,6 +120,9 @@ class Others(Protocol):
 
 class Driver:
     """The runs of one process. One that only asks and decides, and executes nothing, has no session."""
+
+    script_limits = ScriptLimits()
+    """How far a script of a workflow file may go."""
 
     _closing = False
 

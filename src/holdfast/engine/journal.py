@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from holdfast.engine.attempt import Attempt
     from holdfast.engine.job_log import JobLog
     from holdfast.engine.payloads import Storage
+    from holdfast.settings import ScriptLimits
 
 T = TypeVar("T")
 
@@ -158,6 +159,11 @@ class StepContext:
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
         return self._attempt.house.payloads.redact(text)
+
+    @property
+    def script_limits(self) -> ScriptLimits:
+        """How far a script may go, where its file says nothing."""
+        return self._attempt.house.script_limits
 
     def keep_in(self, storage: Storage) -> None:
         """Where the values of this attempt go from now on: its output, and what it records."""

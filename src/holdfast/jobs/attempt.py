@@ -28,6 +28,22 @@ class Worker(Protocol):
         ...
 
 
+class ScriptLimits(Protocol):
+    """How far a process of a script may go, where its file says nothing."""
+
+    @property
+    def memory_mb(self) -> int: ...
+
+    @property
+    def cpu_s(self) -> int: ...
+
+    @property
+    def file_mb(self) -> int: ...
+
+    @property
+    def processes(self) -> int: ...
+
+
 class KeptLog(Protocol):
     """Where what a job prints is kept."""
 
@@ -57,6 +73,9 @@ class Attempt(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def script_limits(self) -> ScriptLimits: ...
 
     def redact(self, text: str) -> str:
         """`text` without secrets."""

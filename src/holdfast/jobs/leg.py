@@ -98,5 +98,5 @@ class Leg:
             if left_s <= 0:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
-            around = Surroundings(self._attempt, self._job.id, self._which, room, self._stop, left_s, self._evaluation)
+            around = Surroundings(self._attempt, self._job, self._which, room, self._stop, left_s, self._evaluation)
             await StepRun(step, number, around, self._progress).run()

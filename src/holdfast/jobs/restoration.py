@@ -14,6 +14,7 @@ from holdfast.authoring.yaml.document import (
     Binding,
     Document,
     Job,
+    Limits,
     Output,
     PoolShare,
     Resources,
@@ -82,6 +83,7 @@ def _job(said: dict[str, Any]) -> Job:
         retry=Retry(**said["retry"]),
         pools=tuple(PoolShare(_NOWHERE, each["pool"], _value(each["amount"])) for each in said.get("pools", ())),
         priority=said.get("priority"),
+        limits=Limits(**said["limits"]) if "limits" in said else None,
     )
 
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final, NamedTuple
 
-from holdfast.authoring.yaml.document import Step
+from holdfast.authoring.yaml.document import Job, Limits, Step
 from holdfast.authoring.yaml.expressions import ExpressionError, to_text, whole_text
 from holdfast.core.ids import named_effect_key
 from holdfast.errors import (
@@ -42,7 +42,7 @@ class Surroundings(NamedTuple):
     """Where a step runs: in which try of which job, in which room, and for how long at most."""
 
     attempt: Attempt
-    job: str
+    job: Job
     combination: Combination
     room: Room
     stop: asyncio.Event
@@ -160,12 +160,12 @@ class StepRun:
     @property
     def _tool(self) -> str:
         """The name under which the ledger and people know it."""
-        return f"{self._around.job}.{self._key}"
+        return f"{self._around.job.id}.{self._key}"
 
     @property
     def _effect(self) -> str:
         """What it is in its run: the same in every try."""
-        return f"{self._around.job}/{self._around.combination.number}/{self._key}"
+        return f"{self._around.job.id}/{self._around.combination.number}/{self._key}"
 
     def _script(self) -> shell.Script:
         step, attempt, seen = self._step, self._around.attempt, self._seen
@@ -173,7 +173,7 @@ class StepRun:
         return shell.Script(
             text=step.script.text,
             run=attempt.run,
-            job=self._around.job,
+            job=self._around.job.id,
             step=self._key,
             idempotency_key=named_effect_key(attempt.tenant, attempt.run, self._effect, self._tool),
             folder="" if step.working_directory is None else step.working_directory.render(seen),
@@ -186,7 +186,15 @@ class StepRun:
         given, limit_s = self._step.timeout_minutes, float(MOST_DURATION_S)
         if given is not None:
             limit_s = 60 * context.minutes(given, self._seen)
-        return shell.Limits(timeout_s=min(limit_s, self._around.left_s))
+        said, usual = self._around.job.limits or Limits(), self._around.attempt.script_limits
+        mega = 1_000_000
+        return shell.Limits(
+            timeout_s=min(limit_s, self._around.left_s),
+            memory_bytes=(said.memory_mb or usual.memory_mb) * mega,
+            cpu_s=said.cpu_s or usual.cpu_s,
+            file_bytes=(said.file_mb or usual.file_mb) * mega,
+            processes=said.processes or usual.processes,
+        )
 
     async def _unless_stopped(self, script: Awaitable[shell.Ending]) -> shell.Ending | None:
         """What became of it; None if its combination was cancelled meanwhile, and its `if` does not keep it running."""

@@ -14,6 +14,7 @@ from holdfast.authoring.yaml.document import (
     JOB_MINUTES,
     Document,
     Job,
+    Limits,
     Output,
     PoolShare,
     Resources,
@@ -70,6 +71,7 @@ class _Jobs:
             retry=self._retry(section),
             pools=tuple(PoolShare(each.at, each.name, each.value) for each in section.get("pools", ())),
             priority=section.get("priority"),
+            limits=None if section.get("limits") is None else _limits(section.get("limits")),
         )  # fmt: skip
 
     # --- Steps ----------------------------------------------------------------------------------------------------
@@ -148,6 +150,10 @@ class _Jobs:
 
 def _resources(section: Section) -> Resources:
     return Resources(section.get("cpu", 0), section.get("memory", 0), section.get("gpus", 0), section.get("tags", ()))
+
+
+def _limits(section: Section) -> Limits:
+    return Limits(section.get("memory"), section.get("cpu-seconds"), section.get("file"), section.get("processes"))
 
 
 def _output(named: Named) -> Output:

@@ -82,6 +82,15 @@ class Retry(msgspec.Struct, frozen=True):
     max_delay_s: float = 60.0
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """How far each process of a job's scripts may go; what is not said is as the settings say."""
+
+    memory_mb: int | None = None
+    cpu_s: int | None = None
+    file_mb: int | None = None
+    processes: int | None = None
+
+
 class PoolShare(msgspec.Struct, frozen=True):
     """What a job takes of a pool."""
 
@@ -118,6 +127,7 @@ class Job(msgspec.Struct, frozen=True):
     retry: Retry
     pools: tuple[PoolShare, ...]
     priority: int | None
+    limits: Limits | None = None
 
 
 class Document(msgspec.Struct, frozen=True):

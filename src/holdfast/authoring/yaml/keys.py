@@ -222,6 +222,18 @@ RESOURCES: Final = Object(
     ),
 )
 
+LIMITS: Final = Object(
+    "limits",
+    (
+        Field(
+            "memory", Number(16, 1_000_000_000, units=_SIZES), "Megabytes of address space of a process.", is_ours=True
+        ),
+        Field("cpu-seconds", Number(1, 31_536_000, units=_SPANS), "Of one process.", is_ours=True),
+        Field("file", Number(1, 1_000_000_000, units=_SIZES), "Megabytes of a file that it writes.", is_ours=True),
+        Field("processes", Number(1, 1_000_000), "Of the worker's account, all together.", is_ours=True),
+    ),
+)
+
 RETRY: Final = Object(
     "retry",
     (
@@ -290,6 +302,7 @@ JOB: Final = Object(
             "What later jobs may read.",
         ),
         Field("resources", RESOURCES, "What it takes of a worker.", is_ours=True),
+        Field("limits", LIMITS, "How far a process of its scripts may go, where not as the settings say.", is_ours=True),
         Field("retry", RETRY, "Whether a failed job is tried again.", is_ours=True),
         Field(
             "pools",

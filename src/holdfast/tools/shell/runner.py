@@ -49,6 +49,7 @@ _DRAIN_LIMIT_S: Final = 10.0
 _REMOVAL_LIMIT_S: Final = 30.0
 _REAP_LIMIT_S: Final = 1.0
 _CHUNK_BYTES: Final = 64 * 1024
+_LIMITS: Final = {"SIGXCPU": ", at its limit of processor time", "SIGXFSZ": ", at its limit of a file's size"}
 _REPORT_BYTES: Final = 8 * 1024
 
 _log = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         if self.timed_out:
             said = "It did not end within its time and was ended."
         elif self.signal is not None:
-            said = f"It was ended by {self.signal}."
+            said = f"It was ended by {self.signal}{_LIMITS.get(self.signal, '')}."
         elif self.exit_code is None:
             said = "It could not be ended."
         else:
