@@ -282,3 +282,14 @@ async def fall(over: str) -> str:
 
 falling = Workflow("falling")
 falling.node("fall")(tool_node(name=fall)(lambda state: {"over": "a stone"}))
+
+
+changing = Workflow("changing")
+
+
+@changing.node("work")
+@task
+async def changing_work(state, ctx):
+    if Path("changed").exists():
+        await ctx.sleep(0)
+    return (await ctx.ask("send it?")).decision

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pwd
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +173,24 @@ def test_reminders_and_escalations_are_listed(shell: Shell) -> None:
     told = shell("gates", "show", gate["run_id"], "--json").data
     assert told["reminders"] >= 2
     assert told["escalated_at"] is not None
+
+
+def test_a_changed_handler_says_what_changed_and_what_each_answer_does(shell: Shell) -> None:
+    run = shell("run", "flow:changing", "--json").data["run_id"]
+    shell("gates", "approve", run, "--as", "ann")
+    Path("changed").touch()
+    shell("worker", "flow:changing", "--until-idle")
+    (gate,) = shell("gates", "list", "--json").data
+    assert (gate["reason"], shell("runs", "show", run, "--json").data["status"]) == (
+        "code_changed",
+        "requires_attention",
+    )
+    told = shell("gates", "show", gate["gate_id"]).out
+    words = " ".join(told.split())
+    for line in ("send it?", "asks for sleep", "with the old code back the step goes on where it was", "fail the step"):
+        assert line in words
+    assert f"holdfast gates answer '{gate['gate_id']}' --data '\"restart\"'" in words
+    Path("changed").unlink()
+    assert shell("gates", "retry", gate["gate_id"], "--as", "ann").code == 0
+    shell("worker", "flow:changing", "--until-idle")
+    assert shell("runs", "show", run, "--json").data["status"] == "completed"

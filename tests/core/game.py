@@ -339,6 +339,12 @@ class Game:
     def suspend(self, name: str, **how: Any) -> list[ev.Event]:
         return self.do(cmd.SuspendStep(*self.at(name)), **how)
 
+    def stop(self, name: str, path: str = "0", asked: str = "sleep", **how: Any) -> list[ev.Event]:
+        """The attempt's code asks for something else than what stands at `path`."""
+        op = self.op(name, path)
+        recorded, now = {"operation": f"{op.kind} {op.name!r}"}, {"operation": asked}
+        return self.do(cmd.StopStep(*self.at(name), Path(path), recorded, now), **how)
+
     def hold(
         self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", *, args: str = "args", model: str = "m",
         cheaper: tuple[cmd.Offer, ...] = (), short: Mapping[str, cmd.Shortage] | None = None,

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 from holdfast.core import policies
 from holdfast.core.claim import Claim
+from holdfast.core.divergence import RESTART
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
@@ -336,6 +338,11 @@ class Chaos:
         decisions = pick.choice([None, ("pass",), ("fail",), ("retry",), ("x",), ("again",), ("n1",), ("n2", "n3"), ()])
         value = cmd.Value(Path("9"), "now", 1)
         limited = error(policies.RATE_LIMIT, retryable=True)
+        step = self.game.state.step(at[0])
+        stands = [path for path, op in step.journal.items() if op.status == "done"] if step is not None else []
+        kept = [op for op in step.kept.values() if op.kind == "tool"] if step is not None else []
+        if kept and pick.random() < 0.6:
+            return cmd.IntendEffect(*at, Path("3"), "send", policy, kept[0].args_hash, NULL)
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
         return pick.choice(
             [
@@ -345,6 +352,7 @@ class Chaos:
                 cmd.SuspendStep(*at, yields=True),
                 cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
                 cmd.LoseAttempt(*at),
+                cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),
                 cmd.HoldModelCall(*at, path, "m", args, offers[:1]),
                 cmd.IntendEffect(*at, path, "send", policy, said, NULL, key, 5, pick.choice([None, "undo"])),
@@ -386,9 +394,14 @@ class Chaos:
         )
 
     def answer(self) -> cmd.Command:
+        changed = [id_ for id_, gate in self.game.state.gates.items() if gate.opened.reason == CODE_CHANGED]
+        if changed and self.pick.random() < 0.7:
+            return cmd.DecideGate(changed[0], self.pick.choice(["approve", "answer", "answer", "retry"]), RESTART)
         gate = self.pick.choice([*self.game.state.gates, *self.gates[-2:]])
         decision = self.pick.choice(["approve", "answer", "answer", "reject", "retry"])
-        data = self.pick.choice([None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}])
+        data = self.pick.choice(
+            [None, {"limit_usd": "0.000001"}, {"steps": 50, "tokens": 5000, "active": 500}, RESTART]
+        )
         return cmd.DecideGate(gate, decision, data, Claim(self.pick.choice(["ann", None])))
 
 

@@ -176,7 +176,7 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
     assert (game.status, game.due_ms, game.state.counted) == ("waiting", None, False)
     assert game.look(3600) == []
     game.do(cmd.Look(room=frozenset({FLEET_RUNS})))
-    assert game.active == ["b"]
+    assert (game.active, list(game.state.joins)) == (["b"], ["j"])
 
 
 def test_its_place_is_taken_anew_and_given_back_again() -> None:

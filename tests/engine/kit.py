@@ -104,3 +104,11 @@ async def die(engine: Engine) -> None:
 
     engine.driver.flush.append = silence  # type: ignore[method-assign]
     await lose_lease(engine)
+
+
+async def divergence(run: Run) -> dict[str, Any]:
+    """What is shown of a step that stopped because its code no longer fits its journal."""
+    state = await run.until(lambda state: any(gate.opened.reason == "code_changed" for gate in state.gates.values()))
+    (gate,) = [gate.opened for gate in state.gates.values() if gate.opened.reason == "code_changed"]
+    shown: dict[str, Any] = gate.shown.value()
+    return {**shown, "gate": gate.gate}

@@ -333,6 +333,36 @@ def a_reopened_run() -> Golden:
     return of(game)
 
 
+def a_divergence() -> Golden:
+    """Changed code stops a step that has paid and asked: first the old code is back, then the new code is accepted, then the
+    step is done from its beginning."""
+    game = Game(graph("a > b"))
+    game.effect("a", "0")
+    game.open_gate("a", "1")
+    game.suspend("a")
+    game.decide("approve")
+    game.look()
+    game.stop("a", "1")
+    game.look(5)
+    game.await_signal("a", "go", path="2")
+    game.suspend("a")
+    game.signal("go")
+    game.look()
+    game.stop("a", "1")
+    game.decide("approve")
+    game.look()
+    game.sleep("a", 0, "1")
+    game.look(1)
+    game.open_gate("a", "2")
+    game.stop("a", "0")
+    game.decide("answer", data="restart")
+    game.look()
+    game.intend("a", path="1")
+    game.complete("a")
+    game.complete("b", "B")
+    return of(game)
+
+
 def an_unknown_effect() -> Golden:
     """A process dies in the middle of four calls: each is settled as its policy says. A late outcome is an orphan."""
     game = Game(graph("work > end"))
@@ -511,6 +541,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "scope": a_scope,
     "admission": an_admission,
     "reopened": a_reopened_run,
+    "divergence": a_divergence,
     "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,
     "named-effect": a_named_effect,

@@ -15,7 +15,15 @@ from holdfast.cli.given import who
 from holdfast.cli.moment import clock
 from holdfast.cli.opening import typed
 from holdfast.core.claim import is_among
-from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.divergence import RESTART
+from holdfast.core.questions import (
+    CODE_CHANGED,
+    COMPENSATION_FAILED,
+    EFFECT_UNKNOWN,
+    EXHAUSTED,
+    LIMITS,
+    WORKFLOW_MISSING,
+)
 from holdfast.core.scopes import FLEET_RUNS, in_words
 from holdfast.core.status import Wait, waiting_for
 
@@ -37,6 +45,7 @@ _EXTEND: Final = {
 _IN_WORDS: Final = {
     EFFECT_UNKNOWN: "nobody knows whether {} happened",
     EXHAUSTED: "{} has failed for good",
+    CODE_CHANGED: "the code of {} has changed",
     COMPENSATION_FAILED: "{} could not undo what was done",
     WORKFLOW_MISSING: "no process can run {}",
     **dict.fromkeys(LIMITS.values(), "the limit on {}"),
@@ -151,6 +160,8 @@ def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
     """What a decision is given beside the gate's id."""
     known = not gate.reviewers or is_among(gate.reviewers, who(None).name, ())
     person = () if known else ("--as", "...")
+    if decision == "answer" and gate.reason == CODE_CHANGED:
+        return (*person, "--data", json.dumps(RESTART))
     if decision in ("edit", "answer"):
         return (*person, "--data", json.dumps(sample.of(gate.form, _filled(gate)), ensure_ascii=False))
     return (*person, "--reason", "...") if decision == "reject" else person

@@ -45,6 +45,8 @@ def attend(d: Decision, room: frozenset[str]) -> None:
         return
     full = full_scope(d, d.state.tenant)
     if full is None:
-        d.emit(ev.RunAdmitted())  # a look goes through the whole graph
+        d.emit(ev.RunAdmitted())
+        for name in d.graph.order:  # one that was taken up again may have got anywhere
+            d.touch(name)
     elif full != awaited:
         d.emit(ev.AdmissionDeferred(full))

@@ -204,6 +204,15 @@ class SuspendStep(AttemptCommand, frozen=True):
     yields: bool = False
 
 
+class StopStep(AttemptCommand, frozen=True):
+    """The step's journal holds something at `path` that its code does not ask for any more. `recorded` and `asked` say both
+    for people: `operation`, in a few words, and `arguments`."""
+
+    path: Path
+    recorded: dict[str, Any]
+    asked: dict[str, Any]
+
+
 class RecordValues(AttemptCommand, frozen=True):
     """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from holdfast.core import calls, commands, deployment, endings, gates, limits, look, reopening, steps, waits
+from holdfast.core import calls, commands, deployment, divergence, endings, gates, limits, look, reopening, steps, waits
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -25,6 +25,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.CompleteStep: steps.complete_step,
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
+    commands.StopStep: divergence.stop_step,
     commands.RecordValues: steps.record_values,
     commands.LoseAttempt: look.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,
@@ -88,6 +89,7 @@ def decide(
     if not state.ended:
         if state.gates:
             deployment.withdraw_moot(decision)
+            divergence.withdraw_moot(decision)
         steps.follow(decision)
         if state.gates:
             limits.withdraw_moot(decision)

@@ -236,6 +236,38 @@ class StepReplayed(Event, frozen=True):
     reopens: Path | None = None
 
 
+class StepStopped(Event, frozen=True):
+    """An attempt met an operation in its step's journal, at `path`, that its code does not ask for any more; it called nothing.
+
+    It is tried again at `retry_at_ms`, in case the old code is back by then; None: when a person says so.
+    """
+
+    step: StepId
+    attempt: int
+    path: Path
+    retry_at_ms: int | None = None
+
+
+class JournalDropped(Event, frozen=True):
+    """A person had a step go on with other code: its journal no longer counts from `path` on; None: from its beginning.
+
+    What had been completed there is kept for whatever asks for the same again.
+    """
+
+    step: StepId
+    path: Path | None = None
+
+
+class OperationReused(Event, frozen=True):
+    """A step asked, at `path`, for what it had completed in a journal that was dropped, and got that outcome. `kept` is the
+    name under which it had been kept."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    kept: Path
+
+
 class StepSkipped(Event, frozen=True):
     """A step will not happen: its join can no longer be met, or its guard denied it."""
 
@@ -688,6 +720,7 @@ AnyEvent = (
     RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
     | RunFailed | RunCancelled | RunReopened | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
+    | StepStopped | JournalDropped | OperationReused
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
     | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled

@@ -5,6 +5,7 @@ Never here: what the operation is about.
 
 from __future__ import annotations
 
+from holdfast.core import events as ev
 from holdfast.core import limits
 from holdfast.core.commands import AttemptCommand
 from holdfast.core.decision import Decision
@@ -20,14 +21,24 @@ def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: s
     Raises Suspended while the run is paused, and NonDeterministicStep when something else stands at `path`.
     """
     step = d.current(command)
-    match_operation(step, path, kind, name, args_hash)
+    op = match_operation(step, path, kind, name, args_hash)
     if d.state.phase and node_of(step.id) != COMPENSATE:
         raise Suspended(f"Run {d.state.run} is ending; nothing new begins.")
     if d.state.paused:
         raise Suspended(f"Run {d.state.run} is paused; nothing new begins.")
     if limits.gate_of(d.state, "active") is not None:
         raise Suspended(f"Run {d.state.run} has used up its active time; nothing new begins before it is extended.")
+    if op is None and step.kept:
+        _reuse(d, step, path, kind, name, args_hash)
     return step
+
+
+def _reuse(d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str) -> None:
+    """Give the operation the outcome of an equal one from a journal that was dropped, the first that is left."""
+    for kept, op in step.kept.items():
+        if (op.kind, op.name, op.args_hash) == (kind, name, args_hash):
+            d.emit(ev.OperationReused(step.id, step.attempt, path, kept))
+            return
 
 
 def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:
@@ -39,7 +50,7 @@ def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str
         raise NonDeterministicStep(
             f"Step {step.id} no longer does what its journal says. At {path} the journal holds {op.kind} {op.name!r}"
             f" (arguments {op.args_hash[:12]}), the code now asks for {kind} {name!r} (arguments {args_hash[:12]})."
-            " Nothing was called. Bring back the code that wrote the journal, or start a new run with the new code.",
+            " Nothing was called.",
             step=step.id,
             path=path,
         )

@@ -12,7 +12,7 @@ import jsonschema
 import referencing.exceptions
 import referencing.jsonschema
 
-from holdfast.core import calls, commands, endings, limits, steps, waits
+from holdfast.core import calls, commands, divergence, endings, limits, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among
 from holdfast.core.decision import Decision
@@ -21,7 +21,7 @@ from holdfast.core.ids import CallId, GateId, StepId, gate_id, node_of, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import INLINE_BYTES, Payload, digest, inline
 from holdfast.core.policies import LIMIT, TOOL
-from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.readiness import chosen, may_loop
 from holdfast.core.state import Gate, State
 from holdfast.errors import (
@@ -123,6 +123,8 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
     data = _data(opened, c)
     if opened.reason == EFFECT_UNKNOWN and c.decision == "retry":
         _check_repeat(d, opened)
+    if opened.reason == CODE_CHANGED:
+        divergence.check(d, opened, c)
     follow = _FOLLOWS.get(opened.reason)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
     d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by, c.reason, c.roles))
@@ -262,7 +264,7 @@ def _fields(form: dict[str, Any]) -> str:
 def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) -> ev.LimitRaised:
     """The new limit that an answer to a limit's gate names: `{"limit_usd": "2.00"}`, or the limit's own name."""
     limit = limits.LIMIT_OF[opened.reason]
-    data = c.data or {}
+    data = c.data if isinstance(c.data, dict) else {}
     given = data.get("limit_usd") if limit == "cost" else data.get(limit, data.get(opened.reason))
     if given is None:
         wanted = "limit_usd" if limit == "cost" else limit
@@ -316,6 +318,7 @@ def _compensation_answered(d: Decision, opened: ev.GateOpened, c: commands.Decid
 _FOLLOWS: Final = {
     EFFECT_UNKNOWN: _effect_answered,
     EXHAUSTED: _failure_answered,
+    CODE_CHANGED: divergence.answered,
     COMPENSATION_FAILED: _compensation_answered,
 }
 

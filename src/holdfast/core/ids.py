@@ -6,6 +6,7 @@ Never here: making a new random id or reading a clock (that is the Ids port).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NewType
 
@@ -43,6 +44,26 @@ def node_of(step: StepId) -> NodeName:
 @lru_cache(_MOST_REMEMBERED)
 def visit_of(step: StepId) -> int:
     return int(step.rpartition("#")[2])
+
+
+def comes_from(path: Path, first: Path) -> bool:
+    """Whether the operation at `path` is the one at `first`, a part of it, or one that comes after it. Branches of a gather
+    and places that have names are beside each other."""
+    is_branch = False
+    for mine, other in zip(path.split("."), first.split("."), strict=False):
+        if mine != other:
+            return not is_branch and mine.isdigit() and other.isdigit() and int(mine) > int(other)
+        is_branch = mine.isdigit() and not is_branch
+    return len(path) >= len(first)
+
+
+def gathers_around(path: Path) -> Iterator[Path]:
+    """The places of the gathers in whose branches `path` is."""
+    parts, is_branch = path.split("."), False
+    for depth, part in enumerate(parts):
+        if is_branch and part.isdigit():
+            yield Path(".".join(parts[:depth]))
+        is_branch = part.isdigit() and not is_branch
 
 
 def call_id(run: RunId, step: StepId, path: Path, number: int) -> CallId:

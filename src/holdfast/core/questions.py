@@ -19,6 +19,7 @@ EFFECT_UNKNOWN: Final = "effect_unknown"
 EXHAUSTED: Final = "exhausted"
 COMPENSATION_FAILED: Final = "compensation_failed"
 WORKFLOW_MISSING: Final = "workflow_missing"
+CODE_CHANGED: Final = "code_changed"
 LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
                  "lifespan": "lifespan"}  # fmt: skip
 """The reason code of the gate that each limit opens."""
@@ -111,7 +112,9 @@ def ask_about_compensation(d: Decision, step: StepId, error: ErrorRecord) -> Non
 
 def withdraw_of_step(d: Decision, step: StepId, reason: str) -> None:
     for id_, gate in list(d.state.gates.items()):
-        if gate.opened.step == step or (gate.opened.subject == step and gate.opened.reason == EXHAUSTED):
+        if gate.opened.step == step or (
+            gate.opened.subject == step and gate.opened.reason in (EXHAUSTED, CODE_CHANGED)
+        ):
             d.emit(ev.GateWithdrawn(id_, reason))
 
 

@@ -23,6 +23,7 @@ from holdfast.core.ids import (
     Seq,
     SessionId,
     StepId,
+    comes_from,
     node_of,
     step_id,
     visit_of,
@@ -38,8 +39,13 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 4
+FOLD_VERSION: Final = 5
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
+
+KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep"})
+KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal"})
+"""The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
+with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
 FINISHED: Final = frozenset({"completed", "failed", "skipped"})
@@ -110,6 +116,12 @@ class Step(msgspec.Struct, omit_defaults=True):
     """It has completed, and is begun again should its run fail and be taken up."""
     generation: int = 0
     """How often something was taken out of its journal: what is asked for anew has names of its own."""
+    stopped: Path | None = None
+    """Where its code did not fit its journal, as far as is known."""
+    stops: int = 0
+    """How often it did not, since a person last had it tried."""
+    kept: dict[Path, Operation] = {}
+    """What it had completed in a journal that was dropped."""
     ended_seq: int = 0
     conversation: Payload | None = None
     """Its talk with a model, for its next visit."""
@@ -473,6 +485,7 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
         step = s.steps.pop(node_of(id_))
         s.visits[node_of(id_)] -= step.attempt == 0  # its visit has not begun yet
         _unjudge(s, id_)
+    s.__dict__.clear()  # so much has changed that what is kept beside it is worked out anew
 
 
 def _forget_denials(s: State, node: str) -> None:
@@ -486,6 +499,7 @@ def _begin_anew(s: State, step: Step) -> None:
     is asked anew."""
     step.failures = step.rate_limited = step.losses = 0
     step.retry_at_ms, step.reason, step.decisions = None, None, None
+    step.stops = 0
     for path in [*step.journal] if step.provisional else ():
         _reopen(step, path)  # its code made an outcome of what had failed in it
     step.output, step.called_off, step.provisional = NULL, False, False
@@ -551,6 +565,8 @@ def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) 
     """Give a step its status, with everything that is looked up by it."""
     _tell_moved(s, name)
     step.status, step.since_ms, step.parked = status, at_ms, False
+    if status != "active":
+        step.stopped = None
     if status in OPEN_STEPS:
         s.unfinished[name] = None
     else:
@@ -615,7 +631,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
     step.provisional = e.provisional
     if not e.provisional:
-        step.journal, step.pending = {}, {}
+        step.journal, step.pending, step.kept = {}, {}, {}
     step.conversation = e.conversation
     _forget_deferred(s, e.step)
     _move(s, name, step, "completed", at_ms)
@@ -635,7 +651,9 @@ def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     step.losses += 1
+    stopped = step.stopped
     _move(s, name, step, "suspended", at_ms)
+    step.stopped = stopped  # it has not got past that place
     _wake(s, step)
 
 
@@ -666,6 +684,38 @@ def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     _reopen(step, e.reopens)
     _move(s, name, step, "suspended", at_ms)
     _wake(s, step)
+
+
+def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    _move(s, name, step, "suspended" if e.retry_at_ms is None else "retrying", at_ms)
+    step.stopped, step.retry_at_ms = e.path, e.retry_at_ms
+    step.stops += 1
+
+
+def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    keeps = KEPT_FROM_THE_BEGINNING if e.path is None else KEPT_FROM_A_PLACE
+    for path in [path for path in step.journal if e.path is None or comes_from(path, e.path)]:
+        op = step.journal.pop(path)
+        step.pending.pop(path, None)
+        s.deferred.pop(f"{step.id}:{path}", None)
+        s.short.pop(f"{step.id}:{path}", None)
+        if op.status == "done" and op.kind in keeps:
+            step.kept[step.named(path)] = op
+    step.generation += 1
+    step.stops, step.retry_at_ms = 0, None
+    _move(s, name, step, "suspended", at_ms)
+    _wake(s, step)
+
+
+def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    step.journal[e.path] = step.kept.pop(e.kept)
+    step.stopped = None
+    _wake(s, step)  # whoever asked for it may have to come again to hear of it
 
 
 def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
@@ -763,6 +813,7 @@ def _operation(
     op = step.journal.get(path)
     if op is None:
         op = step.journal[path] = Operation(kind, name, args_hash)
+        step.stopped = None  # its code has got past all that is known
     op.args_hash, op.since_ms = args_hash, at_ms
     _mark(step, path, op, status)
     _tell_moved(s, node_of(id_))
@@ -1155,6 +1206,9 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.AttemptLost: _attempt_lost,
     ev.StepFailed: _step_failed,
     ev.StepReplayed: _step_replayed,
+    ev.StepStopped: _step_stopped,
+    ev.JournalDropped: _journal_dropped,
+    ev.OperationReused: _operation_reused,
     ev.StepSkipped: _step_skipped,
     ev.StepCancelled: _step_cancelled,
     ev.LoopTaken: _loop_taken,

@@ -13,7 +13,14 @@ import msgspec
 from holdfast.core import gates, limits, questions, scopes
 from holdfast.core.demand import Demand
 from holdfast.core.ids import node_of
-from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED, LIMITS, WORKFLOW_MISSING
+from holdfast.core.questions import (
+    CODE_CHANGED,
+    COMPENSATION_FAILED,
+    EFFECT_UNKNOWN,
+    EXHAUSTED,
+    LIMITS,
+    WORKFLOW_MISSING,
+)
 from holdfast.core.state import Operation, State, Step
 
 Status = Literal[
@@ -22,7 +29,7 @@ Status = Literal[
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 _ATTENTION: Final = frozenset(
-    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING}
+    {EFFECT_UNKNOWN, EXHAUSTED, COMPENSATION_FAILED, WORKFLOW_MISSING, CODE_CHANGED}
     | {reason for limit, reason in LIMITS.items() if limit != "cost"}
 )
 """Gates of these reasons are the engine's own questions: somebody should look. (Money has a status of its own.)"""
@@ -104,7 +111,7 @@ def waiting_for(state: State) -> list[Wait]:
 def _of_step(state: State, step: Step) -> Iterator[Wait]:
     if step.demand is not None and node_of(step.id) in state.unplaced and state.awaits is None:
         yield Wait("worker", "placement", step.id, step.since_ms, step.id, demand=step.demand)
-    if step.status == "retrying" and step.error is not None:
+    if step.status == "retrying" and step.error is not None and step.stopped is None:
         yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
     for path, op in step.unsettled():
         place = f"{step.id}:{path}"

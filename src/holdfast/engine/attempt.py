@@ -25,7 +25,7 @@ from holdfast.core.payload import Payload
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
 from holdfast.core.state import State
 from holdfast.engine import conversation, failure, journal, nodes
-from holdfast.engine.journal import Abandonment, StepContext, Suspension
+from holdfast.engine.journal import Abandonment, Divergence, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Storage, read
 from holdfast.engine.placing import Placed
@@ -259,6 +259,9 @@ class Attempt:
             )
         except Abandonment as left:
             return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
+        except Divergence as left:
+            recorded, asked = await context.told(left)
+            return cmd.StopStep(self.step, self.number, left.path, recorded, asked)
         except Suspension:
             return cmd.SuspendStep(self.step, self.number, context.take_values())
         except PlaceLost:

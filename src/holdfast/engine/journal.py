@@ -13,6 +13,7 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.fence import match_operation
 from holdfast.core.gates import TOOL_APPROVAL
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import (
     CallId,
     EffectKey,
@@ -33,15 +35,16 @@ from holdfast.core.ids import (
     RunId,
     StepId,
     Unique,
+    gathers_around,
     named_effect_key,
     node_of,
     tenant_effect_key,
 )
 from holdfast.core.payload import NULL, Payload, digest
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State, Step
+from holdfast.core.state import Operation, State, Step
 from holdfast.engine.remote import RemoteWorker, worker_of
-from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
+from holdfast.errors import BlobLost, InvalidInput, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn
 
 if TYPE_CHECKING:
@@ -60,6 +63,11 @@ MOST_AT_ONCE: Final = 200
 What is under way is looked through at each decision."""
 _LONGEST_WAIT_S: Final = 10 * 366 * 86_400
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_GATHER: Final = "gather"
+_PAGE: Final = 1000
+_MOST_SHOWN: Final = 2000
+"""Characters of arguments that a question shows."""
+_RECORDED: Final = (ev.EffectIntended, ev.GateOpened, ev.TimerStarted)
 _RESULT: Final = "result"
 """The kind of what `record` keeps."""
 
@@ -75,6 +83,18 @@ class Abandonment(Suspension):
     def __init__(self, error: ErrorRecord) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+class Divergence(Suspension):
+    """Leaves a handler whose code does not ask any more for what stands in the journal at `path`."""
+
+    def __init__(self, path: Path, stands: Path, op: Operation, kind: str, name: str, asked: Any) -> None:
+        """`stands` is where the operation is: at `path`, or in a branch of the gather that was there."""
+        super().__init__(str(path))
+        self.path = path
+        self.stands = stands
+        self.op = op
+        self.asked = (kind, name, asked)
 
 
 class Cursor:
@@ -127,6 +147,10 @@ class StepContext:
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
         self._before = Step(attempt.step)
         """The step as this attempt found it: what earlier attempts left in its journal."""
+        self._gathered: dict[Path, Path] = {}
+        """The places of gathers in what earlier attempts left, and of each its first operation."""
+        self._diverged: Divergence | None = None
+        """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
 
@@ -185,7 +209,7 @@ class StepContext:
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
         with self._place() as path:
-            op = match_operation(self._before, path, "now", "now", "")
+            op = self._match(self._before, path, "now", "now", "")
             if op is None or op.outcome is None:
                 at_ms = self._attempt.house.store.now_ms()
                 self._values.append(cmd.Value(path, "now", at_ms))
@@ -196,6 +220,7 @@ class StepContext:
     def uuid(self) -> uuid.UUID:
         """A UUID that belongs to this place in this step: a replay gets the same."""
         with self._place() as path:
+            self._match(self._before, path, "uuid", "uuid", "")
             return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run}/{self.step}/{path}")
 
     async def model(
@@ -273,7 +298,7 @@ class StepContext:
         """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with self._place() as path:
             args_hash = digest(["signal", name, timeout_s])
-            known = await self.recall(path, "signal", name, args_hash)
+            known = await self.recall(path, "signal", name, args_hash, {"timeout_s": timeout_s})
             if known is None:
                 timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
                 await self._send(
@@ -296,6 +321,12 @@ class StepContext:
                 return await _branch(branch, prefix)
 
         with self._place() as path:
+            try:
+                self._match(self._before, path, _GATHER, _GATHER, "")
+            except Divergence:
+                for branch in filter(asyncio.iscoroutine, branches):
+                    branch.close()
+                raise
             tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
             try:
                 results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -306,7 +337,8 @@ class StepContext:
                 for branch in filter(asyncio.iscoroutine, branches):
                     branch.close()  # those whose turn had not come
                 raise
-        for result in results:
+        diverged = [result for result in results if isinstance(result, Divergence)]
+        for result in (*diverged, *results):
             if isinstance(result, Suspension):
                 _cursor.get().left = result
             if isinstance(result, BaseException):
@@ -336,7 +368,7 @@ class StepContext:
 
     async def recorded(self, name: str) -> Any:
         """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
-        op = match_operation(self._before, self._named(name), _RESULT, _RESULT, "")
+        op = self._match(self._before, self._named(name), _RESULT, _RESULT, "")
         return None if op is None else await self.value(op.outcome or NULL)
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
@@ -362,11 +394,13 @@ class StepContext:
     async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
         """The gate that is the whole step; the person's decision completes it."""
         args_hash = digest(["gate", shown])
+        self._match(self._before, Path("0"), "gate", "approval", args_hash, shown)
         await self._open(Path("0"), "approval", args_hash, shown=shown, completes_step=True, **options)
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
         self._before = self._current(await self._attempt.state())
+        self._gathered = {place: path for path in reversed(self._before.journal) for place in gathers_around(path)}
 
     def take_values(self) -> tuple[cmd.Value, ...]:
         """What the step looked at since its last commit, for the command that carries it."""
@@ -374,9 +408,9 @@ class StepContext:
 
     # --- The Journal port --------------------------------------------------------------------------------------------
 
-    async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
         state = await self._attempt.state()
-        op = match_operation(self._current(state), path, kind, name, args_hash)
+        op = self._match(self._current(state), path, kind, name, args_hash, asked)
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
@@ -506,6 +540,63 @@ class StepContext:
     def _number(self) -> int:
         return self._attempt.number
 
+    def _match(
+        self, step: Step, path: Path, kind: str, name: str, args_hash: str, asked: Any = None
+    ) -> Operation | None:
+        """The operation at `path`. Where another one stands there, or a part of one, the step is left, whatever its code makes
+        of that; only what undoes a run hears of it as of an error, about which a person is asked anyway."""
+        if self._diverged is not None:
+            raise self._diverged
+        stands = path if path in step.journal or kind == _GATHER else self._gathered.get(path, path)
+        try:
+            return match_operation(step, stands, kind, name, args_hash)
+        except NonDeterministicStep:
+            if node_of(self.step) == COMPENSATE:
+                raise
+            self._diverged = Divergence(path, stands, step.journal[stands], kind, name, asked)
+            raise self._diverged from None
+
+    async def told(self, left: Divergence) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the journal holds and what the code asks for, for people."""
+        kind, name, asked = left.asked
+        recorded = await self._recorded(left.stands)
+        return self._described(left.op.kind, left.op.name, recorded), self._described(kind, name, asked)
+
+    def _described(self, kind: str, name: str, arguments: Any) -> dict[str, Any]:
+        redact = self._attempt.house.payloads.redact
+        try:
+            text = redact(encode(arguments).decode())
+        except InvalidInput:
+            text = redact(repr(arguments))
+        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
+        operation = kind if kind == name else f"{kind} {redact(name)!r}"
+        return {"operation": operation} if arguments is None else {"operation": operation, "arguments": shown}
+
+    async def _recorded(self, path: Path) -> Any:
+        """The arguments of the operation at `path`, as far as the history has them: not what a model was asked."""
+        store, found, after = self._attempt.house.store, None, 0
+        while page := await self._attempt.patiently(partial(store.events, self.run, after, _PAGE)):
+            for each in page:
+                event: Any = each.event
+                if isinstance(event, _RECORDED) and (event.step, event.path) == (self.step, path):
+                    found = each
+            after = page[-1].seq
+        match found.event if found is not None else None:
+            case ev.EffectIntended() as intent:
+                return await self._shown(intent.request)
+            case ev.GateOpened() as gate:
+                return await self._shown(gate.shown)
+            case ev.TimerStarted() as timer if found is not None:
+                return {"seconds": (timer.due_at_ms - found.at_ms) / 1000}
+            case _:
+                return None
+
+    async def _shown(self, payload: Payload) -> Any:
+        try:
+            return await self.value(payload)
+        except BlobLost as lost:
+            return lost.message
+
     def _named(self, name: str) -> Path:
         """The place of that name in this step, or in this branch of it."""
         if not _NAME.fullmatch(name):
@@ -571,13 +662,13 @@ class StepContext:
         return known
 
     async def _timer(self, path: Path, args_hash: str, wait_ms: int) -> None:
-        known = await self.recall(path, "sleep", "sleep", args_hash)
+        known = await self.recall(path, "sleep", "sleep", args_hash, {"seconds": wait_ms / 1000})
         if known is None:
             await self._send(cmd.StartTimer(self.step, self._number, path, args_hash, wait_ms, values=self._take()))
             raise Suspension
 
     async def _gate(self, path: Path, reason: str, args_hash: str, **options: Any) -> Any:
-        known = await self.recall(path, "gate", reason, args_hash)
+        known = await self.recall(path, "gate", reason, args_hash, options["shown"])
         if known is None:
             await self._open(path, reason, args_hash, **options)
             known = await self._settled(path, "gate", reason, args_hash)

@@ -24,6 +24,7 @@ from holdfast.core.commands import (
     Look,
     Shortage,
     StartRun,
+    StopStep,
     SuspendStep,
     Taken,
     Worker,
@@ -71,7 +72,7 @@ _encode_state = msgspec.json.Encoder().encode
 _decode_state = msgspec.json.Decoder(State).decode
 
 
-_LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep)
+_LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 """What an attempt says last."""
 
 

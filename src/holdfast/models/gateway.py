@@ -78,7 +78,7 @@ class Gateway:
         has no price or no bound is never sent.
         """
         args_hash = digest(msgspec.to_builtins(request))
-        known = await journal.recall(path, "model", request.model, args_hash)
+        known = await journal.recall(path, "model", request.model, args_hash, msgspec.to_builtins(request))
         if known is not None and known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         if known is not None:

@@ -56,8 +56,9 @@ class Journal(Protocol):
         """None where nothing was reserved for the step."""
         ...
 
-    async def recall(self, path: Path, kind: str, name: str, args_hash: str) -> Recall | None:
-        """What stands at `path`; None if the operation is to be made. Raises NonDeterministicStep for another one."""
+    async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
+        """What stands at `path`; None if the operation is to be made. Leaves the step where another one stands there; `asked`
+        are the arguments, for the question that a person is asked then."""
         ...
 
     def error(

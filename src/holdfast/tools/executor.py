@@ -87,7 +87,7 @@ class ToolExecutor:
         unique: Unique, compensates: CallId | None,
     ) -> Recall:  # fmt: skip
         args_hash = digest([tool.name, arguments, key])
-        known = await journal.recall(path, "tool", tool.name, args_hash)
+        known = await journal.recall(path, "tool", tool.name, args_hash, arguments)
         if known is not None and known.unverified is not None and known.call is not None:
             known = await self._verified(journal, path, tool, arguments, known.call)
         if known is not None:
@@ -112,7 +112,7 @@ class ToolExecutor:
         """What a call that may not be made comes to: its refusal, recorded once. If it was made before it was
         forbidden, what became of it stands."""
         args_hash = _hash_of(name, arguments, key)
-        known = await journal.recall(path, "tool", name, args_hash)
+        known = await journal.recall(path, "tool", name, args_hash, arguments)
         if known is None:
             await journal.deny(path, name, args_hash, error)
         return known if known is not None and known.unverified is None else Recall(error=error)

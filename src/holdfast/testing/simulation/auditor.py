@@ -32,7 +32,8 @@ from holdfast.testing.simulation.world import SETTLES_S, Execution, Sending, Wor
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _FROM_ATTEMPTS: Final = (
-    ev.StepCompleted, ev.StepSuspended, ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
+    ev.StepCompleted, ev.StepSuspended, ev.StepStopped, ev.OperationReused,
+    ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
     ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
 )  # fmt: skip
 """What only the current attempt may say."""
@@ -69,6 +70,7 @@ class Visit(msgspec.Struct):
     absorbed: bool = False
     parked: bool = False
     provisional: bool = False
+    stopped: bool = False
     starts: dict[int, int] = {}
     """Where each attempt started."""
 
@@ -142,6 +144,8 @@ class Books:
         self.compensable: list[str] = []
         self.undone: list[str] = []
         self.undoing_given_up = False
+        self.done: dict[tuple[str, str, bytes], list[str]] = {}
+        """What a step had done when its journal was dropped, by what it was."""
         self.told: dict[tuple[str, str, str], bytes] = {}
         self.kinds: Counter[str] = Counter()
 
@@ -503,6 +507,23 @@ class Auditor:
         """Whether a step with that demand is certainly done by the process that has its session."""
         return not demand.is_remote and not (demand.runs_scripts and self.has_shells)
 
+    def _journal_dropped(self, books: Books, run: RunId, e: ev.JournalDropped) -> None:
+        """What is asked for anew may come to something else; but no effect may be done again."""
+        books.steps[node_of(e.step)].active = False
+        books.told = {seen: value for seen, value in books.told.items() if seen[1] != e.step}
+        books.fired = {(step, path) for step, path in books.fired if step != e.step}
+        for id_, call in books.calls.items():
+            if call.kind == "effect" and call.step == e.step and call.closed and books.completed.get(call.key) == id_:
+                books.done.setdefault((e.step, call.tool, _encode(call.request)), []).append(id_)
+
+    def _operation_reused(self, books: Books, run: RunId, e: ev.OperationReused) -> None:
+        for calls in books.done.values():
+            calls[:] = [id_ for id_ in calls if books.calls[id_].path != e.kept.partition("~")[0]]
+
+    def _step_stopped(self, books: Books, run: RunId, e: ev.StepStopped) -> None:
+        visit = books.steps[node_of(e.step)]
+        visit.active, visit.stopped = False, True
+
     def _step_left(self, books: Books, run: RunId, e: ev.StepSuspended | ev.AttemptFailed) -> None:
         books.steps[node_of(e.step)].active = False
 
@@ -528,9 +549,11 @@ class Auditor:
 
     def _step_replayed(self, books: Books, run: RunId, e: ev.StepReplayed) -> None:
         visit = books.steps[node_of(e.step)]
-        if visit.ended not in ("failed", "cancelled") and not (visit.ended == "completed" and visit.provisional):
+        again = visit.ended in ("failed", "cancelled") or (visit.ended == "completed" and visit.provisional)
+        if not again and not (visit.ended is None and visit.stopped):
             self.fault("only what came to nothing is tried again", run, e.step)
         self._unjudge(books, e.step)
+        visit.active = visit.stopped = False
         visit.ended, visit.parked = None, False
 
     def _step_skipped(self, books: Books, run: RunId, e: ev.StepSkipped) -> None:
@@ -689,6 +712,9 @@ class Auditor:
         self._check_may_begin(books, run, e.step, "an effect")
         if e.call in books.calls:
             self.fault("a call is intended once", run, e.call)
+        done = books.done.get((e.step, e.tool, _encode(e.request.value()))) if e.request.blob is None else None
+        if done and not e.named and e.policy != "read":
+            self.fault("what a step has done is not done again by other code", run, f"{e.call} after {done}")
         if e.key in books.completed and e.policy != "read":
             self.fault("no call begins after its completion", run, f"{e.call} after {books.completed[e.key]}")
         for id_, other in books.calls.items():
@@ -973,6 +999,9 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.StepReady: Auditor._step_ready,
     ev.StepStarted: Auditor._step_started,
     ev.StepSuspended: Auditor._step_left,
+    ev.StepStopped: Auditor._step_stopped,
+    ev.OperationReused: Auditor._operation_reused,
+    ev.JournalDropped: Auditor._journal_dropped,
     ev.AttemptFailed: Auditor._step_left,
     ev.AttemptLost: Auditor._attempt_lost,
     ev.StepCompleted: Auditor._step_completed,

@@ -16,8 +16,9 @@ import msgspec
 
 from holdfast.compose import Engine
 from holdfast.core import events as ev
+from holdfast.core.divergence import RESTART
 from holdfast.core.ids import GateId, RunId, run_of
-from holdfast.core.questions import COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
+from holdfast.core.questions import CODE_CHANGED, COMPENSATION_FAILED, EFFECT_UNKNOWN, EXHAUSTED
 from holdfast.core.scopes import Period
 from holdfast.core.status import Wait
 from holdfast.errors import (
@@ -348,6 +349,9 @@ class People:
                 if "answer" in gate.allowed and self._stream.random() < 0.5:
                     return "answer", {"step": "by hand"}
                 return "reject", None
+            case reason if reason == CODE_CHANGED:
+                decision = self._stream.choice(("retry", "retry", "approve", "approve", "answer", "reject"))
+                return decision, RESTART if decision == "answer" else None
             case reason if reason == COMPENSATION_FAILED:
                 self._replays += 1
                 return ("retry", None) if self._replays <= 2 * _MOST_REPLAYS else ("answer", {"undone": "by hand"})

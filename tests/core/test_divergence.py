@@ -1,0 +1,163 @@
+"""A step whose code no longer asks for what its journal holds: it stops, asks, and does nothing twice, whatever is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.divergence import MOST_STOPS
+from holdfast.core.ids import comes_from, gathers_around
+from holdfast.errors import InvalidDecision
+from tests.core.game import Game, Path, cmd, edge, graph, kinds
+
+LONG_S = 600
+
+
+def stopped() -> Game:
+    """It has paid, asked and been answered; then something else was put before the question."""
+    game = Game(graph("a > b"))
+    game.effect("a", "0")
+    game.open_gate("a", "1")
+    game.suspend("a")
+    game.decide("approve")
+    game.look()
+    game.stop("a", "1")
+    return game
+
+
+def test_it_stops_and_asks_and_the_run_fails_of_nothing() -> None:
+    game = stopped()
+    assert (game.status, game.gate.reason, game.gate.subject) == ("requires_attention", "code_changed", "a#1")
+    assert (game.step("a").status, game.active) == ("retrying", [])
+    shown = game.gate.shown.value()
+    assert "At 1 the journal holds gate 'question', and the code now asks for sleep" in shown["message"]
+    assert set(shown["answers"]) == set(game.gate.allowed) == {"retry", "approve", "answer", "reject"}
+    assert "gate 'question' at 1" in shown["answers"]["approve"]
+    assert "tool" not in shown["answers"]["answer"]
+
+
+def test_with_the_old_code_back_it_goes_on_by_itself_and_the_question_is_withdrawn() -> None:
+    game = stopped()
+    assert game.due_ms == 5_000
+    assert kinds(game.look(5)) == ["StepStarted"]
+    assert kinds(game.complete("a")) == ["GateWithdrawn", "StepCompleted", "StepStarted"] or not game.state.gates
+    game.complete("b")
+    assert game.status == "completed"
+
+
+def test_it_tries_by_itself_ever_more_rarely_and_only_so_often() -> None:
+    game = stopped()
+    waits, gate = [], game.gate.gate
+    for _ in range(MOST_STOPS - 1):
+        before = game.now_ms
+        game.look((game.due_ms or 0) / 1000)
+        assert game.active == ["a"]
+        waits.append(game.now_ms - before)
+        game.stop("a", "1")
+    assert (game.gate.gate, game.due_ms, game.step("a").status) == (gate, None, "suspended")
+    assert game.look(86_400) == []
+    game.decide("retry")
+    game.look()
+    assert game.active == ["a"]
+    game.stop("a", "1")
+    assert game.gate.gate != gate
+    assert game.step("a").stops == 1
+
+
+def test_another_difference_is_another_question() -> None:
+    game = stopped()
+    first = game.gate.gate
+    game.look(5)
+    game.stop("a", "1", asked="signal 'go'")
+    assert game.gate.gate != first
+
+
+def test_accepted_from_here_what_was_completed_is_reused_for_the_same_and_nothing_else_is() -> None:
+    game = stopped()
+    assert kinds(game.decide("approve")) == ["GateDecided", "JournalDropped"]
+    game.look()
+    assert [game.op("a", "0").status, *game.step("a").kept] == ["done", "1"]
+    game.sleep("a", 0, "1")
+    game.look(1)
+    assert kinds(game.open_gate("a", "2")) == ["OperationReused"]
+    assert (game.op("a", "2").status, game.step("a").kept) == ("done", {})
+    assert kinds(game.open_gate("a", "3")) == ["GateOpened"], "it had been asked once"
+
+
+def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None:
+    game = stopped()
+    assert kinds(game.decide("answer", data="restart")) == ["GateDecided", "JournalDropped"]
+    game.look()
+    assert game.step("a").journal == {}
+    game.sleep("a", 0, "0")
+    game.look(1)
+    assert kinds(game.intend("a", path="1")) == ["OperationReused"]
+    assert kinds(game.open_gate("a", "2")) == ["GateOpened"], "answers are asked for again"
+
+
+def test_what_the_new_code_asks_for_otherwise_has_a_name_of_its_own() -> None:
+    game = stopped()
+    game.decide("answer", data="restart")
+    game.look()
+    call = game.intended("a", path="0", args="other")
+    (first, second) = [event for event in game.events() if type(event).__name__ == "EffectIntended"]
+    assert first.call != call == second.call
+    assert first.key != second.key
+
+
+def test_nothing_is_dropped_of_which_nobody_knows_whether_it_happened() -> None:
+    game = Game(graph("a"))
+    game.doubt(game.intended("a", path="1"))
+    game.look()
+    game.do(cmd.StopStep(*game.at("a"), Path("1"), {"operation": "tool"}, {"operation": "sleep"}))
+    (gate,) = [id_ for id_, each in game.state.gates.items() if each.opened.reason == "code_changed"]
+    for decision, data in (("approve", None), ("answer", "restart")):
+        with pytest.raises(InvalidDecision, match="nobody knows yet what became of the call"):
+            game.decide(decision, gate, data)
+    with pytest.raises(InvalidDecision, match="the only answer"):
+        game.decide("answer", gate, {"yes": 1})
+
+
+def test_rejected_it_fails_like_any_other_step_and_can_be_taken_up() -> None:
+    game = stopped()
+    game.decide("reject")
+    assert game.status == "failed"
+    assert game.state.error is not None
+    assert game.state.error.error_class == "non_deterministic"
+    game.retry()
+    assert (game.active, game.op("a", "0").status) == (["a"], "done")
+    game = Game(graph(edge("a", "mend", on="error")))
+    game.effect("a")
+    game.stop("a")
+    game.decide("reject")
+    game.look()
+    assert game.active == ["mend"]
+
+
+def test_a_gate_that_nobody_has_answered_is_withdrawn_with_its_journal() -> None:
+    game = Game(graph("a"))
+    game.open_gate("a", "0")
+    (asked,) = game.state.gates
+    game.stop("a", "0")
+    (changed,) = [id_ for id_ in game.state.gates if id_ != asked]
+    game.decide("approve", changed)
+    assert game.state.gates == {}
+    game.look()
+    game.open_gate("a", "0")
+    assert list(game.state.gates) != [asked]
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "comes"),
+    [
+        ("1", "1", True), ("2", "1", True), ("0", "1", False), ("10", "9", True), ("1.approval", "1", True),
+        ("1.0.0", "1", True), ("2.0.1", "2.0.0", True), ("2.1.0", "2.0.0", False), ("3", "2.1.0", True),
+        ("2", "2.0.0", False), ("call-2.0", "call-1.0", False), ("call-1.1", "call-1.0", True), ("1", "call-1.0", False),
+    ],
+)  # fmt: skip
+def test_what_comes_after_a_place(path: str, first: str, comes: bool) -> None:
+    assert comes_from(Path(path), Path(first)) is comes
+
+
+def test_the_gathers_around_a_place() -> None:
+    assert list(gathers_around(Path("2.0.1.3.0"))) == ["2", "2.0.1"]
+    assert list(gathers_around(Path("call-1.0"))) == list(gathers_around(Path("2.approval"))) == []
