@@ -201,7 +201,7 @@ class Surroundings(NamedTuple):
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
         return cls(
             clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
-            prices=Prices({name: _price(each) for name, each in declared.items()}),
+            prices=_prices(declared),
             label=f"{socket.gethostname()}:{os.getpid()}", resources=resources_of_machine(),
         )  # fmt: skip
 
@@ -456,6 +456,15 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
         "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
         " several processes share, or process for those of one process."
     )
+
+
+def prices_of(settings: Settings) -> Prices:
+    """What calls of models cost, as far as it is known here."""
+    return _prices(settings.models)
+
+
+def _prices(declared: Mapping[str, settings_.DeclaredModel]) -> Prices:
+    return Prices({name: _price(each) for name, each in declared.items()})
 
 
 def _price(model: settings_.DeclaredModel) -> DeclaredPrice:

@@ -9,6 +9,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from redis.asyncio import Redis
 
@@ -18,6 +19,7 @@ Fault = Callable[[Fleet, random.Random], Awaitable[None]]
 
 MOST_S = 30.0
 LEADER_LEASE_S = 2.0
+HAND_LEASE_S = 6.0
 _COMMITS = ("RunStarted", "StepCompleted", "EffectIntended", "EffectCompleted", "ModelCallHeld", "GateDecided")
 
 
@@ -27,6 +29,16 @@ async def kill_worker(fleet: Fleet, chance: random.Random) -> None:
 
 async def kill_leader(fleet: Fleet, chance: random.Random) -> None:
     await _kill(fleet.leading())
+
+
+async def kill_hand(fleet: Fleet, chance: random.Random) -> None:
+    """A connected worker, or the process that it is connected to."""
+    await _kill(chance.choice(fleet.hands))
+
+
+async def freeze_hand(fleet: Fleet, chance: random.Random) -> None:
+    """For longer than it may be silent: its jobs are given to others, and then it wakes up."""
+    await _freeze(chance.choice(fleet.hands[1:]), HAND_LEASE_S)
 
 
 async def kill_everybody(fleet: Fleet, chance: random.Random) -> None:
@@ -68,7 +80,7 @@ async def clock_off(fleet: Fleet, chance: random.Random) -> None:
 async def stop_worker(fleet: Fleet, chance: random.Random) -> None:
     """As a deployment does: with a word."""
     worker = chance.choice(fleet.workers)
-    worker.signal(signal.SIGTERM)
+    worker.tell_to_stop()
     async with asyncio.timeout(MOST_S):
         while worker.runs:
             await asyncio.sleep(0.05)
@@ -133,6 +145,17 @@ async def kill_redis(fleet: Fleet, chance: random.Random) -> None:
     await asyncio.to_thread(fleet.redis.start)
 
 
+async def stale_redis(fleet: Fleet, chance: random.Random) -> None:
+    """It comes back with what it had a while ago: hints that are long followed, and none of those since."""
+    async with Redis.from_url(fleet.redis.url) as client:
+        copy = Path((await client.config_get("dir"))["dir"]) / (await client.config_get("dbfilename"))["dbfilename"]
+        await client.save()
+    await asyncio.sleep(chance.uniform(1, 3))
+    await asyncio.to_thread(fleet.redis.stop, signal.SIGKILL)
+    await asyncio.to_thread(fleet.redis.start)
+    copy.unlink()
+
+
 async def freeze_redis(fleet: Fleet, chance: random.Random) -> None:
     fleet.redis.signal(signal.SIGSTOP)
     await asyncio.sleep(chance.uniform(1, 4))
@@ -159,10 +182,12 @@ EVERY: dict[str, Fault] = {
     for fault in (
         kill_worker, kill_leader, kill_everybody, freeze_worker, freeze_leader, clock_off, stop_worker, crash_postgres,
         terminate_backends, lose_replies, silence, fail_over, fill_disk, kill_redis, freeze_redis, flush_redis, fill_redis,
+        stale_redis, kill_hand, freeze_hand,
     )
 }  # fmt: skip
 NEED_STANDBY = frozenset({"fail_over"})
 NEED_DISK = frozenset({"fill_disk"})
+NEED_HANDS = frozenset({"kill_hand", "freeze_hand"})
 
 
 def possible(fleet: Fleet) -> list[str]:
@@ -170,5 +195,7 @@ def possible(fleet: Fleet) -> list[str]:
     return [
         name
         for name in EVERY
-        if (fleet.standby is not None or name not in NEED_STANDBY) and (fleet.disk is not None or name not in NEED_DISK)
+        if (fleet.standby is not None or name not in NEED_STANDBY)
+        and (fleet.disk is not None or name not in NEED_DISK)
+        and (fleet.hands or name not in NEED_HANDS)
     ]

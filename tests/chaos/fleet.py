@@ -19,12 +19,15 @@ from typing import Self
 
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).parents[2]
-FLOW = f"{Path(__file__).with_name('flows.py')}:errand"
+FLOWS = tuple(f"{Path(__file__).with_name('flows.py')}:{name}" for name in ("errand", "lending", "handing"))
+TASKS = str(Path(__file__).with_name("tasks.py"))
 LEASE_S = 2.0
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
+"""Eight processes that all begin at once, on two cores that others use too."""
 _AGAIN_S = 1.0
 _DISK_BYTES = 700 * 1024 * 1024
 
@@ -38,8 +41,10 @@ class Member:
         self._environment = dict(environment)
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self.fallen = 0
-        """How often it has ended without having been told to."""
+        self.falls: list[str] = []
+        """How it has ended each time when nobody had told it to."""
+        self._told = False
+        """Whether it is to end: then nobody but who told it so starts it again."""
 
     @property
     def pid(self) -> int:
@@ -52,6 +57,7 @@ class Member:
 
     def start(self, **environment: str) -> None:
         assert not self.runs
+        self._told = False
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.member", *self._words], cwd=ROOT, stdout=log, stderr=log,
@@ -63,7 +69,13 @@ class Member:
             assert self._process is not None
             self._process.send_signal(which)
 
+    def tell_to_stop(self) -> None:
+        """Ask it to end, which is no fall."""
+        self._told = True
+        self.signal(signal.SIGTERM)
+
     def kill(self) -> None:
+        self._told = True
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -71,8 +83,9 @@ class Member:
 
     def raise_again(self) -> None:
         """Start it again if it has ended by itself."""
-        if self._process is not None and not self.runs:
-            self.fallen += 1
+        if self._process is not None and not self.runs and not self._told:
+            last = self.words.strip().rpartition("\n")[2]
+            self.falls.append(f"{self.name} ended by itself with {self._process.returncode}: {last}")
             self.start()
 
     @property
@@ -111,7 +124,9 @@ class Fleet:
         workers: int = 3,
         slots: int = 20,
         standby: bool = False,
+        hands: int = 0,
     ) -> None:
+        """`hands` are workers that are connected to a serving process of their own, and have no store."""
         self._open = contextlib.ExitStack()
         self._with_standby = standby
         self.disk: Path | None = None
@@ -120,9 +135,11 @@ class Fleet:
         self.redis = RedisServer()
         self._directory = directory
         self._environment = dict(environment)
-        self._counts = workers, slots
+        self._counts = workers, slots, hands
         self.leaders: list[Member] = []
         self.workers: list[Member] = []
+        self.hands: list[Member] = []
+        """The process that takes connected workers, and these."""
         self._watch: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Self:
@@ -153,14 +170,20 @@ class Fleet:
 
     @property
     def members(self) -> list[Member]:
-        return [*self.leaders, *self.workers]
+        return [*self.leaders, *self.workers, *self.hands]
 
     def _start_members(self, undo: contextlib.ExitStack) -> None:
-        workers, slots = self._counts
+        workers, slots, hands = self._counts
         for number in range(2):
             self.leaders.append(self._member(f"serve-{number}", ("serve", "--port", "0")))
         for number in range(workers):
-            self.workers.append(self._member(f"worker-{number}", ("worker", FLOW, "--slots", str(slots))))
+            self.workers.append(self._member(f"worker-{number}", ("worker", *FLOWS, "--yaml", "--slots", str(slots))))
+        if hands:
+            port = f"127.0.0.1:{free_port()}"
+            self.hands.append(self._member("port", ("serve", *FLOWS, "--port", "0", "--grpc", port, "--no-shell")))
+        for number in range(hands):
+            words = ("worker", TASKS, "--connect", port, "--name", f"hand-{number}")
+            self.hands.append(self._member(f"hand-{number}", words))
         for number, member in enumerate(self.members):
             undo.callback(member.kill)
             member.start()

@@ -1,13 +1,16 @@
-"""The workflow of the load: model calls, tools of three policies, a gate and a timer. Its tools touch the world outside only.
+"""The workflows of the load: model calls, tools of three policies, a gate and a timer; a pool; a task of connected workers; jobs
+of a workflow file. Their tools touch the world outside only.
 
 Never here: a fault.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from holdfast import Workflow, human_gate, llm_node, task, tool, tool_node
+from holdfast import Demand, Workflow, human_gate, llm_node, remote_task, task, tool, tool_node
+from holdfast.authoring.yaml.load import load
+from holdfast.jobs.workflow import workflow_of
 from tests.crash.world import Visit
 
 MODEL = "claude-haiku-4-5"
@@ -70,3 +73,44 @@ errand.edge("approval", "pay")
 errand.edge("pay", "rest")
 errand.edge("rest", "word")
 errand.edge("word", "end")
+
+
+POOL: Final = "CHAOS"
+POOL_SLOTS: Final = 2
+lending = Workflow("lending")
+lending.node("lend", demand=Demand(pools={POOL: 1}))(
+    tool_node(name=note)(lambda state: {"run": state.run_id, "line": "lent"})
+)
+
+handing = Workflow("handing")
+handing.node("hand")(remote_task(task="hand", tools=[note])(lambda state: {"run": state.run_id}))
+
+JOBS = """
+jobs:
+  first:
+    runs-on: any
+    outputs: {n: "${{ steps.say.outputs.n }}"}
+    steps:
+      - {id: say, run: 'echo n=7 >> "$GITHUB_OUTPUT"'}
+  second:
+    runs-on: any
+    needs: first
+    steps:
+      - {env: {N: "${{ needs.first.outputs.n }}"}, run: 'test "$N" = 7'}
+"""
+script = workflow_of(load(JOBS, "script"))
+
+
+class Promise(NamedTuple):
+    """What a run of a workflow comes to: its output, if that is compared, and how often each tool happens."""
+
+    output: Any
+    happens: dict[str, int]
+
+
+PROMISED: Final = {
+    "errand": Promise(OUTPUT, {"book": 1, "pay": 1, "note": 3}),
+    "lending": Promise(None, {"note": 1}),
+    "handing": Promise("handed", {"note": 1}),
+    "script": Promise(None, {}),
+}

@@ -7,19 +7,20 @@ the world: the person looks at the journals outside before saying what has happe
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast import Engine
+from holdfast import Engine, Workflow
 from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
 from holdfast.core.ids import RunId, node_of
 from holdfast.core.money import usd
 from holdfast.core.projection import GateRow
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.errors import HoldfastError, StoreError
-from tests.chaos.flows import CASE, errand
+from tests.chaos.flows import CASE
 from tests.crash.person import price_nanousd
 from tests.crash.world import Seen, World
 
@@ -33,11 +34,14 @@ _LOOK_S = 0.15
 class Load:
     """What was asked of the fleet, and what it has acknowledged."""
 
-    def __init__(self, engine: Engine, world: World, *, seed: int, starts_per_s: float) -> None:
+    def __init__(
+        self, engine: Engine, world: World, *, seed: int, starts_per_s: float, flows: Sequence[Workflow]
+    ) -> None:
         self._engine = engine
         self._world = world
         self._seed = seed
         self._every_s = 1 / starts_per_s
+        self._flows = itertools.cycle(flows)
         self.started: dict[str, RunId] = {}
         """The run of each key, once it was acknowledged."""
         self.decided: dict[str, str] = {}
@@ -76,17 +80,17 @@ class Load:
     async def _start_for_ever(self) -> None:
         while True:
             key = f"{self._seed}-{len(self.started) + len(self._starting)}-{time.monotonic_ns()}"
-            task = asyncio.create_task(self._start(key))
+            task = asyncio.create_task(self._start(key, next(self._flows)))
             self._starting.add(task)
             task.add_done_callback(self._starting.discard)
             await asyncio.sleep(self._every_s)
 
-    async def _start(self, key: str) -> None:
+    async def _start(self, key: str, flow: Workflow) -> None:
         """Start a run, however long it takes."""
         while True:
             run = None
             async with self._asking():
-                run = await self._engine.start(errand, key=key)
+                run = await self._engine.start(flow, key=key)
             if run is not None:
                 self.started[key] = RunId(run.id)
                 return

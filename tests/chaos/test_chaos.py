@@ -15,7 +15,7 @@ QUICK = ("kill_worker", "flush_redis", "lose_replies", "kill_leader", "crash_pos
 
 
 async def test_a_fleet_among_faults_loses_nothing_repeats_nothing_and_ends_everything(tmp_path: Path) -> None:
-    async with scene(tmp_path, standby=False, workers=2) as on:
+    async with scene(tmp_path, standby=False, workers=2, hands=0) as on:
         verdict = await trial(on, "quick", iter(QUICK), seed=SEED, starts_per_s=4)
         assert verdict.wrong == [], verdict
         assert verdict.ended == verdict.runs > 2 * len(QUICK), verdict
@@ -26,8 +26,8 @@ async def test_a_fleet_among_faults_loses_nothing_repeats_nothing_and_ends_every
 
 async def assert_that_the_judge_sees_a_crime(engine, world) -> None:
     """A judge who never finds anything would be no judge."""
-    load = Load(engine, world, seed=0, starts_per_s=1)
-    run = (await engine.runs(status="completed", limit=1))[0]
+    load = Load(engine, world, seed=0, starts_per_s=1, flows=())
+    run = (await engine.runs(status="completed", workflow="errand", limit=1))[0]
     assert run.key is not None
     load.started[run.key] = run.run
     load.ended[run.run] = run.status

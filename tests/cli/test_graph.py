@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.cli.conftest import Shell
 
 DRAWN = """\
@@ -57,3 +61,30 @@ def test_a_valid_workflow_may_have_warnings(shell: Shell) -> None:
 def test_a_broken_workflow_is_refused_before_anything_is_opened(shell: Shell) -> None:
     assert shell("run", "flow:invalid").code == 2
     assert shell("runs", "list").code == 3
+
+
+def test_what_should_be_thought_about_is_said_and_strict_refuses_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    (home / "mine.py").write_text(
+        "from holdfast import Workflow, llm_node, task, tool\n"
+        "wf = Workflow('mine')\n"
+        "wf.node('ask')(llm_node(model='claude-of-tomorrow')(lambda state: 'hi'))\n"
+        "wf.node('end')(task(lambda state: 1))\n"
+        "wf.edge('ask', 'end')\n"
+        "@tool(effect='read')\n"
+        "async def look(x: int) -> int:\n"
+        "    return x\n"
+    )
+    said = shell("validate", "mine.py")
+    assert said.code == 0
+    for words in (
+        "model 'claude-of-tomorrow' of 'ask': its price is not known", "ANTHROPIC_API_KEY is not set here",
+        "tool 'look': no node lists it",
+    ):  # fmt: skip
+        assert words in said.out, said.out
+    assert shell("validate", "mine.py", "--strict").code == 2
+    found = shell("validate", "mine.py", "--strict", "--json")
+    assert (found.code, found.data["valid"], len(found.data["warnings"])) == (2, True, 3)
+    assert shell("validate", "flow:greet", "--strict").code in (0, 2)

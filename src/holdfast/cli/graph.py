@@ -32,21 +32,24 @@ _SHAPES = {
 _Checked = Annotated[
     str | None, typer.Argument(metavar="FILE", help="FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME.")
 ]
+_Strict = Annotated[bool, typer.Option("--strict", help="Warnings are an error too: exit code 2.")]
 _Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of workflows in YAML instead.")]
 
 
-def validate(target: _Checked = None, schema: _Schema = False, as_json: AsJson = False) -> int:
+def validate(target: _Checked = None, schema: _Schema = False, strict: _Strict = False, as_json: AsJson = False) -> int:
     """Say everything that is wrong with a workflow, and what should be thought about."""
     if schema:
         return yaml_file.schema()
     if target is None:
         raise UsageError("Say which workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
     if yaml_file.is_meant(target):
-        return yaml_file.validate(target, as_json=as_json)
-    return _validate_python(target, as_json=as_json)
+        return yaml_file.validate(target, as_json=as_json, strict=strict)
+    return _validate_python(target, as_json=as_json, strict=strict)
 
 
-def _validate_python(target: str, *, as_json: bool) -> int:
+def _validate_python(target: str, *, as_json: bool, strict: bool) -> int:
+    from holdfast import settings
+    from holdfast.cli import warning
     from holdfast.cli.target import load
     from holdfast.errors import InvalidWorkflow
 
@@ -56,7 +59,7 @@ def _validate_python(target: str, *, as_json: bool) -> int:
     size = ""
     try:
         size = f"{len(workflow.graph.nodes)} nodes, {len(workflow.graph.definition.edges)} edges"
-        warnings = workflow.warnings()
+        warnings = warning.of(workflow, settings.load())
     except InvalidWorkflow as invalid:
         problems = invalid.problems
     if as_json:
@@ -64,16 +67,16 @@ def _validate_python(target: str, *, as_json: bool) -> int:
             "workflow": workflow.name, "version": workflow.version, "valid": not problems, "problems": list(problems),
             "warnings": warnings,
         })  # fmt: skip
-        return USAGE if problems else OK
+        return USAGE if problems or (strict and warnings) else OK
     for problem in problems:
         terminal.show(f"problem: {problem}")
-    for warning in warnings:
-        terminal.show(f"warning: {warning}")
+    for words in warnings:
+        terminal.show(f"warning: {words}")
     if problems:
         terminal.say(f"{workflow.name} {workflow.version} cannot be run; {len(problems)} thing(s) to mend.")
         return USAGE
     terminal.say(f"{workflow.name} {workflow.version} is valid: {size}.")
-    return OK
+    return USAGE if strict and warnings else OK
 
 
 def graph(target: Target, as_json: AsJson = False) -> None:

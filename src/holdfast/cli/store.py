@@ -14,7 +14,7 @@ import typer
 
 from holdfast.cli import table, terminal
 from holdfast.cli.exit_code import CONFLICT, OK
-from holdfast.cli.opening import administering, located, typed
+from holdfast.cli.opening import administering, located, shown, typed
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import MonthHeld, UsageError
@@ -185,12 +185,16 @@ async def _backup(file: str, store: str | None) -> tuple[int, str]:
 
 
 @app.command()
-def accept(store: Store = None) -> None:
+def accept(as_json: AsJson = False, store: Store = None) -> None:
     """Go on with what is in a SQLite store whose log is missing: what was committed last may be lost."""
     from holdfast.compose import accept_store
 
-    accept_store(located(store)[0])
-    terminal.say("It is taken for whole from now on.")
+    where = located(store)[0]
+    accept_store(where)
+    if as_json:
+        terminal.emit({"store": shown(where), "accepted": True})
+    else:
+        terminal.say("It is taken for whole from now on.")
 
 
 # --- Months -----------------------------------------------------------------------------------------------------------

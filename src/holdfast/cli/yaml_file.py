@@ -40,7 +40,7 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     return workflow_of(document, variables=known.vars)
 
 
-def validate(target: str, *, as_json: bool) -> int:
+def validate(target: str, *, as_json: bool, strict: bool) -> int:
     """Say everything that is wrong with the file, or which jobs it has and what cannot be run of it yet."""
     from holdfast.jobs import refusal
 
@@ -53,12 +53,12 @@ def validate(target: str, *, as_json: bool) -> int:
         jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
         terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [],
                        "warnings": warnings, "jobs": jobs})  # fmt: skip
-        return OK
+        return USAGE if strict and warnings else OK
     terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
     terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
     for warning in warnings:
         terminal.show(f"warning: {warning}")
-    return OK
+    return USAGE if strict and warnings else OK
 
 
 def schema() -> int:
