@@ -101,6 +101,21 @@ def test_a_worker_that_stops_when_idle_says_what_it_leaves_and_what_to_do(
     assert (said.code, said.data["left"]) == (0, [])
 
 
+def test_a_run_whose_code_has_gone_says_so_at_once_and_when_a_person_is_asked(
+    typed: Callable[..., Said], shell: Shell, home: Path
+) -> None:
+    (home / "flow.py").write_text(FILE.format(version=1))
+    run = typed("run", "flow.py", "--detach").out.strip()
+    told = shell("runs", "show", run).out
+    assert re.search(r"No process that lives has its workflow, since .* a person is asked about it at .*Z", told)
+    assert shell("runs", "show", run, "--json").data["workflow_missing_since"] is not None
+    assert (
+        "No process that lives has the workflow of 1 of them that could go on (letter 1)" in shell("runs", "list").err
+    )
+    assert typed("worker", "flow.py", "--until-idle").code == 0
+    assert "No process that lives" not in shell("runs", "show", run).out + shell("runs", "list").err
+
+
 def test_a_run_that_an_edit_has_stranded_says_what_is_wrong_and_what_to_do(stranded: str, shell: Shell) -> None:
     told = shell("runs", "show", stranded).out
     assert re.search(

@@ -144,6 +144,7 @@ def test_a_blocked_run_exits_7_and_goes_on_with_more_money(shell: Shell, server:
     assert said.code == 7
     assert server.calls == []
     run = said.data["run_id"]
+    assert "waits for a higher limit: its next call does not fit what is left" in shell("runs", "show", run).out
     told = shell("gates", "show", run)
     (command,) = re.findall(r"holdfast (budget raise \S+ \S+)", told.out)
     assert shell(*command.split()).code == 0

@@ -1002,6 +1002,8 @@ class StoreConformance:
         assert [await theirs.able(hashes) for hashes in (["a"], ["a", "b"], ["d"], [])] == [1, 2, 0, 0]
         await mine.close_session(SessionId("s"))
         assert await theirs.able(["a", "b"]) == 1
+        assert [await theirs.able_until_ms(hashes) for hashes in (["b"], ["d"])] == [None, None]
+        assert abs((await theirs.able_until_ms(["a", "b"]) or 0) - theirs.now_ms()) < 60_000
         assert await theirs.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {"s": "here:1", "t": "there:2"}
 
     # --- Lists --------------------------------------------------------------------------------------------------------

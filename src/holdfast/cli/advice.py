@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 from holdfast.cli import sample
 from holdfast.cli.given import who
-from holdfast.cli.moment import clock
-from holdfast.cli.opening import typed
+from holdfast.cli.moment import around, clock
+from holdfast.cli.opening import located, typed
 from holdfast.core.claim import is_among
 from holdfast.core.divergence import RESTART
 from holdfast.core.questions import (
@@ -92,6 +92,16 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
 
 
+def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
+    """That no process can go on with a run: since when, and when a person will be asked."""
+    at_ms = since_ms + int(1000 * located(store)[1].workflow_grace_s)
+    when = f"at {clock(at_ms)}" if at_ms > now_ms else "as soon as a process works on this store"
+    return (
+        f"No process that lives has its workflow, since {around(since_ms, now_ms)}. Unless one comes that has, a person is"
+        f" asked about it {when}."
+    )
+
+
 def _wanted(demand: Demand | None) -> str:
     """`gpu, fast, cpu_m=2000 and 5 of OPENAI_RPS`"""
     if demand is None:
@@ -106,7 +116,9 @@ def _wanted(demand: Demand | None) -> str:
 
 def _for_money(wait: Wait, store: str | None) -> list[str]:
     if wait.due_at_ms is None or wait.about is None:  # in the run's own books
-        return [f"{wait.step} waits for money that other calls of the run hold."]
+        if wait.reason == "holds_in_flight":
+            return [f"{wait.step} waits for money that other calls of the run hold."]
+        return [f"{wait.step} waits for a higher limit: its next call does not fit what is left."]
     kind, tenant, *names = [unquote(part) for part in wait.about.split("/")]
     owner = ("--tenant", tenant, *(("--team", names[0]) if kind == "team" else ()))
     period = names[-2]

@@ -14,7 +14,7 @@ import typer
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.exit_code import INTERRUPTED
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import asking, typed
 from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
@@ -52,10 +52,17 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
         if before is not None:
             sought["before"] = (await reference.run(engine, before)).run
         rows = await engine.runs(**sought)
+        missing = [row for row in rows if await engine.missing_since_ms(row) is not None]
     if as_json:
         terminal.emit([report.of_row(row) for row in rows])
-    else:
-        table.show(COLUMNS, [line(row, now_ms) for row in rows])
+        return
+    table.show(COLUMNS, [line(row, now_ms) for row in rows])
+    if missing:
+        names = ", ".join(dict.fromkeys(f"{row.workflow} {row.version}" for row in missing))
+        terminal.say(
+            f"No process that lives has the workflow of {len(missing)} of them that could go on ({names}):"
+            f" {typed('runs', 'show', missing[0].run, store=store)}"
+        )
 
 
 async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, interruption: Interruption) -> None:

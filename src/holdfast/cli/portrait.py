@@ -43,6 +43,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         effects = await engine.effects(row.run, limit=report.MOST_EFFECTS)
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
         hindered = await engine.hindered(row.run)
+        missing_ms = await engine.missing_since_ms(row)
         now_ms = engine.driver.store.now_ms()
     terminal.sheet(_head(state, found, now_ms))
     terminal.show("\nSteps")
@@ -57,6 +58,8 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         f"Its process cannot go on since {moment.around(each.since_ms, now_ms)}, and tries again: {each.why}"
         for each in hindered
     ]
+    if missing_ms is not None:
+        waits.append(advice.of_missing(missing_ms, now_ms, store))
     waits += advice.of_state(state, store)
     if waits:
         terminal.show("\nWaits")

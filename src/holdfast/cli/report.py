@@ -64,11 +64,13 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
 async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
     """A run with its steps, its effects and its books."""
     workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    row = await engine.driver.store.run(state.run)
     effects = await engine.effects(state.run, limit=MOST_EFFECTS)
     return {
         **await of_run(engine, state),
         "settled_usd": usd(state.budget.settled_nanousd),
         "in_doubt_usd": usd(state.budget.in_doubt_nanousd),
+        "workflow_missing_since": None if row is None else iso(await engine.missing_since_ms(row)),
         "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await engine.hindered(state.run)],
         "tokens": state.tokens_used,
         "steps_started": state.steps_started,

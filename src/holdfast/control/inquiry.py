@@ -33,6 +33,17 @@ class Inquiries(Part):
         is one."""
         return await self.driver.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
+    async def missing_since_ms(self, row: RunRow) -> int | None:
+        """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
+        run needs no code."""
+        if row.status != "running":
+            return None
+        driver = self.driver
+        hashes = [row.graph_hash, *[ANY_YAML] * (await driver.graph_of(row.graph_hash)).has_scripts]
+        if await driver.store.able(hashes):
+            return None
+        return max(row.due_at_ms or row.updated_at_ms, await driver.store.able_until_ms(hashes) or 0)
+
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""
         reports = [msgspec.json.decode(each, type=Report) for each in await self.driver.store.described()]

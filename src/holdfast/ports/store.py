@@ -292,6 +292,10 @@ class Sessions(Protocol):
         """How many living sessions can run one of these workflows."""
         ...
 
+    async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
+        """When the latest of the dead sessions died that could run one of these workflows; None where none is remembered."""
+        ...
+
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """What the processes of these sessions are called, of those that are still remembered."""
         ...

@@ -152,6 +152,10 @@ class Sessions(Room):
         found: int = await self._db.value(self._sql["able"], list(hashes))
         return found
 
+    async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
+        found: int | None = await self._db.value(self._sql["able_until_ms"], list(hashes))
+        return found
+
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         return {SessionId(row[0]): row[1] for row in await self._db.fetch(self._sql["session_labels"], list(sessions))}
 

@@ -135,6 +135,11 @@ class Sessions(Room):
             lambda db: sum(not self._is_over(*each) for each in rows(db, "able_sessions", asked))
         )
 
+    async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
+        asked = (msgspec.json.encode(hashes).decode(),)
+        found: int | None = await self._reader.ask(lambda db: value(db, "able_until_ms", asked))
+        return found
+
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         asked = (msgspec.json.encode(list(sessions)).decode(),)
         return dict(await self._reader.ask(lambda db: list(rows(db, "session_labels", asked))))

@@ -718,6 +718,11 @@ class SimulatedStore:
         living = [lease for lease in self.disk.leases.values() if lease.dead_at_ms is None]
         return sum(not set(hashes).isdisjoint(lease.hashes) for lease in living)
 
+    async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
+        await self._read()
+        could = [lease for lease in self.disk.leases.values() if not set(hashes).isdisjoint(lease.hashes)]
+        return max((lease.dead_at_ms for lease in could if lease.dead_at_ms is not None), default=None)
+
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         await self._read()
         return {session: lease.label for session, lease in self.disk.leases.items() if session in sessions}

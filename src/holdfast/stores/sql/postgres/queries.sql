@@ -477,6 +477,10 @@ select exists (
 select count(*) from holdfast.sessions
 where dead_at_ms is null and expires_at_ms > holdfast.now_ms() and hashes && $1::text[]
 
+-- name: able_until_ms
+-- When the latest of the dead sessions died that could run one of some workflows.
+select max(dead_at_ms) from holdfast.sessions where hashes && $1::text[]
+
 -- name: session_labels
 -- What the processes of some sessions are called.
 select session, label from holdfast.sessions where session = any($1::text[])

@@ -276,6 +276,11 @@ select session, lease_ms, renewed_boot_ms from sessions
 where dead_at_ms is null
     and exists (select 1 from json_each(hashes) as has where has.value in (select value from json_each(?)))
 
+-- name: able_until_ms
+-- When the latest of the dead sessions died that could run one of some workflows.
+select max(dead_at_ms) from sessions
+where exists (select 1 from json_each(hashes) as has where has.value in (select value from json_each(?)))
+
 -- name: unburied_sessions
 -- Sessions that nobody has found dead yet.
 select session, lease_ms, renewed_boot_ms from sessions where dead_at_ms is null
