@@ -1,36 +1,36 @@
 """Holdfast runs agent workflows that never forget where they were, never do a completed thing twice, and never spend
 above their limit.
 
-The public face: what a user imports, nothing else. What few need is loaded when it is first asked for, so that a file
-which only defines a workflow stays quick to import.
+The public face: what a user imports, nothing else. Each name is loaded when it is first asked for, so that a file which
+only defines a workflow stays quick to import, and the command line answers at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from holdfast.authoring.context import Answer, Context
-from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
-from holdfast.authoring.tool import Tool, tool
-from holdfast.authoring.view import Fields, NodeView, StateView
-from holdfast.authoring.workflow import Workflow
-from holdfast.core.demand import Demand
-from holdfast.core.graph import Join
-from holdfast.core.policies import ErrorRecord, RetryPolicy
-from holdfast.errors import (
-    HoldfastError,
-    InvalidWorkflow,
-    NonDeterministicStep,
-    OperationFailed,
-    OutcomeUnknown,
-    RunFailed,
-    ToolFailed,
-    TransitionDenied,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.authoring.context import Answer, Context
+    from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
+    from holdfast.authoring.tool import Tool, tool
+    from holdfast.authoring.view import Fields, NodeView, StateView
+    from holdfast.authoring.workflow import Workflow
     from holdfast.compose import Engine
     from holdfast.control.handle import Run
+    from holdfast.core.demand import Demand
+    from holdfast.core.graph import Join
+    from holdfast.core.policies import ErrorRecord, RetryPolicy
+    from holdfast.errors import (
+        HoldfastError,
+        InvalidWorkflow,
+        NonDeterministicStep,
+        OperationFailed,
+        OutcomeUnknown,
+        RunFailed,
+        ToolFailed,
+        TransitionDenied,
+    )
     from holdfast.tools.http import http_lookup, http_tool, secret
 
 __version__ = "0.1.0"
@@ -43,18 +43,28 @@ __all__ = [
     "tool_node",
 ]  # fmt: skip
 
+_HOMES: Final = {
+    "authoring.context": ("Answer", "Context"),
+    "authoring.node": ("branch", "check", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
+    "authoring.tool": ("Tool", "tool"),
+    "authoring.view": ("Fields", "NodeView", "StateView"),
+    "authoring.workflow": ("Workflow",),
+    "compose": ("Engine",),
+    "control.handle": ("Run",),
+    "core.demand": ("Demand",),
+    "core.graph": ("Join",),
+    "core.policies": ("ErrorRecord", "RetryPolicy"),
+    "errors": (
+        "HoldfastError", "InvalidWorkflow", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RunFailed",
+        "ToolFailed", "TransitionDenied",
+    ),
+    "tools.http": ("http_lookup", "http_tool", "secret"),
+}  # fmt: skip
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "Engine":
-        from holdfast.compose import Engine  # noqa: PLC0415 - the whole point
-
-        return Engine
-    if name == "Run":
-        from holdfast.control.handle import Run  # noqa: PLC0415 - the whole point
-
-        return Run
-    if name in ("http_lookup", "http_tool", "secret"):
-        from holdfast.tools import http  # noqa: PLC0415 - few workflows have such tools, and none of the commands does
-
-        return getattr(http, name)
-    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"holdfast.{_HOME_OF[name]}"), name)
+    return found

@@ -15,11 +15,15 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import typer.main
+
+from holdfast.cli.app import _COMMANDS, app
 from tests.cli.conftest import Shell, spelled
 
 Start = Callable[..., "subprocess.Popen[str]"]
-QUICK_S = 0.25
+QUICK_S = 0.15
 """What the commands and their options cost to define, on a machine that is busy besides."""
 EMPTY_APP = "import typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
 
@@ -45,6 +49,21 @@ def began(home: Path, process: subprocess.Popen[str]) -> None:
 
 def test_help_is_hardly_slower_than_an_empty_app() -> None:
     assert cpu_s("-m", "holdfast", "--help") < cpu_s("-c", EMPTY_APP) + QUICK_S
+
+
+def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> None:
+    commands: Any = typer.main.get_command(app)
+    for name, command in commands.commands.items():
+        words = " ".join(command.help.split("\n\n")[0].split())
+        assert _COMMANDS[name][1] == words, name
+    program = (
+        "import sys; from holdfast.cli.app import invoke; invoke(['--help']); print(*sys.modules, file=sys.stderr)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr.split()
+    assert [name for name in loaded if name in {"pydantic", "apsw", "asyncio", "holdfast.core.state"}] == []
+    assert {name for name in loaded if name.startswith("holdfast.cli.")} == {
+        f"holdfast.cli.{name}" for name in ("app", "failure", "terminal", "exit_code")
+    }
 
 
 def test_an_interrupted_run_says_how_to_go_on_and_can(shell: Shell, process: Start, home: Path) -> None:

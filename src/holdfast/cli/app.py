@@ -9,35 +9,111 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Annotated, Final, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final, NoReturn, cast
 
 import typer
+import typer.core
+import typer.main
 
 from holdfast import __version__
 from holdfast.cli import failure, terminal
-from holdfast.cli.admission import app as admission
-from holdfast.cli.budget import app as budget
-from holdfast.cli.costs import app as costs
-from holdfast.cli.effects import app as effects
-from holdfast.cli.gates import app as gates
-from holdfast.cli.graph import graph, validate
-from holdfast.cli.logs import logs
-from holdfast.cli.pools import app as pools
-from holdfast.cli.queue import app as queue
-from holdfast.cli.run import run
-from holdfast.cli.runs import app as runs
-from holdfast.cli.serve import serve
-from holdfast.cli.store import app as store
-from holdfast.cli.up import up
-from holdfast.cli.worker import worker
 from holdfast.errors import UsageError
 
 _STRAGGLER_S: Final = 0.2
 """How long the thread of a finished step may take to notice that it is no longer needed."""
 
+_COMMANDS: Final = {
+    "run": (
+        "run",
+        "Start a run and follow it until it ends or waits for somebody. In a fleet the workers run it.",
+    ),
+    "worker": (
+        "worker",
+        "Drive every run of these workflows in the store, but for those that ask for labels which it has not.",
+    ),
+    "serve": (
+        "serve",
+        "Lead a fleet: find what is due and hand it to the workers. Start two; one leads, the other stands by.",
+    ),
+    "up": (
+        "up",
+        "Start a fleet on this machine: PostgreSQL and Redis, a leader and workers, until Ctrl-C. Its runs stay in --data.",
+    ),
+    "logs": (
+        "logs",
+        "Print what the jobs of a run have printed, also when their workers are gone; of each try the beginning and the end.",
+    ),
+    "validate": ("graph", "Say everything that is wrong with a workflow, and what should be thought about."),
+    "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
+    "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),
+    "gates": ("gates", "See what people are asked, and answer."),
+    "budget": (
+        "budget",
+        "See what a run, a tenant or a team has spent and set aside, and say what it may spend.",
+    ),
+    "admission": ("admission", "See and say how many runs may be active at once."),
+    "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
+    "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
+    "costs": ("costs", "See what models have cost."),
+    "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
+    "store": ("store", "See how the store stands, migrate its tables, and archive or remove months."),
+}
+"""Every command and group: the module that has it (as its name, a group as `app`), and what it says of itself in a list.
+Said here too, because a list of them must not load them all; a test compares."""
+
+
+class _Later(Mapping[str, Any]):
+    """The commands, each made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = import_module(f"holdfast.cli.{_COMMANDS[name][0]}")
+        found = getattr(module, name, None)
+        if callable(found):
+            only = typer.Typer(add_completion=False)
+            only.command(name)(found)
+            return typer.main.get_command(only)
+        group = typer.main.get_group(module.app)
+        group.name = name
+        return group
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Group(typer.core.TyperGroup):
+    """Loads the one command that is meant, and none where they are only listed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = cast(Any, _Later())
+        self._lists = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _COMMANDS:
+            return None
+        if self._lists:
+            return typer.core.TyperCommand(cmd_name, callback=None, help=_COMMANDS[cmd_name][1])
+        return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._lists = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._lists = False
+
+
 app = typer.Typer(
     name="holdfast",
+    cls=_Group,
     help="Agent runs that never forget where they were, never do a completed thing twice, and never spend above"
     " their limit.",
     no_args_is_help=True,
@@ -60,24 +136,6 @@ def _of_all(
     ] = False,
 ) -> None:
     pass
-
-
-app.command()(run)
-app.command()(worker)
-app.command()(serve)
-app.command()(up)
-app.command()(logs)
-app.add_typer(runs, name="runs")
-app.add_typer(gates, name="gates")
-app.add_typer(budget, name="budget")
-app.add_typer(admission, name="admission")
-app.add_typer(pools, name="pools")
-app.add_typer(queue, name="queue")
-app.add_typer(costs, name="costs")
-app.add_typer(effects, name="effects")
-app.add_typer(store, name="store")
-app.command()(validate)
-app.command()(graph)
 
 
 def invoke(arguments: Sequence[str]) -> int:

@@ -40,6 +40,7 @@ def gates(incomplete: str) -> list[str]:
 
 
 def _ask(question: Callable[[Engine], Awaitable[list[str]]]) -> list[str]:
+    import holdfast.compose  # noqa: F401 - loaded first: the patience is for the store
     from holdfast.cli.opening import asking
 
     async def ask() -> list[str]:
