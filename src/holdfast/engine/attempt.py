@@ -96,6 +96,9 @@ class Attempt:
         self.pace: Pace | None = None
         self.storage: Storage | None = None
         """Where its values go, if it matters."""
+        self.run_is_cancelled = False
+        self.is_tidying = False
+        """It does what is left to be done after its run was cancelled."""
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
         self.said_its_last = False
@@ -154,9 +157,11 @@ class Attempt:
         else:
             self._posted.append(posted)
 
-    def call_off(self) -> None:
-        """The step has moved on without this attempt: its calls in flight may finish, nothing else."""
+    def call_off(self, *, run_is_cancelled: bool = False) -> None:
+        """The step has moved on without this attempt: its calls in flight may finish, and nothing else but what tidies up
+        after a run that was cancelled."""
         self._called_off = True
+        self.run_is_cancelled = run_is_cancelled
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left

@@ -547,8 +547,8 @@ class Driver:
                 continue
             if attempt.said_its_last:
                 self._leave(key)  # it has ended, and its slot is taken up by what follows
-            else:
-                attempt.call_off()
+            elif not attempt.is_tidying:
+                attempt.call_off(run_is_cancelled=state.ended == "cancelled" or state.phase == "cancelling")
                 task.cancel()
 
     def _begin(self, mailbox: Mailbox, key: Key, state: State) -> None:
@@ -725,6 +725,9 @@ class Driver:
         tasks = [each.task for running in self._attempts.values() for each in running.values()]
         if tasks and grace_s > 0 and self.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
+        tidying = [each.task for group in self._attempts.values() for each in group.values() if each.attempt.is_tidying]
+        if tidying and self.broken is None:
+            await asyncio.wait(tidying)  # each has a bound of its own
         await _cancel([*tasks, *self._judging.values(), *self._reminders.values()])
         await self._see_calls_home(call_grace_s)
         await _cancel([*self._calls])

@@ -12,6 +12,7 @@ import datetime
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
@@ -188,6 +189,16 @@ class StepContext:
     def script_limits(self) -> ScriptLimits:
         """How far a script may go, where its file says nothing."""
         return self._attempt.house.script_limits
+
+    @contextmanager
+    def tidying(self) -> Iterator[bool]:
+        """For what is done after this attempt was called off: whether that was because its run is cancelled. Only then is
+        it let finish, and it sees to a bound itself. Nothing of it is recorded."""
+        self._attempt.is_tidying = self._attempt.run_is_cancelled
+        try:
+            yield self._attempt.run_is_cancelled
+        finally:
+            self._attempt.is_tidying = False
 
     def keep_in(self, storage: Storage) -> None:
         """Where the values of this attempt go from now on: its output, and what it records."""

@@ -7,6 +7,7 @@ Never here: an engine.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -83,6 +84,10 @@ class Attempt(Protocol):
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread."""
+        ...
+
+    def tidying(self) -> AbstractContextManager[bool]:
+        """Inside, what is left to be done after it was called off; whether its run is cancelled."""
         ...
 
     def keep_in(self, storage: Literal["local", "s3"]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.authoring.yaml.document import Job, Variable
 from holdfast.authoring.yaml.expressions import ExpressionError
@@ -20,6 +20,9 @@ from holdfast.jobs.log import Log
 from holdfast.jobs.progress import Combination, Ended, Progress
 from holdfast.jobs.room import Room, Shell, room_here
 from holdfast.jobs.step import StepRun, Surroundings
+
+TIDY_S: Final = 300.0
+"""What the steps that run after a cancellation have, all together: GitHub's five minutes."""
 
 
 class Given(NamedTuple):
@@ -43,6 +46,8 @@ class Leg:
         self._contexts = contexts
         self._which = which
         self._stop = stop
+        self._begun = 1
+        """The number of the step that was begun last."""
         self._evaluation = Evaluation(attempt)
         self._progress = Progress(contexts, Log(attempt, f"{job.id}{which.label}"))
 
@@ -57,7 +62,11 @@ class Leg:
             progress.environment = await evaluated(self._environment)
             limit_s = 60 * await evaluated(lambda: context.minutes(job.timeout_minutes, contexts))
             async with self._room() as room:
-                await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
+                try:
+                    await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
+                except asyncio.CancelledError:
+                    await self._tidy(room)
+                    raise
             seen = progress.seen(progress.environment)
             outputs = await evaluated(lambda: {each.name: each.value.render(seen) for each in job.outputs})
         except ExpressionError as problem:
@@ -90,6 +99,30 @@ class Leg:
             async with room_elsewhere(attempt, worker, str(self._which.number)) as there:
                 yield there
 
+    async def _tidy(self, room: Room) -> None:
+        """After its run was cancelled, the steps that ask for that: here, within a bound, and none that runs once."""
+        with self._attempt.tidying() as is_cancelled:
+            if (
+                not is_cancelled
+                or self._attempt.worker is not None
+                or self._job.steps[self._begun - 1].effect == "once"
+            ):
+                return
+            self._progress.status = "cancelled"
+            self._stop.set()
+            deadline_s = self._attempt.clock.monotonic_s() + TIDY_S
+            for number, step in enumerate(self._job.steps[self._begun :], self._begun + 1):
+                left_s = deadline_s - self._attempt.clock.monotonic_s()
+                if step.effect == "once" and not step.condition.implies_success:
+                    self._progress.log.say(
+                        f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled"
+                    )
+                elif left_s > 0 and step.effect != "once":
+                    await StepRun(step, number, self._around(room, left_s), self._progress).run()
+
+    def _around(self, room: Room, left_s: float) -> Surroundings:
+        return Surroundings(self._attempt, self._job, self._which, room, self._stop, left_s, self._evaluation)
+
     async def _run_steps(self, room: Room, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):
             if self._stop.is_set():
@@ -98,5 +131,5 @@ class Leg:
             if left_s <= 0:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
-            around = Surroundings(self._attempt, self._job, self._which, room, self._stop, left_s, self._evaluation)
-            await StepRun(step, number, around, self._progress).run()
+            self._begun = number
+            await StepRun(step, number, self._around(room, left_s), self._progress).run()
