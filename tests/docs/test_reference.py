@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 import holdfast
 from holdfast import settings
 
-_SITE = Path(__file__).resolve().parents[2] / "docs" / "site"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+_SITE = _DOCS / "site"
 
 
 def written_by(name: str) -> Any:
@@ -58,3 +60,9 @@ def test_every_setting_says_what_it_means() -> None:
         silent += [f"{name}.{each}" for each, _, said in inner if not said]
     assert silent == []
     assert "| `queue` | `HOLDFAST_QUEUE` |" in reference.settings_()
+
+
+def test_the_site_has_every_page() -> None:
+    listed = set(re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (_DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE))
+    written = {"index.md", "changelog.md", "reference/python.md", "reference/commands.md", "reference/settings.md"}
+    assert listed - written == {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
