@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from pydantic import BaseModel, ConfigDict
 
-from holdfast import Engine, Workflow, remote_task
+from holdfast import Engine, Workflow, human_gate, remote_task
+from holdfast.authoring.json_schema import SchemaArguments
 from holdfast.core.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
@@ -74,6 +76,34 @@ async def job(sent: tuple[str, Any]) -> str:
     async with opened(_store(), workflows=[made]) as engine:
         state = await (await engine.start(made, given)).settled()
         return f"{status(state)}: {state.error.message if state.error is not None else ''}"
+
+
+# --- Decisions, and what they are held against ------------------------------------------------------------------------
+
+
+async def form(sent: tuple[Any, Any]) -> str:
+    """A gate with this form, and what comes of a decision with that data."""
+    given, data = sent
+
+    class Form(BaseModel):
+        model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(given))
+
+    made = Workflow("gated")
+    made.node("ask")(human_gate(form=Form)(lambda state: {"question": "well?"}))
+    async with opened(_store(), workflows=[made]) as engine:
+        run = await engine.start(made)
+        state = await run.settled()
+        if state.ended:
+            return f"{state.ended}: {state.error.message if state.error is not None else ''}"
+        (gate,) = state.gates
+        await engine.decide(gate, "approve", data)
+        return "decided"
+
+
+async def arguments(sent: tuple[dict[str, Any], Any]) -> str:
+    """What a model gives to a tool whose parameters are this schema."""
+    given, raw = sent
+    return f"taken: {len(SchemaArguments(given).plain(raw))}"
 
 
 # --- Replies of tools -------------------------------------------------------------------------------------------------

@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema
-import referencing.exceptions
-import referencing.jsonschema
-
 from holdfast.authoring.arguments import in_one_line
+from holdfast.core import schema as schemas
 from holdfast.errors import SchemaMismatch, UsageError
 
 
@@ -24,13 +21,8 @@ class SchemaArguments:
         if schema.get("type") != "object":
             raise UsageError('a JSON Schema of arguments has "type": "object"')
         self._schema = {"properties": {}, "additionalProperties": False, **schema}
-        try:
-            jsonschema.Draft202012Validator.check_schema(self._schema)
-        except jsonschema.SchemaError as problem:
-            raise UsageError(f"this is no JSON Schema: {problem.message}") from None
-        # Only the schema itself counts: a reference to somewhere else is never fetched.
-        registry = referencing.jsonschema.EMPTY_REGISTRY
-        self._validator = jsonschema.Draft202012Validator(self._schema, registry=registry)
+        if flaw := schemas.flaw(self._schema):
+            raise UsageError(f"this is no JSON Schema that can be used: {flaw}")
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -38,12 +30,9 @@ class SchemaArguments:
 
     def plain(self, raw: Any) -> dict[str, Any]:
         try:
-            found = [
-                f"{'.'.join(map(str, each.absolute_path)) or 'value'}: {each.message}"
-                for each in self._validator.iter_errors(raw)
-            ]
-        except referencing.exceptions.Unresolvable as problem:
-            raise SchemaMismatch(f"the schema refers to {problem.ref!r}, which is not in it") from None
+            found = schemas.problems(self._schema, raw)
+        except schemas.TooMuch as problem:
+            raise SchemaMismatch(str(problem)) from None
         if found:
             raise SchemaMismatch(in_one_line(found))
         return dict(raw)

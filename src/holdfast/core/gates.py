@@ -79,10 +79,10 @@ def _check_form(c: commands.OpenGate) -> None:
     """Raises InvalidInput for a form that no answer could ever be checked against."""
     if c.form is None:
         return
-    from holdfast.core import form  # noqa: PLC0415 - 100 ms for those who have one
+    from holdfast.core import schema  # noqa: PLC0415 - 100 ms for those who have one
 
-    if (problem := form.mistake(c.form)) is not None:
-        raise InvalidInput(f"The form of this gate is no JSON Schema: {problem}. Nobody was asked.")
+    if (flaw := schema.flaw(c.form)) is not None:
+        raise InvalidInput(f"The form of this gate is no JSON Schema that can be used: {flaw}. Nobody was asked.")
     if c.filled.blob is not None:
         raise InvalidInput(
             f"What this gate's form is filled with is {c.filled.size_bytes} bytes; a decision carries all of it, so it"
@@ -224,14 +224,14 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
     if c.data is not None and not isinstance(c.data, dict):
         raise InvalidDecision(f"Gate {opened.gate}: data is an object of its fields: {_fields(opened.form)}.")
     data = {**shown, **(c.data or {})}
-    from holdfast.core import form  # noqa: PLC0415 - see above
+    from holdfast.core import schema  # noqa: PLC0415 - see above
 
     try:
-        problems = form.misfits(opened.form or {}, data)
-    except KeyError as problem:
-        raise InvalidDecision(f"Gate {opened.gate}: its form refers to {problem}, which is not in it.") from None
+        problems = schema.problems(opened.form, data, "data")
+    except schema.TooMuch as problem:
+        raise InvalidDecision(f"Gate {opened.gate}: the data cannot be held against its form: {problem}.") from None
     if problems:
-        raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems[:10])}.")
+        raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems)}.")
     return inline(data)
 
 
