@@ -19,7 +19,7 @@ from holdfast.core.scopes import ScopeRow
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import InvalidInput
 from holdfast.models.providers import Providers
-from holdfast.testing.model_server import ModelServer, Rule, Usage
+from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.engine import spender
 from tests.engine.history import events_of
 from tests.engine.kit import Time, bounded, engine_at, opened
@@ -228,3 +228,30 @@ def test_invariant_11_two_processes_never_pass_a_tenants_limit(tmp_path: Path, s
     assert any(isinstance(event, ev.ScopeExceeded) for event in events)
     assert len(server.calls) == 2 * spender.CROWD * len(TWELVE)
     assert limit / 2 < most_committed(path) <= limit
+
+
+@bounded
+async def test_all_who_wait_behind_one_used_up_limit_have_the_same_status(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    """Also those who came while a call was in flight that might have left enough, and left its money in doubt."""
+    async with opened(store, model=model) as engine:
+        hold = await hold_of_one(engine)
+        server.script.add(Rule(times=1, latency_s=0.3, fault=Fault("missing_usage")))
+        await engine.set_budget("acme", "day", usd(hold + 24 * COST))
+        first = await engine.start(asks("a"), tenant="acme")
+        await first.until(lambda state: state.budget.held_nanousd > 0)
+        others = [await engine.start(asks("a"), tenant="acme") for _ in range(5)]
+        for run in others:
+            await run.until(lambda state: state.short)
+        await first.result()
+        for run in others:
+            await run.until(lambda state: status(state) == "budget_blocked")
+            (wait,) = waiting_for(await run.state())
+            assert (wait.kind, wait.reason) == ("money", "tenant_budget")
+        seqs = [(await run.state()).seq for run in others]
+        await asyncio.sleep(0.5)  # nothing may happen now, again and again
+        assert [(await run.state()).seq for run in others] == seqs
+        (doubt,) = await engine.doubts()
+        await engine.reconcile(doubt.call, 0)
+        await asyncio.gather(*(run.result() for run in others))

@@ -63,7 +63,8 @@ class Waiter(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A waiter as the store knows it. `left` is what its scope may still take, None where there is no limit."""
+    """A waiter as the store knows it. `left` is what its scope may still take, None where there is no limit. One who wants more
+    is named among those with room where calls in flight can leave no room any more, and his run does not know it."""
 
     run: RunId
     scope: str
@@ -265,12 +266,13 @@ _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
 
 
 def with_room(waiting: Iterable[Waiting]) -> dict[RunId, frozenset[str]]:
-    """Of those who wait, in the order in which they came: the runs that fit together into what is left, and where."""
+    """Of those who wait, in the order in which they came: the runs that fit together into what is left, and where; and those
+    for whom there can be no room any more, who try again only to hear that."""
     left: dict[str, int | None] = {}
     found: dict[RunId, frozenset[str]] = {}
     for each in waiting:
         room = left.setdefault(each.scope, each.left)
-        if room is not None:
+        if room is not None and each.left is not None and each.wanted <= each.left:
             if each.wanted > room:
                 continue
             left[each.scope] = room - each.wanted

@@ -129,7 +129,8 @@ class Scopes(Protocol):
         ...
 
     async def room(self, limit: int) -> Sequence[Waiting]:
-        """Who waits, longest first, in a scope that has room for it alone.
+        """Who waits, longest first, in a scope that has room for it alone. And who waits for money that calls in flight can
+        leave no more of, in a run whose status is still `waiting`: it tries again, to hear that.
 
         The scope `effect/<key>` has no books: there is room as soon as no other run has this tenant-wide effect key with
         its outcome outstanding. Keys are kept for good, whatever becomes of the runs that took them.

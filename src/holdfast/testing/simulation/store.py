@@ -284,12 +284,22 @@ class Disk:
         return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
 
     def with_room(self) -> list[Waiting]:
-        """Those of them whose scope has room for them alone."""
+        """Those of them whose scope has room for them alone, and those who are to be told that it can have none any more."""
         return [
             each for each in self.waiting()
             if each.scope != PLACEMENT
-            and (each.left is None or each.wanted <= each.left) and not self._in_flight_elsewhere(each)
+            and (each.left is None or each.wanted <= each.left or self._is_in_vain(each))
+            and not self._in_flight_elsewhere(each)
         ]  # fmt: skip
+
+    def _is_in_vain(self, waiting: Waiting) -> bool:
+        """Whether calls in flight can leave no room for it any more, and its run's status does not say so yet."""
+        if waiting.left is None or not family_of(waiting.scope).endswith(("/day", "/month")):
+            return False
+        return (
+            waiting.wanted > waiting.left + self.books(waiting.scope).held
+            and self.runs[waiting.run].row.status == "waiting"
+        )
 
     def _in_flight_elsewhere(self, waiting: Waiting) -> bool:
         """Whether it waits for a tenant-wide effect that another run still has in flight."""
