@@ -342,11 +342,12 @@ async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order
         assert await (await engine.start(one(handler, meeting))).result() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("may_wait", [5, 10_000])
 async def test_a_gather_of_more_than_may_wait_does_each_once_so_many_at_a_time(
-    store: str, world: list[Any], monkeypatch: pytest.MonkeyPatch
+    store: str, world: list[Any], monkeypatch: pytest.MonkeyPatch, may_wait: int
 ) -> None:
     monkeypatch.setattr(journal, "MOST_AT_ONCE", 7)
-    monkeypatch.setattr(mailbox, "MOST_WAITING", 5)
+    monkeypatch.setattr(mailbox, "MOST_WAITING", may_wait)
     under_way: set[tuple[int, int]] = set()
     most: list[int] = []
 
