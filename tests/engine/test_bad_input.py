@@ -429,3 +429,19 @@ def test_what_would_read_back_as_something_else_is_refused_with_the_way_out(valu
 )  # fmt: skip
 def test_what_has_declared_fields_is_kept_as_these_say(value: Any, kept: Any) -> None:
     assert json.loads(encode(value)) == kept
+
+
+@pytest.mark.parametrize("name", ["x" * 257, "ü" * 129, "a\nb", "a\x9bb", "a\u2028b"])
+async def test_a_name_is_short_and_on_one_line_whatever_it_names(store: str, name: str) -> None:
+    wf = Workflow("named")
+    wf.node("do")(task(lambda state: 1))
+    async with opened(store) as engine:
+        run = await engine.start(wf, tenant="t" * 256, team="m" * 256, key="ü" * 128, by="b" * 256)
+        for given in ("tenant", "team", "key", "by"):
+            with pytest.raises(InvalidInput, match=r"256 at most|control character"):
+                await engine.start(wf, **{given: name})
+        with pytest.raises(InvalidInput, match=r"256 at most|control character"):
+            await engine.signal(run.id, name)
+        with pytest.raises(InvalidInput, match=r"256 at most|control character"):
+            await engine.set_admission(3, tenant=name)
+        assert len(await engine.runs()) == 1

@@ -5,8 +5,10 @@ Never here: a command, a question.
 
 from __future__ import annotations
 
+from unicodedata import category
+
 from holdfast.core.claim import Claim
-from holdfast.core.ids import RunId
+from holdfast.core.ids import MOST_NAME_BYTES, RunId
 from holdfast.core.projection import RunRow
 from holdfast.engine.driver import Driver
 from holdfast.errors import InvalidInput, NotFound
@@ -29,6 +31,7 @@ class Part:
         """Who acts, as he says, without the values of secrets; a name of blanks is none."""
         claim = by if isinstance(by, Claim) else Claim(by)
         name = self._clean(claim.name)
+        name = name and word("name of who acts", name)
         return claim._replace(name=name if name and name.strip() else None)
 
     def _clean(self, text: str | None) -> str | None:
@@ -46,4 +49,10 @@ def word(what: str, text: str) -> str:
         raise InvalidInput(
             f"The {what} {text!r} holds the character NUL, which no store keeps in a name. Nothing was done."
         )
+    if (size := len(text.encode())) > MOST_NAME_BYTES:
+        raise InvalidInput(
+            f"The {what} {text[:20]!r}… has {size} bytes; a name has {MOST_NAME_BYTES} at most. Nothing was done."
+        )
+    if any(category(sign) in ("Cc", "Zl", "Zp") for sign in text):
+        raise InvalidInput(f"The {what} {text!r} holds a control character or a line break. Nothing was done.")
     return text

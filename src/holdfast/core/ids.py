@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NewType
 
+MOST_NAME_BYTES: Final = 256
+"""How long a name may be that people give, in UTF-8. Two of them with all their signs escaped are one key of an index, and
+PostgreSQL's hold 2,700 bytes."""
+
 _MOST_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
