@@ -31,8 +31,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 SELECTED = 1500
 PARTS = 4
-RARE = {"events": ["OutcomeOrphaned"]}
-"""What so few programs may miss: about one in three thousand sees it."""
+RARE: tuple[dict[str, list[str]], ...] = (
+    {},
+    {"events": ["OutcomeOrphaned"]},
+    {"events": ["OperationReused"]},
+    {"events": ["OperationReused", "OutcomeOrphaned"]},
+)
+"""What so few programs may miss: about one in three thousand sees an orphan."""
 
 
 def selection(part: int) -> Report:
@@ -48,7 +53,7 @@ def test_no_program_breaks_a_promise(part: int) -> None:
     assert [(failed.seed, failed.mode, failed.violations) for failed in report.failed] == []
     missing = report.unseen()
     # A quarter of the programs may miss what is rare; what is common, none may miss.
-    assert len(missing.get("events", [])) <= 3, missing
+    assert len(missing.get("events", [])) <= 4, missing
     assert len(missing.get("faults", [])) <= 5, missing
     assert len(missing.get("jobs", [])) <= 1, missing
     assert "nodes" not in missing
@@ -60,9 +65,9 @@ def test_the_generator_reaches_every_event_fault_node_join_and_fate_of_a_job() -
     report = Report()
     for seed in range(SELECTED, 2 * SELECTED):
         report.add(simulate(seed))
-        if seed % 50 == 0 and report.unseen() in ({}, RARE):
+        if seed % 50 == 0 and report.unseen() in RARE:
             break
-    assert report.unseen() in ({}, RARE)
+    assert report.unseen() in RARE
     assert report.failed == []
 
 

@@ -52,7 +52,7 @@ RATES: Final[dict[str, float]] = {
     # users' code
     "handler_raises": 0.06,
     "handler_hangs": 0.02,
-    "code_changed": 0.05,
+    "code_changed": 0.2,
     "guard_denies": 0.2,
     "guard_breaks": 0.02,
     # people and programs

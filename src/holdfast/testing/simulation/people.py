@@ -350,7 +350,7 @@ class People:
                     return "answer", {"step": "by hand"}
                 return "reject", None
             case reason if reason == CODE_CHANGED:
-                decision = self._stream.choice(("retry", "retry", "approve", "approve", "answer", "reject"))
+                decision = self._stream.choice(("retry", "approve", "approve", "approve", "answer", "answer", "reject"))
                 return decision, RESTART if decision == "answer" else None
             case reason if reason == COMPENSATION_FAILED:
                 self._replays += 1
