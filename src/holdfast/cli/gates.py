@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import completion, moment, reference, report, table, terminal
+from holdfast.cli import completion, moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking, typed
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
@@ -69,7 +69,7 @@ def list_(
 
 
 async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice
+    from holdfast.cli import advice, report
 
     async with asking(store) as engine:
         named = None if run is None else (await reference.run(engine, run)).run
@@ -222,6 +222,8 @@ def _readable(value: Any) -> str:
 
 def _state(story: Story, now_ms: int) -> str:
     if story.decided is not None:
+        from holdfast.cli import report
+
         why = f": {story.decided.reason}" if story.decided.reason else ""
         roles = f" as {', '.join(story.decided.roles)}" if story.decided.roles else ""
         return f"{story.decided.decision} by {report.by_whom(story.decided)}{roles}{why}"
@@ -282,6 +284,7 @@ async def _decide(
     gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Claim,
     roles: Sequence[str], store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
+    from holdfast.cli import report
     from holdfast.core.ids import GateId, run_of
 
     async with asking(store) as engine:
