@@ -442,13 +442,10 @@ async def test_a_cancelled_call_that_never_says_what_became_of_it_is_asked_about
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_a_process_that_stops_during_a_call_leaves_it_to_be_made_again(
-    store: str, monkeypatch: pytest.MonkeyPatch, effect: str
-) -> None:
-    monkeypatch.setattr("holdfast.engine.driver._CALL_GRACE_S", 0.01)
+async def test_a_process_that_stops_during_a_call_leaves_it_to_be_made_again(store: str, effect: str) -> None:
     world = World(forever)
     wf = pays(world, effect, retry=None)
-    async with opened(store) as engine:
+    async with opened(store, call_grace_s=0.01) as engine:
         run = await engine.start(wf)
         await eventually(lambda: world.asked)
     async with opened(store, workflows=[wf]) as engine:

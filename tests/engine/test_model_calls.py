@@ -233,13 +233,13 @@ async def test_an_adapter_that_forgets_its_own_time_out_is_given_up_and_the_mone
 
 
 async def test_a_process_that_stops_with_a_call_in_flight_hands_over_without_using_up_an_attempt(
-    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch
+    store: str, server: ModelServer, model: Providers
 ) -> None:
-    monkeypatch.setattr("holdfast.engine.driver._CALL_GRACE_S", 0.05)
     server.script.add(Rule(fault=Fault("hang")))
     wf = one(retry=1)
     for restart in (1, 2, 3):
-        async with Engine.open(store, workflows=[wf], model=Providers(environment=server.environment)) as engine:
+        standing_in = Providers(environment=server.environment)
+        async with Engine.open(store, workflows=[wf], model=standing_in, call_grace_s=0.05) as engine:
             if restart == 1:
                 run_id = (await engine.start(wf)).id
             async with asyncio.timeout(60):

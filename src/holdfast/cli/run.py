@@ -101,6 +101,8 @@ class Following:
         self.run: str | None = None
         self.status: str | None = None
         """Where it was left, once it is followed no more."""
+        self.unattended = False
+        """Whether it could go on, and no living process has its workflow."""
         self.labels: Sequence[str] = ()
         """The options that a worker of it needs."""
         self.in_flight: Callable[[], Mapping[CallId, OpenCall]] = dict
@@ -139,7 +141,12 @@ def _follow(
     elif how.detach:
         terminal.show(found["run_id"])
         words = typed("worker", following.target, *following.labels, store=store)
-        terminal.say(f"Any worker of its workflow drives it:\n  {words}")
+        if found["status"] != "running":
+            terminal.say(f"Run {found['run_id']}: {found['status']}.")
+        elif following.unattended:
+            terminal.say(f"No worker that is alive has this workflow; the run waits for one:\n  {words}")
+        else:
+            terminal.say(f"Any worker of its workflow drives it:\n  {words}")
     else:
         _conclude(state, found, store)
     terminal.hand_over()
@@ -153,6 +160,7 @@ async def _run(
     from holdfast.cli import job_log, progress, report
     from holdfast.compose import Engine
     from holdfast.core.ids import RunId
+    from holdfast.core.status import status
 
     task = asyncio.current_task()
     assert task is not None
@@ -172,9 +180,10 @@ async def _run(
         following.run = begun.id
         following.in_flight = parting.heard(engine.driver, RunId(begun.id))
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
-        if not execute and not await engine.workers_of(workflow):
-            _tell_of_no_worker(following)
         state = await begun.state()
+        following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
+        if following.unattended and not how.detach:
+            _tell_of_no_worker(following)
         if state.graph_hash != workflow.hash and not how.detach:
             terminal.say(
                 "It was started with another definition of this workflow, so it is only followed from here."
