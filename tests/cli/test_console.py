@@ -78,6 +78,14 @@ def test_what_is_printed_to_be_pasted_works(shell: Shell, server: ModelServer, f
         assert shell(*each).code == 0, each
 
 
+def test_an_approval_that_is_printed_fills_in_what_the_form_has_left_open(shell: Shell) -> None:
+    shell("run", "flow:release")
+    ((gate,),) = [shell("gates", "list", "--json").data]
+    approve = shlex.split(pasted(shell, shell("gates", "show", gate["gate_id"]).out)[0])[1:]
+    assert approve[:2] == ["gates", "approve"]
+    assert shell(*approve).code == 0, approve
+
+
 def test_an_example_fits_the_form_that_it_is_for() -> None:
     form = {
         "properties": {

@@ -176,6 +176,8 @@ def _more(gate: GateOpened, decision: str) -> tuple[str, ...]:
         return (*person, "--data", json.dumps(RESTART))
     if decision in ("edit", "answer"):
         return (*person, "--data", json.dumps(sample.of(gate.form, _filled(gate)), ensure_ascii=False))
+    if decision == "approve" and (rest := sample.left_open(gate.form, _filled(gate))):
+        return (*person, "--data", json.dumps(rest, ensure_ascii=False))
     return (*person, "--reason", "...") if decision == "reject" else person
 
 

@@ -21,6 +21,13 @@ def of(form: Mapping[str, Any] | None, filled: Any) -> Any:
     return {name: known[name] if name in known else _value(shape, form, 0) for name, shape in fields.items()}
 
 
+def left_open(form: Mapping[str, Any] | None, filled: Any) -> Any:
+    """The same of those fields alone that must be given and have no value yet: what an approval has to fill in."""
+    known = filled if isinstance(filled, dict) else {}
+    needed = (form or {}).get("required", ())
+    return {name: value for name, value in of(form, filled).items() if name in needed and known.get(name) is None}
+
+
 def _value(shape: Any, form: Mapping[str, Any], depth: int) -> Any:
     """A value that fits a JSON Schema of the kinds that Pydantic writes, as far as one can be guessed."""
     if not isinstance(shape, dict) or depth > _DEEPEST:
