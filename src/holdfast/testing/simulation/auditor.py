@@ -119,6 +119,7 @@ class Books:
         self.steps: dict[str, Visit] = {}
         self.before_the_end: list[Visit] = []
         self.superseded: dict[str, int] = {}
+        """Visits that do not count any more, and since when."""
         self.previous: dict[str, list[tuple[int, str | None]]] = {}
         """From where on which visit of a node was the one before, as loops went back over it."""
         self.visits: Counter[str] = Counter()
@@ -441,6 +442,7 @@ class Auditor:
             self.fault("visits are counted", run, f"{id_} is visit {books.visits[name] + 1}")
         books.visits[name] = visit_of(id_)
         books.joins_over.discard(f"-{name}")
+        books.superseded.pop(id_, None)  # a visit that had not begun when it was superseded comes again under its name
         made = books.steps[name] = Visit(id_, starts={})
         return made
 
