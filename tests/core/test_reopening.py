@@ -179,6 +179,18 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
     assert (game.active, list(game.state.joins)) == (["b"], ["j"])
 
 
+def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_for_anew() -> None:
+    """Else the end of the day for which there was none would be due for as long as the run waits for its place."""
+    game = Game(graph("a", on_limit="fail"))
+    game.hold("a", 60, short=game.short())
+    assert game.status == "failed"
+    game.retry(short=FULL)
+    assert ([wait.kind for wait in game.waits], game.due_ms) == (["place"], None)
+    assert game.look(86_400) == []
+    game.do(cmd.Look(room=frozenset({FLEET_RUNS})))
+    assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
+
+
 def test_its_place_is_taken_anew_and_given_back_again() -> None:
     game = failed()
     taken = game.rows(game.retry()).charges

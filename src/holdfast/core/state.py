@@ -39,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep"})
@@ -503,6 +503,11 @@ def _begin_anew(s: State, step: Step) -> None:
     for path in [*step.journal] if step.provisional else ():
         _reopen(step, path)  # its code made an outcome of what had failed in it
     step.output, step.called_off, step.provisional = NULL, False, False
+    _forget_deferred(s, step.id)
+    for path, op in step.unsettled():
+        if op.status == "deferred":  # there was no room then: it asks again, and until then it waits for none
+            op.scope, op.other, op.due_at_ms, op.blocked = None, None, None, False
+            _mark(step, path, op, "reopened")
     gone = [path for path, op in step.unsettled() if op.kind == "gate" and op.gate not in s.gates]
     for path in gone:
         del step.journal[path], step.pending[path]
