@@ -204,6 +204,15 @@ async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
     assert {row.run for row in await store.runs()} == {run for run, _ in started}
 
 
+async def test_a_store_that_many_open_and_put_away_at_once_never_seems_to_have_lost_its_log(path: Path) -> None:
+    async def come_and_go() -> None:
+        for _ in range(40):
+            store = await SqliteStore.connect(path)
+            await store.aclose()
+
+    await asyncio.gather(*(come_and_go() for _ in range(3)))
+
+
 async def test_a_disk_that_is_full_loses_nothing_and_work_goes_on_when_there_is_room(
     path: Path, start: Start, opened: Opened
 ) -> None:

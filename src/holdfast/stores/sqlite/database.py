@@ -13,6 +13,7 @@ import contextlib
 import os
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import apsw
 
@@ -59,24 +60,25 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
         raise StoreUnreadable(f"{path} is a directory; name a file in it, like {path / 'holdfast.db'}.", path=path)
     _expect_whole(path)
     with contextlib.ExitStack() as undo:
-        db, has_log = None, log_of(path).exists()
-        if path.exists():
-            # Looked at before anything is made beside it: a file that is no store is left as it was.
+        db, is_there = None, path.exists()
+        if is_there and log_of(path).exists():
+            # Somebody has it open, or had it when his process was killed. The log is theirs: whoever looks does not remove it.
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
-        if db is not None and not has_log and _says_it_has_a_log(db, path):
-            db.close()  # to look again while nobody else opens or puts it away
-            _expect_log(path, wait_s)
-            db = connect(path, wait_s=wait_s)
-            undo.callback(db.close)
+            keep_log(db, True)
+        elif is_there:
+            _expect_ours(path)  # before anything is made beside it
         ready = db is not None and _is_ready(db, path)
         turnstile = _turnstile(path, wait_s)
         undo.callback(turnstile.close)
         if db is None or not ready:
-            with turnstile:
+            with turnstile:  # where nobody else puts it away, or gives it its log
                 if db is None:
+                    may_lack = path.exists() and not (log_of(path).exists() or (locks_of(path) / _TURNING).exists())
                     db = connect(path, like=turnstile.room, wait_s=wait_s)
                     undo.callback(db.close)
+                    if may_lack:
+                        _expect_no_log(db, path)
                 _prepare(db, path)
         keep_log(db, True)
         with contextlib.suppress(OSError):
@@ -113,25 +115,41 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _says_it_has_a_log(db: apsw.Connection, path: Path) -> bool:
-    """Whether the header says so, of a store that a version made which takes that back when it is put away; or of a file with
-    nothing else in it."""
+def _expect_ours(path: Path) -> None:
+    """Raises NotAStore for the database of another program, without a lock and without making a file beside it."""
+    try:
+        with contextlib.closing(
+            apsw.Connection(
+                f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            )
+        ) as db:
+            application_id = db.pragma("application_id")
+            is_empty = db.execute("select 1 from sqlite_schema limit 1").get is None
+    except apsw.Error as problem:
+        raise explain(problem, path) from problem
+    _check_application(path, application_id, is_empty)
+
+
+def _check_application(path: Path, application_id: int, is_empty: bool) -> None:
+    if application_id != APPLICATION_ID and (application_id or not is_empty):
+        raise NotAStore(
+            f"{path} is the database of another program, not a Holdfast store. It was not touched.", path=path
+        )
+
+
+def _expect_no_log(db: apsw.Connection, path: Path) -> None:
+    """Raises StoreUnreadable where the header says that there is a log, of a store that a version made which takes that back
+    when the store is put away, or of a file with nothing else in it: none was beside it."""
     try:
         if db.pragma("journal_mode") != "wal":
-            return False
+            return
         is_empty = db.execute("select 1 from sqlite_schema limit 1").get is None
-        return is_empty or (db.pragma("application_id") == APPLICATION_ID and db.pragma("user_version") >= _CHECKED)
-    except apsw.BusyError:
-        return False  # somebody is there
+        if not is_empty and not (
+            db.pragma("application_id") == APPLICATION_ID and db.pragma("user_version") >= _CHECKED
+        ):
+            return
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
-
-
-def _expect_log(path: Path, wait_s: float) -> None:
-    """Raises StoreUnreadable where the log is missing, now that nobody else opens the store or puts it away."""
-    with contextlib.closing(_turnstile(path, wait_s)) as turnstile, turnstile:
-        if log_of(path).exists() or (locks_of(path) / _TURNING).exists():
-            return
     raise StoreUnreadable(
         f"{path} was in use, and its log {log_of(path).name} is not beside it: whatever was committed last is missing, which"
         " may be everything. Nothing was touched. If it is a copy, copy the -wal too, or better use `holdfast store backup`"
@@ -181,10 +199,7 @@ def _is_ready(db: apsw.Connection, path: Path) -> bool:
         return False  # another process is just making it: looked at again in the turnstile
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
-    if application_id != APPLICATION_ID and (application_id or not empty):
-        raise NotAStore(
-            f"{path} is the database of another program, not a Holdfast store. It was not touched.", path=path
-        )
+    _check_application(path, application_id, empty)
     if version > LATEST:
         raise StoreTooNew(
             f"{path} was written by a newer Holdfast (its tables are at version {version}, this one knows {LATEST})."
@@ -226,6 +241,7 @@ def _prepare(db: apsw.Connection, path: Path) -> None:
         os.close(privacy.open_file(turning))
         if db.pragma("journal_mode", "wal") != "wal":
             raise StoreUnreadable(f"{path} lies on a file system on which SQLite's write-ahead log does not work.")
+        db.execute("select 1 from sqlite_schema limit 1").fetchall()  # only a look makes the log's file
         turning.unlink(missing_ok=True)
     except apsw.Error as problem:
         raise explain(problem, path, db) from problem
