@@ -421,6 +421,7 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         for (name,) in db.execute("select name from sqlite_schema where type = 'table'").fetchall():
             if name not in then:
                 db.execute(f"drop table {name}")
+        db.execute("drop index runs_in_doubt")
         db.execute("alter table sessions drop column described")
         db.execute("alter table runs drop column started_by")
         db.execute("insert into blobs (sha256, content) values (?, ?)", (graph.hash, graph.encoded))

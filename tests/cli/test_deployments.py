@@ -136,7 +136,7 @@ def test_a_run_that_an_edit_has_stranded_says_what_is_wrong_and_what_to_do(stran
     (loaded,) = shown["shown"]["loaded"]
     assert loaded["version"] == 2
     assert loaded["graph_hash"] != begun["graph_hash"]
-    refused = shell("gates", "approve", stranded)
+    refused = shell("gates", "approve", gate["gate_id"])
     assert refused.code == 2
     assert "takes no decision" in refused.err
 

@@ -346,7 +346,7 @@ def test_a_lane_that_is_not_described_as_one_is_told(shell: Shell, home: Path, m
 def test_a_queue_that_cannot_be_named_so_is_told(shell: Shell, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     for url, words in (
         ("amqp://host", "is no queue that this Holdfast knows"),
-        ("redis://host:port", "cannot be used"),
+        ("redis://host:port", "cannot be read"),
     ):
         monkeypatch.setenv("HOLDFAST_QUEUE", url)
         for command in (("serve", "--port", "0"), ("worker", "flow:greet")):

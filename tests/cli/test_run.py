@@ -93,7 +93,7 @@ def test_a_failed_run_exits_1_with_its_error_as_data(shell: Shell) -> None:
     said = shell("run", "flow:broken", "--json")
     assert said.code == 1
     error = said.data["error"]
-    assert list(error) == ["node", "error_class", "message", "retryable", "at", "tool"]
+    assert list(error) == ["node", "error_class", "message", "retryable", "at", "tool", "trace"]
     assert error["node"] == "work"
     assert re.match(r"\d{4}-\d\d-\d\dT.*Z$", error["at"])
 

@@ -102,7 +102,7 @@ def test_a_run_at_its_limit_goes_on_when_it_is_extended(shell: Shell) -> None:
     said = shell("run", "flow:three_steps")
     assert said.code == 8
     (run,) = [run["run_id"] for run in shell("runs", "list", "--json").data]
-    assert f"holdfast runs extend {run} --steps N" in said.err
+    assert f"holdfast runs extend {run} --steps 4" in said.err
     assert shell("runs", "extend", run).code == 2
     assert shell("runs", "extend", run, "--steps", "1").code == 2
     assert shell("runs", "extend", run, "--steps", "10").code == 0

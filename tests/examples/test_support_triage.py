@@ -99,8 +99,9 @@ def test_the_workflow_stands_as_the_document_wrote_it() -> None:
 def test_validate_finds_nothing_wrong_with_it() -> None:
     holdfast = (sys.executable, "-c", "from holdfast.cli import main; main()")
     done = subprocess.run(
-        [*holdfast, "validate", f"{EXAMPLE / 'workflow.py'}:wf", "--json"], capture_output=True, text=True, timeout=60
-    )
+        [*holdfast, "validate", f"{EXAMPLE / 'workflow.py'}:wf", "--json"], capture_output=True, text=True, timeout=60,
+        cwd=EXAMPLE, env=os.environ | {"ANTHROPIC_API_KEY": "any-key"},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["valid"] is True

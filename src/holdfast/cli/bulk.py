@@ -99,7 +99,7 @@ def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
         return
     if not (sys.stdin is not None and sys.stdin.isatty() and terminal.is_live()):
         raise UsageError(f"This is about {what}. Nothing was done; say --yes if that is meant.")
-    if not typer.confirm(f"{name} {what}?", err=True):
+    if not terminal.is_agreed(f"{name} {what}?"):
         raise UsageError("Nothing was done.")
 
 

@@ -200,6 +200,13 @@ def say_at_once(message: str) -> None:
         os.write(2, f"{cursor}{_set_in(message)}\n".encode(errors="backslashreplace"))
 
 
+def is_agreed(question: str) -> bool:
+    """Ask a person at the terminal; no, unless he says yes. Raises Abort at Ctrl-C."""
+    import typer
+
+    return typer.confirm(plain(question), err=True)
+
+
 def show(words: str) -> None:
     """A line of data; its further lines are set in."""
     sys.stdout.write(_set_in(words) + "\n")

@@ -21,6 +21,7 @@ from holdfast.core.state import State
 from holdfast.engine import explaining
 from holdfast.engine.explaining import Waits
 from holdfast.engine.rollup import count_some
+from holdfast.errors import NotFound
 from holdfast.ports import MOST_LISTED, Hindered, LogPiece, LogPlace, PlacedStep, Report, RunFilter
 from holdfast.scheduling.roster import ANY_YAML
 
@@ -39,10 +40,17 @@ class Inquiries(Part):
         if row.status != "running":
             return None
         driver = self.driver
-        hashes = [row.graph_hash, *[ANY_YAML] * (await driver.graph_of(row.graph_hash)).has_scripts]
+        hashes = [row.graph_hash, *[ANY_YAML] * await self._has_scripts(row.graph_hash)]
         if await driver.store.able(hashes):
             return None
         return max(row.due_at_ms or row.updated_at_ms, await driver.store.able_until_ms(hashes) or 0)
+
+    async def _has_scripts(self, graph_hash: str) -> bool:
+        """A run whose graph the store does not have is listed all the same."""
+        try:
+            return (await self.driver.graph_of(graph_hash)).has_scripts
+        except NotFound:
+            return False
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""
