@@ -32,7 +32,7 @@ def _told(extra: str, what: str) -> Iterator[None]:
         if package == "holdfast":
             raise
         raise MissingExtra(
-            f"{what} needs {package}, which is not installed. Nothing was started. In Holdfast's checkout:"
+            f"{what} needs {package}, which is not installed, so it was not done. In Holdfast's checkout:"
             f" pip install '.[{extra}]'",
             extra=extra,
             module=package,
