@@ -42,13 +42,23 @@ async def judge(engine: Engine, load: Load, world: World) -> list[str]:
     wrong = list(load.wrong)
     for key, run in load.started.items():
         if run not in load.ended:
-            wrong.append(f"{run} has not ended: {status(await engine.run(run).state())}")
+            wrong.append(await _unended(engine, run))
             continue
         known = await engine.driver.store.run_of_key("default", key)
         if known is None or known[0] != run:
             wrong.append(f"the start {key} was acknowledged as {run} and is {known}")
         wrong += [f"{run}: {problem}" for problem in await _judge_run(engine, run, outside, load)]
     return wrong
+
+
+async def _unended(engine: Engine, run: RunId) -> str:
+    """What such a run is at: its last events, what it waits for, and the questions that nobody has answered."""
+    row, last = await engine.find(run), list(await engine.run(run).events())[-4:]
+    gates = [gate.gate for gate, _ in await engine.gates() if gate.run == run]
+    return (
+        f"{run} of {row.workflow} has not ended: {status(await engine.run(run).state())}, due at {row.due_at_ms}, waits for"
+        f" {row.waiting_for!r}, open gates {gates}; its last events: {last}"
+    )
 
 
 async def _judge_run(engine: Engine, run: RunId, outside: Outside, load: Load) -> list[str]:

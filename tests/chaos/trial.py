@@ -9,7 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,7 +105,8 @@ async def trial(
         await load.see_through(SETTLE_S)
         settle_s = time.monotonic() - over_s
         answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        with suppress(asyncio.CancelledError):  # a person who failed before says so
+            await answering
         wrong = await judge(on.engine, load, on.world)
     finally:
         answering.cancel()
