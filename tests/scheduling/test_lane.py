@@ -207,6 +207,17 @@ def test_what_a_worker_had_that_is_gone_is_free() -> None:
     assert steps(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
+def test_a_step_that_waits_while_a_dead_worker_says_it_holds_it_is_placed_once_that_is_forgotten() -> None:
+    """A worker that stood still beyond its lease wakes, and its last word of before comes late."""
+    lane = a_lane()
+    lane.find([step("1")], 0)
+    lane.roster.hear(worker("dead", 5, held=(step("1"),)), 1)
+    lane.roster.forget(SessionId("dead"))
+    lane.find([step("1")], 2)  # it stands in line in the store all the time
+    lane.roster.hear(worker("a", 5), 2)
+    assert steps(lane.placements(2, UNTIL_MS)) == {"a": ["1"]}
+
+
 def test_who_stands_in_line_no_more_is_forgotten_unless_he_came_later() -> None:
     lane = a_lane()
     lane.find([step("1", cpu_m=1), step("2", cpu_m=1)], 0)

@@ -192,8 +192,14 @@ class Leader:
 
     async def _hear_workers(self) -> None:
         while True:
-            for report in await self._queue.reported():
-                self._jobs.roster.hear(report, self._driver.clock.monotonic_s())
+            reports, now_s, roster = await self._queue.reported(), self._driver.clock.monotonic_s(), self._jobs.roster
+            for report in reports:
+                roster.hear(report, now_s)
+            if (
+                not self.leads.is_set()
+            ):  # nobody tidies here; whoever has said nothing is asked for in the store (_living)
+                for worker in roster.silent(now_s - _SILENT_S):
+                    roster.forget(worker)
             self._awake.set()
 
     def _offer(self, handed: Handed) -> Handed | None:

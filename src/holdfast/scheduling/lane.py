@@ -58,12 +58,13 @@ class Lane:
         return None
 
     def find(self, steps: Iterable[PlacedStep], now_s: float) -> None:
-        """Steps that wait for a place."""
+        """Steps that wait for a place. One that waits already goes to the scheduler all the same, which may have lost it to
+        a worker that said it holds it and is gone."""
         for each in steps:
             key = (each.run, each.step)
-            if key not in self._steps and not self.roster.has(key) and self.scheduler.submit(job_of(each), now_s):
+            if not self.roster.has(key) and self.scheduler.submit(job_of(each), now_s):
                 self._steps[key] = each
-                self._since_s[key] = now_s
+                self._since_s.setdefault(key, now_s)
 
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
         """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
