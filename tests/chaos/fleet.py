@@ -28,8 +28,6 @@ TASKS = str(Path(__file__).with_name("tasks.py"))
 LEASE_S = 2.0
 START_LIMIT_S = 90.0
 """Eight processes that all begin at once, on two cores that others use too."""
-BEGUN = "Ctrl-C"
-"""What a process with a store names when it begins its work: how it is stopped."""
 _AGAIN_S = 1.0
 _DISK_BYTES = 700 * 1024 * 1024
 
@@ -44,9 +42,7 @@ class Member:
         self.log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.falls: list[str] = []
-        """How it has ended each time when nobody had told it to, once it had begun its work: what finds its store away while it
-        begins says so and ends, and its supervisor starts it again."""
-        self._said_before = 0
+        """How it has ended each time when nobody had told it to."""
         self._told = False
         """Whether it is to end: then nobody but who told it so starts it again."""
 
@@ -62,7 +58,6 @@ class Member:
     def start(self, **environment: str) -> None:
         assert not self.runs
         self._told = False
-        self._said_before = len(self.words)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.chaos.member", *self._words], cwd=ROOT, stdout=log, stderr=log,
@@ -89,10 +84,8 @@ class Member:
     def raise_again(self) -> None:
         """Start it again if it has ended by itself."""
         if self._process is not None and not self.runs and not self._told:
-            said = self.words[self._said_before :]
-            if BEGUN in said or "--connect" in self._words:  # those that are connected wait from the beginning
-                last = said.strip().rpartition("\n")[2]
-                self.falls.append(f"{self.name} ended by itself with {self._process.returncode}: {last}")
+            last = self.words.strip().rpartition("\n")[2]
+            self.falls.append(f"{self.name} ended by itself with {self._process.returncode}: {last}")
             self.start()
 
     @property
@@ -196,7 +189,7 @@ class Fleet:
             member.start()
             if not number:
                 self._until(lambda: "This process leads" in self.leaders[0].words)
-        self._until(lambda: all(BEGUN in worker.words for worker in self.workers))
+        self._until(lambda: all("Worker on" in worker.words for worker in self.workers))
 
     def _member(self, name: str, words: tuple[str, ...]) -> Member:
         return Member(name, words, self.environment, self._directory / f"{name}.log")

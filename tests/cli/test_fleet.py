@@ -15,11 +15,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
+from holdfast.testing.tcp_proxy import TcpProxy
 from tests.cli.conftest import Shell
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -376,6 +378,18 @@ def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
         assert late.process.wait(MOST_S) == 1
     finally:
         postgres.close()
+
+
+def test_a_database_that_goes_away_while_a_worker_opens_it_is_waited_for(database: str, process: Start) -> None:
+    address = urlsplit(database)
+    with TcpProxy(address.port or 0) as wire:
+        wire.lose_reply_to(".sessions (session, label")
+        there = address._replace(netloc=f"{address.username}@127.0.0.1:{wire.port}").geturl()
+        member = Member(process("worker", "flow:greet", HOLDFAST_STORE=there))
+        member.says("It is tried again for 60 s.")
+        member.says("Worker on")
+        assert wire.lost
+        member.stop()
 
 
 def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Start, shell: Shell) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import itertools
 import shlex
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.cli import terminal
 from holdfast.errors import NotFound, StoreError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
+
+Opened = TypeVar("Opened")
 
 WAIT_S: Final = 60.0
 """What a process that serves or works waits for its store at the start: as long as a database takes to be restarted."""
@@ -75,16 +77,22 @@ async def administering(store: str | None) -> AsyncIterator[Administration]:
         await found.aclose()
 
 
-async def reached(where: str, wait_s: float) -> None:
-    """Wait, for `wait_s` at most, until the fleet's store at `where` answers. Raises StoreError."""
-    from holdfast.compose import open_store
+@asynccontextmanager
+async def patiently(what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float) -> AsyncIterator[Opened]:
+    """`what`, as soon as its store is there: one that is away, or goes away meanwhile, is tried again for `wait_s` at most.
+    Raises StoreError."""
+    async with AsyncExitStack() as stack:
+        yield await _entered(stack, what, wait_s)
 
-    if not is_fleet(where):
-        return
+
+async def _entered(
+    stack: AsyncExitStack, what: Callable[[], AbstractAsyncContextManager[Opened]], wait_s: float
+) -> Opened:
     began_s, said = time.monotonic(), False
-    for pause_s in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):  # `wait_s` ends it
+    pauses_s = itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1]))
+    while True:  # `wait_s` ends it
         try:
-            await (await open_store(where)).aclose()
+            found = await stack.enter_async_context(what())
         except StoreError as problem:
             left_s = began_s + wait_s - time.monotonic()
             if not problem.passes or left_s <= 0:
@@ -92,11 +100,11 @@ async def reached(where: str, wait_s: float) -> None:
             if not said:
                 terminal.say(f"{problem.message} It is tried again for {wait_s:g} s.")
                 said = True
-            await asyncio.sleep(min(pause_s, left_s))
         else:
-            break
-    if said:
-        terminal.say(f"The store is there, after {time.monotonic() - began_s:.0f} s.")
+            if said:
+                terminal.say(f"The store is there, after {time.monotonic() - began_s:.0f} s.")
+            return found
+        await asyncio.sleep(min(next(pauses_s), left_s))
 
 
 def _place(store: str | None) -> tuple[str, BlobPlace | None]:

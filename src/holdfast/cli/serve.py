@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,7 +17,7 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.label import resources_of
-from holdfast.cli.opening import WAIT_S, is_fleet, located, reached
+from holdfast.cli.opening import WAIT_S, is_fleet, located, patiently
 from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS
 from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
@@ -136,13 +137,14 @@ async def _serve(
     with needs("fleet", "`holdfast serve`"):
         from holdfast.observe.health import Health
     where, known = located(store)
-    await reached(where, wait_s)
     async with AsyncExitStack() as stack:
         leader = serving = None
         if how is None or is_fleet(where):
-            leader = await stack.enter_async_context(leading(where, settings=known, lane=lane))
+            opening = partial(leading, where, settings=known, lane=lane)
+            leader = await stack.enter_async_context(patiently(opening, wait_s))
         if how is not None:
-            serving = await stack.enter_async_context(taking(workflows, how, where, known))
+            taken = partial(taking, workflows, how, where, known)
+            serving = await stack.enter_async_context(patiently(taken, wait_s))
         reach = leader.reach if leader is not None else serving.reach if serving is not None else None
         assert reach is not None
         health = Health(broken=lambda: broken(leader, serving), reach=reach, gauges=lambda: gauges(leader, serving))

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ import typer
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import OK, WAITING
 from holdfast.cli.label import asked, lacking, options, resources_of
-from holdfast.cli.opening import WAIT_S, located, reached, shown, typed
+from holdfast.cli.opening import WAIT_S, located, patiently, shown, typed
 from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS, Yaml
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
@@ -213,18 +214,11 @@ async def _work(
         raise UsageError(
             f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
         )
-    await reached(where, wait_s)
-    async with Engine.open(
-        where,
-        workflows=workflows,
-        slots=slots,
-        labels=labels,
-        resources=own,
-        yaml=yaml,
-        lane=lane,
-        settings=known,
-        grace_s=grace_s,
-    ) as engine:
+    opening = partial(
+        Engine.open, where, workflows=workflows, slots=slots, labels=labels, resources=own, yaml=yaml, lane=lane,
+        settings=known, grace_s=grace_s,
+    )  # fmt: skip
+    async with patiently(opening, wait_s) as engine:
         engine.driver.on_commit = tally.hear
         names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
