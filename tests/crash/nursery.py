@@ -1,4 +1,4 @@
-"""A process that has everything imported and nothing open, and forks a victim for each line of its standard input.
+"""A process that has lived once and has nothing open, and forks a victim for each line of its standard input.
 
 usage: python -m tests.crash.nursery
 
@@ -12,23 +12,20 @@ import faulthandler
 import gc
 import os
 import sys
+import tempfile
 import threading
 import traceback
 
 import msgspec
 
-from holdfast.models import sdk
 from tests.crash import flows
 from tests.crash.victim import Life, live
 
 
 def warm() -> None:
-    """Have everything loaded that a life would otherwise load for itself."""
-    import holdfast.compose
-    import holdfast.models.prices
-    import holdfast.stores.sqlite  # noqa: F401
-
-    sdk.connect("anthropic", os.environ)
+    """Live a whole life: all that a life imports, and what the SDKs build at their first request, is there for the next."""
+    with tempfile.TemporaryDirectory(prefix="warm-") as folder:
+        live(Life("tour", folder))
     for wf in flows.FLOWS.values():
         wf.graph  # noqa: B018 - compiled once
     gc.collect()

@@ -18,12 +18,12 @@ from tests.crash.judge import judge
 from tests.crash.world import World
 
 EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-SHARES = 16 if EVERYTHING else 4
+SHARES = 16 if EVERYTHING else 2
 """Parts of equal size, for as many cores as there are."""
 MOST_LIVES = 4
 TRIES = 3
 """To die at a kind of point. Steps run at the same time, and not each run crosses each kind of point."""
-PAIR_STRIDE = 1 if EVERYTHING else 29
+PAIR_STRIDE = 1 if EVERYTHING else 59
 """Of the pairs, every so many are tried; no divisor of the numbers of boundaries, so that all of them have their turn."""
 
 share = pytest.mark.parametrize("share", range(SHARES))
