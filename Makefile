@@ -122,7 +122,7 @@ lock: ## Write requirements/*.txt anew from pyproject.toml, keeping the versions
 		| $(COMPILE) - --output-file requirements/build.txt >/dev/null; \
 	echo "lock: requirements/run.txt, what holdfast needs to run"; \
 	$(COMPILE) pyproject.toml --output-file requirements/run.txt >/dev/null; \
-	echo "lock: requirements/all.txt, that and the extras of a fleet: providers, PostgreSQL, Redis, S3"; \
+	echo "lock: requirements/all.txt, that and the extras of a fleet: PostgreSQL, Redis, S3"; \
 	$(COMPILE) pyproject.toml --extra all --constraint requirements/run.txt --output-file requirements/all.txt >/dev/null; \
 	echo "lock: requirements/dev.txt, all of these and the test tools"; \
 	$(COMPILE) pyproject.toml requirements/build.txt --extra all --extra servers --extra testing --extra dev \

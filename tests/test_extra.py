@@ -14,10 +14,6 @@ from holdfast.errors import MissingExtra, UsageError
 from holdfast.extra import needs
 
 ROOT = Path(__file__).parents[1]
-CALL = (
-    "import asyncio; from holdfast.models.providers import Providers;"
-    "asyncio.run(Providers(environment={'ANTHROPIC_API_KEY': 'k'}).prepare('claude-haiku-4-5'))"
-)
 WORDS = "import sys; from holdfast.cli.app import invoke; sys.exit(invoke(sys.argv[1:]))"
 
 
@@ -28,7 +24,6 @@ WORDS = "import sys; from holdfast.cli.app import invoke; sys.exit(invoke(sys.ar
         ("asyncpg", "fleet", WORDS, ["runs", "list", "--store", "postgresql://127.0.0.1:1/x"]),
         ("grpc", "fleet", WORDS, ["serve", "--yaml", "--grpc", "127.0.0.1:0"]),
         ("starlette", "testing", "import runpy; runpy.run_module('holdfast.testing.model_server', run_name='__main__')", []),
-        ("pydantic_ai", "anthropic", CALL, []),
     ],
 )  # fmt: skip
 def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
@@ -36,10 +31,10 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(
 ) -> None:
     program = f"import sys; sys.modules[{module!r}] = None\n{code}"
     ended = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, cwd=tmp_path)
-    assert ended.returncode == (1 if code != WORDS else 2)
+    assert ended.returncode == (2 if code == WORDS else 1)
     assert f"needs {module}, which is not installed" in ended.stderr
     assert f"pip install '.[{extra}]'" in ended.stderr
-    assert ("Traceback" in ended.stderr) == (code == CALL)
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_broken_module_of_our_own_is_no_missing_package() -> None:

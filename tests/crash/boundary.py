@@ -140,7 +140,7 @@ def _fact(seq: int, kind: str, payload: bytes) -> list[Any]:
 
 
 class CountedModel(Providers):
-    """The providers' real SDKs, with a boundary on each side of every request."""
+    """The wires of the providers, with a boundary on each side of every request."""
 
     def __init__(self, boundaries: Boundaries) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ from tests.crash.victim import Life, live
 
 
 def warm() -> None:
-    """Live a whole life: all that a life imports, and what the SDKs build at their first request, is there for the next."""
+    """Live a whole life: all that a life imports, and what is built at the first request, is there for the next."""
     with tempfile.TemporaryDirectory(prefix="warm-") as folder:
         live(Life("tour", folder))
     for wf in flows.FLOWS.values():

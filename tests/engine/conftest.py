@@ -1,4 +1,4 @@
-"""What the engine's tests share: a store in a fresh directory, and a real model server behind the real SDKs."""
+"""What the engine's tests share: a store in a fresh directory, and a real model server."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def server(tmp_path: Path) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def model(server: ModelServer) -> Providers:
-    """The providers' real SDKs, talking to the model server."""
+    """The wires of the providers, talking to the model server."""
     return Providers(environment=server.environment)

@@ -1,4 +1,4 @@
-"""Model calls of steps over the real SDKs: refused early, sent once, tried again by the run's own rules, answered in shape."""
+"""Model calls of steps over a real connection: refused early, sent once, tried again by the run's own rules, answered in shape."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_long_rate_limit_is_waited_for_without_holding_anything(
 
 
 @BOTH
-async def test_an_overloaded_model_is_tried_again_as_often_as_the_policy_says_and_no_sdk_tries_by_itself(
+async def test_an_overloaded_model_is_tried_again_as_often_as_the_policy_says_and_never_besides(
     store: str, server: ModelServer, model: Providers, name: str
 ) -> None:
     server.script.add(Rule(fault=Fault("status", status=503)))
@@ -202,7 +202,7 @@ async def test_a_step_that_timed_out_with_a_call_in_flight_makes_another_call_in
     store: str, server: ModelServer, model: Providers
 ) -> None:
     async with Engine.open(store, model=model) as engine:
-        await (await engine.start(one())).result()  # the SDK is loaded
+        await (await engine.start(one())).result()  # the client is loaded
         server.script.add(Rule(times=2, fault=Fault("hang")), Rule(text="at last"))
         run = await engine.start(one(timeout_s=0.1, retry=AT_ONCE))
         assert await run.result() == "at last"

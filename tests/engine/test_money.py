@@ -290,14 +290,14 @@ async def test_a_refused_call_gives_its_hold_back_and_one_of_unknown_fate_keeps_
     store: str, server: ModelServer, model: Providers, name: str, fault: Fault, in_doubt: bool, error_class: str
 ) -> None:
     hang = {"timeout_s": 0.1} if fault.kind == "hang" else {}
-    await model.request(ModelRequest(name, "", (UserTurn("so that the SDK is loaded"),), 10))
+    await model.request(ModelRequest(name, "", (UserTurn("so that the client is loaded"),), 10))
     server.script.add(Rule(fault=fault))
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(asks("a", model=name, retry=ONCE, **hang), cost_limit_usd="1")
         with pytest.raises(RunFailed) as failed:
             await run.result()
         assert failed.value.error.error_class == error_class
-        assert len(server.calls) == 2  # no SDK tries again by itself
+        assert len(server.calls) == 2  # nothing tries again by itself
         (held,) = await events_of(run, ModelCallHeld)
         row = await engine.find(run.id)
         assert (row.held_nanousd, row.settled_nanousd) == (0, 0)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from holdfast import Engine, RunFailed, TransitionDenied, Workflow, branch, llm_node, task, tool
 from holdfast.core import events as ev
 from holdfast.models.providers import Providers
-from holdfast.models.sdk import PARTS
+from holdfast.models.wire import PARTS
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 
 HAIKU = "claude-haiku-4-5"

@@ -97,6 +97,11 @@ def test_an_error_of_a_tool_counts_with_the_quotes_around_it() -> None:
     assert bound(failed) > len(json.dumps({"error": content}))
 
 
+def test_arguments_that_are_none_count_with_the_object_that_is_made_of_them() -> None:
+    call = {"part_kind": "tool-call", "tool_name": "t", "tool_call_id": "c", "args": '"' * 1_000}
+    assert bound(replay(call)) > len(json.dumps({"INVALID_JSON": call["args"]}))
+
+
 def test_replayed_thinking_counts_what_was_billed_for_it_beyond_its_summary() -> None:
     assert bound(replay(THINKING, output_tokens=9_000)) == bound(replay(THINKING)) + 9_000
 

@@ -1,13 +1,12 @@
-"""The Model port over the real SDKs and a real connection: each call is sent once, and each failure says what became of it."""
+"""The Model port over a real connection: each call is sent once, and each failure says what became of it."""
 
 import asyncio
-import contextlib
 import email.utils
 import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,49 +17,33 @@ from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUnc
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.providers import Providers
 from holdfast.ports import (
-    AnswerSpec,
     ModelReply,
     ModelRequest,
     ModelTurn,
     ToolReply,
     ToolSpec,
     ToolTurn,
-    Turn,
     Usage,
     UserTurn,
 )
 from holdfast.testing.model_rule import FaultKind
 from holdfast.testing.model_server import Fault, ModelServer, Rule, ToolCall
 from holdfast.testing.model_server import Usage as Used
+from tests.models.provider import (
+    CLAUDE,
+    GPT,
+    KEY,
+    LOOK_UP,
+    VERDICT,
+    Wire,
+    anthropic_reply,
+    ask,
+    environment,
+    openai_reply,
+    stored,
+)
 
-CLAUDE, GPT = "claude-haiku-4-5", "gpt-4.1-nano"
 BOTH = pytest.mark.parametrize("model", [CLAUDE, GPT])
-KEY = "sk-canary-7d1f0c"
-
-LOOK_UP = ToolSpec(
-    "look_up",
-    "Looks up a supplier.",
-    {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-)
-VERDICT = AnswerSpec(
-    "verdict",
-    "The verdict.",
-    {
-        "type": "object",
-        "properties": {"fit": {"type": "boolean"}, "why": {"type": "string"}},
-        "required": ["fit", "why"],
-    },
-)
-
-
-def ask(model: str, *turns: Turn, **options: Any) -> ModelRequest:
-    options = {"max_tokens": 200, "timeout_s": 20.0, **options}
-    return ModelRequest(model, "Be brief.", turns or (UserTurn("Is Ada & Co. any good?"),), **options)
-
-
-def stored(turn: Any) -> ModelTurn:
-    """A reply as a later request has it: through JSON, as the run's history keeps it."""
-    return ModelTurn(msgspec.json.decode(msgspec.json.encode(turn)))
 
 
 async def failure(providers: Providers, request: ModelRequest) -> ModelError:
@@ -208,7 +191,7 @@ async def test_a_status_says_what_became_of_the_call(
     assert error.status_code == status
     assert "Nothing was spent" in str(error) or "counts as spent" in str(error)
     assert ("no, says the server" in str(error)) is (status != 401), "a provider's words about a key may repeat it"
-    assert len(server.calls) == 1, "no SDK may send a call again by itself"
+    assert len(server.calls) == 1, "nothing sends a call again by itself"
 
 
 @BOTH
@@ -220,11 +203,20 @@ async def test_a_rate_limit_says_how_long_it_lasts(providers: Providers, server:
     assert len(server.calls) == 1
 
 
+@pytest.mark.parametrize(
+    ("model", "fault"),
+    [
+        (GPT, Fault("status", status=429, code="insufficient_quota")),
+        (CLAUDE, Fault("status", status=400, message="Your credit balance is too low to access the API.")),
+        (CLAUDE, Fault("status", status=429, code="billing_error")),
+    ],
+)
 async def test_an_empty_account_is_no_rate_limit_because_waiting_does_not_fill_it(
-    providers: Providers, server: ModelServer
+    providers: Providers, server: ModelServer, model: str, fault: Fault
 ) -> None:
-    server.script.add(Rule(fault=Fault("status", status=429, code="insufficient_quota")))
-    error = await failure(providers, ask(GPT))
+    server.script.add(Rule(fault=fault))
+    error = await failure(providers, ask(model))
+    assert "no credit left" in str(error)
     assert (type(error), error.error_class, error.retryable) == (ModelRefused, "authorization", False)
 
 
@@ -276,81 +268,6 @@ async def test_a_cancelled_call_ends_as_cancelled(providers: Providers, server: 
 
 
 # --- against replies written by hand --------------------------------------------------------------------------------
-
-
-class Wire:
-    """A provider that sends prepared replies, the last one for ever, and keeps what it was sent."""
-
-    port = 0
-
-    def __init__(self) -> None:
-        self.replies: list[bytes] = []
-        self.requests: list[dict[str, Any]] = []
-
-    def will_say(self, body: Any, status: int = 200, **headers: str) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        headers = {"content-type": "application/json", "content-length": str(len(content)), **headers}
-        head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-        self.replies.append(f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + content)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-                self.requests.append(json.loads(await reader.readexactly(length)))
-                writer.write(self.replies.pop(0) if len(self.replies) > 1 else self.replies[0])
-                await writer.drain()
-        writer.close()
-
-
-@pytest.fixture
-async def wire() -> AsyncIterator[Wire]:
-    wire = Wire()
-    listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
-    wire.port = listening.sockets[0].getsockname()[1]
-    yield wire
-    listening.close()
-
-
-@pytest.fixture
-async def wired(wire: Wire) -> AsyncIterator[Providers]:
-    providers = Providers(environment=environment(wire.port))
-    yield providers
-    await providers.aclose()
-
-
-def environment(port: int) -> Mapping[str, str]:
-    return {
-        "ANTHROPIC_BASE_URL": f"http://someone:{KEY}@127.0.0.1:{port}",
-        "OPENAI_BASE_URL": f"http://someone:{KEY}@127.0.0.1:{port}/v1",
-    }
-
-
-def anthropic_reply(*content: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": CLAUDE,
-        "content": list(content),
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 10, "output_tokens": 5},
-        **fields,
-    }
-
-
-def openai_reply(message: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": None, **message}}
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    return {
-        "id": "c_1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": GPT,
-        "choices": [choice],
-        "usage": usage,
-        **fields,
-    }
 
 
 async def test_thinking_is_replayed_with_its_signature(wire: Wire, wired: Providers) -> None:
@@ -435,7 +352,7 @@ async def test_the_listed_rates_are_asked_for_and_the_output_is_always_limited(
         *(GPT, "gpt-4o", "gpt-5.2", "gpt-6-sol", "o4-mini", "openai:gpt-oss-120b", "openai:llama-4"),
     ],
 )
-async def test_no_adapter_sends_more_than_the_bound_counted(wire: Wire, wired: Providers, model: str) -> None:
+async def test_nothing_is_sent_that_the_bound_did_not_count(wire: Wire, wired: Providers, model: str) -> None:
     wire.will_say({"error": {"message": "enough"}}, status=400)
     shared = {"$defs": {"line": {"type": "object", "properties": {"sum": {"type": "number"}}}}}
     lines = {f"line_{number}": {"$ref": "#/$defs/line", "description": "é\ufdfa"} for number in range(30)}
@@ -456,7 +373,7 @@ async def test_no_adapter_sends_more_than_the_bound_counted(wire: Wire, wired: P
     assert len(json.dumps(read_by_the_model, ensure_ascii=False).encode()) < input_tokens_at_most(request)
 
 
-async def test_an_adapter_that_wants_to_send_again_is_not_let(wire: Wire, wired: Providers) -> None:
+async def test_a_refusal_that_another_try_might_mend_is_no_reason_to_send_again(wire: Wire, wired: Providers) -> None:
     message = "messages.1.content.0: The block is bound to a different conversation"
     wire.will_say({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, status=400)
     error = await failure(wired, ask("claude-opus-5-5"))
@@ -472,6 +389,36 @@ async def test_a_rate_limit_may_be_given_as_a_date(wire: Wire, wired: Providers,
     assert isinstance(error, ModelRateLimited)
     assert error.retry_after_s is not None
     assert 80 < error.retry_after_s <= 90
+
+
+@pytest.mark.parametrize("wait", ["-1", "soon", "nan", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "²"])
+async def test_a_rate_limit_that_says_nothing_sensible_is_one_without_an_end(
+    wire: Wire, wired: Providers, wait: str
+) -> None:
+    wire.will_say({"error": {}}, status=429, retry_after=wait, retry_after_ms=wait)
+    error = await failure(wired, ask(GPT))
+    assert isinstance(error, ModelRateLimited)
+    assert error.retry_after_s is None
+
+
+async def test_the_key_goes_out_and_the_environment_says_which_organization_pays(wire: Wire) -> None:
+    names = {
+        "OPENAI_BASE_URL": f"{wire.url}/v1/",
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_ORG_ID": "org-1",
+        "ANTHROPIC_BASE_URL": wire.url,
+    }
+    wire.will_say({"error": {}}, status=400)
+    providers = Providers(environment=names)
+    await failure(providers, ask(GPT))
+    await failure(providers, ask(CLAUDE))
+    await providers.aclose()
+    openai, anthropic = wire.heads
+    assert f"authorization: bearer {KEY}" in openai
+    assert "openai-organization: org-1" in openai
+    assert openai.startswith("post /v1/chat/completions ")
+    assert "authorization" not in anthropic, "a server of one's own may need no key"
+    assert anthropic.startswith("post /v1/messages ")
 
 
 @BOTH
@@ -568,9 +515,11 @@ async def test_a_host_that_does_not_exist_was_never_reached(model: str) -> None:
     await providers.aclose()
 
 
-async def test_a_request_no_adapter_can_send_is_refused_before_it_leaves(wire: Wire, wired: Providers) -> None:
+async def test_a_request_that_cannot_be_put_in_the_format_is_refused_before_it_leaves(
+    wire: Wire, wired: Providers
+) -> None:
     wire.will_say({})
-    error = await failure(wired, ask(CLAUDE, ModelTurn({"kind": "of no adapter's making"})))
+    error = await failure(wired, ask(CLAUDE, ModelTurn({"kind": "of nobody's making"})))
     assert (type(error), error.error_class, error.retryable) == (ModelRefused, "validation", False)
     assert wire.requests == []
 
@@ -603,13 +552,17 @@ async def test_a_declared_provider_serves_a_model_whose_name_does_not_tell(serve
     await providers.aclose()
 
 
-def test_no_sdk_is_loaded_before_the_first_call() -> None:
+def test_no_client_is_loaded_before_the_first_call_and_no_sdk_by_it() -> None:
     program = (
-        "import sys, holdfast.models.bounds, holdfast.models.prices\n"
+        "import asyncio, sys, holdfast.models.bounds, holdfast.models.prices\n"
         "from holdfast.models.providers import Providers\n"
-        "Providers()\n"
+        "providers = Providers(environment={'ANTHROPIC_API_KEY': 'key', 'OPENAI_API_KEY': 'key'})\n"
         "holdfast.models.prices.Prices({})\n"
-        "print(*sorted({'anthropic', 'openai', 'pydantic_ai', 'genai_prices', 'httpx2'} & set(sys.modules)))"
+        "dear = {'anthropic', 'openai', 'pydantic', 'pydantic_ai', 'genai_prices', 'httpx2'}\n"
+        "print(*sorted(dear & set(sys.modules)))\n"
+        "asyncio.run(providers.prepare('claude-haiku-4-5'))\n"
+        "asyncio.run(providers.prepare('gpt-5'))\n"
+        "print(*sorted(dear & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert done.stdout.splitlines() == ["", "httpx2"]

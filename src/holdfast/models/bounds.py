@@ -20,7 +20,7 @@ Limits. The argument is about text. Images, files, provider-side tools and ids o
 tokens that are not in the request: they are refused. A tokenizer that emits more than one token a byte would break the
 argument, none is known; the gateway compares every actual count with its bound and raises an alarm when it is above.
 
-Never here: a price, a provider's SDK, I/O.
+Never here: a price, a provider's format, I/O.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from holdfast.errors import UnboundableRequest
+from holdfast.models import turn
 from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
 
 REQUEST_TOKENS: Final = 64
@@ -90,7 +91,7 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> int:
 
 
 def _replay(replay: Any) -> int:
-    """The tokens of an earlier reply in the form that `holdfast.models.providers` gives it."""
+    """The tokens of an earlier reply in the shape of `holdfast.models.turn`."""
     if not isinstance(replay, Mapping) or not isinstance(replay.get("parts"), list):
         raise _unboundable("an earlier reply in an unknown form")
     if (replay.get("provider_details") or {}).get("container_id"):
@@ -105,7 +106,7 @@ def _replay(replay: Any) -> int:
 _PARTS: Final[Mapping[str, Callable[[Mapping[str, Any]], int]]] = {
     "text": lambda part: _text(part["content"]),
     "thinking": lambda part: _text(part["content"]) + _text(part.get("signature") or ""),
-    "tool-call": lambda part: _text(part["tool_name"]) + _text(part["tool_call_id"]) + _arguments(part.get("args")),
+    "tool-call": lambda part: _text(part["tool_name"]) + _text(part["tool_call_id"]) + _arguments(part),
 }
 
 
@@ -117,9 +118,10 @@ def _part(part: Mapping[str, Any]) -> int:
     return _PARTS[kind](part) + (_json(details) if details else 0)
 
 
-def _arguments(arguments: Any) -> int:
-    """Arguments of a tool call: a JSON text, or the value it stands for."""
-    return _text(arguments) if isinstance(arguments, str) else _json(arguments)
+def _arguments(part: Mapping[str, Any]) -> int:
+    """Arguments of a tool call go out as the object they are, or as the text that the model wrote for it."""
+    written = part.get("args")
+    return max(_json(turn.object_of(part)), _text(written) if isinstance(written, str) else 0)
 
 
 def _json(value: Any) -> int:

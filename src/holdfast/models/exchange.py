@@ -1,9 +1,9 @@
 """What one model call did on the wire, and what its failure means for the money held for it.
 
-The facts are read off the connection, not off an SDK's exceptions: did the request begin to leave, did a status come
-back? Only what never left, or was answered with a refusal, is certain to have cost nothing; the rest stays in doubt.
+The facts are read off the connection, not off an exception: did the request begin to leave, did a status come back?
+Only what never left, or was answered with a refusal, is certain to have cost nothing; the rest stays in doubt.
 
-Never here: an SDK, a retry, a key in a message.
+Never here: a provider's format, a retry, a key in a message.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _LOST_REPLIES: Final[Mapping[int, str]] = {408: policies.TIMEOUT, 504: policies.
 _QUOTED_CHARACTERS: Final = 500
 _SHORTEST_SECRET: Final = 8
 """Shorter keys are placeholders for servers that need none."""
+
+
+class UnusableReply(Exception):
+    """A reply came, and is not one that can be gone on with."""
 
 
 class Exchange:

@@ -1,7 +1,7 @@
 """The one way to a model: bound, reserve, hold, send once, settle. What a call may cost is set aside before it leaves.
 
 Refuse, never clamp: an unknown price, a request without a bound or unreadable usage fails closed. What the provider
-limits is waited for first, so that the wait holds no money. Never here: a provider's SDK, a retry (each attempt is a call
+limits is waited for first, so that the wait holds no money. Never here: a provider's format, a retry (each attempt is a call
 of its own; only what a provider with pools refuses until later is asked again), the run's books.
 """
 

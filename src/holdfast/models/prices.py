@@ -5,7 +5,7 @@ with genai-prices, never refreshed from a network. The snapshot's own matching i
 priced as haiku there), so it is only looked up by exact names: the ids and `equals` clauses that it lists, and the
 dated version of such a name where the snapshot's rule for that very model covers it. Anything else has no price.
 
-Never here: an estimate of tokens, a budget, a provider's SDK.
+Never here: an estimate of tokens, a budget, a provider's format.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The Model port over pydantic-ai's `direct` API: Anthropic's Messages and OpenAI's Chat Completions.
+"""The Model port over two formats: Anthropic's Messages and OpenAI's Chat Completions.
 
-What speaks to the SDKs is `holdfast.models.sdk`, loaded by the first call (1 to 3 s) in a thread, so that nothing else
-waits for it; what a failed call means is `holdfast.models.exchange`.
+The HTTP client is in `holdfast.models.wire`, loaded by the first call (0.2 s) in a thread, so that nothing else waits for
+it; what a failed call means is `holdfast.models.exchange`.
 
-Never here: a price, a retry, an SDK.
+Never here: a price, a retry, what stands in a request.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
 from holdfast.core import policies
-from holdfast.errors import MissingExtra, ModelRefused
-from holdfast.extra import needs
+from holdfast.errors import ModelRefused
 from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from holdfast.models.sdk import Line
+    from holdfast.models.wire import Line
 
 ProviderName = Literal["anthropic", "openai"]
 
@@ -79,17 +78,17 @@ class Providers:
         await self._line(provider)
 
     async def request(self, request: ModelRequest) -> ModelReply:
-        """Send `request` exactly once; see ports.Model. `timeout_s` counts from when the SDK is loaded."""
+        """Send `request` exactly once; see ports.Model. `timeout_s` counts from when the client is loaded."""
         provider, name = provider_of(request.model, self._declared)
         line = await self._line(provider)
         exchange = line.exchange()
         try:
             async with asyncio.timeout(request.timeout_s):
                 return await line.ask(name, request, exchange)
-        except Exception as error:  # noqa: BLE001 - whatever an SDK raises, the money held for the call needs an answer
+        except Exception as error:  # noqa: BLE001 - whatever is raised, the money held for the call needs an answer
             exchange.timed_out |= isinstance(error, TimeoutError)
             failure = exchange.failure(request.model, error)
-        raise failure  # out of the handler: the SDK's traceback may hold what the provider echoed of a key
+        raise failure  # out of the handler: the traceback may hold what the provider echoed of a key
 
     async def aclose(self) -> None:
         """Close every connection. Calls in flight fail."""
@@ -106,14 +105,11 @@ class Providers:
 
 def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     try:
-        with needs(provider, f"A call of a model of {provider}'s"):
-            from holdfast.models import sdk
+        from holdfast.models import wire
 
-            return sdk.connect(provider, environment)
+        return wire.connect(provider, environment)
     except ModelRefused:
         raise
-    except MissingExtra as missing:
-        raise ModelRefused(missing.message, error_class=policies.VALIDATION) from None
     except Exception as error:  # noqa: BLE001 - a base URL, a proxy or a certificate file that is none
         raise ModelRefused(
             f"No client for {provider} can be made from the environment ({type(error).__name__}: {error})."

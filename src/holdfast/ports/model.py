@@ -104,7 +104,7 @@ class ModelReply(msgspec.Struct, frozen=True):
 
 
 class Model(Protocol):
-    """Something that answers requests: a provider reached over its SDK, or a double of one."""
+    """Something that answers requests: a provider reached over the network, or a double of one."""
 
     async def prepare(self, model: str) -> None:
         """Load what calls of `model` need, before money is held for one. Raises ModelRefused for an unknown model."""

@@ -1,4 +1,4 @@
-"""A model provider on the loopback interface, for tests, demos and benchmarks: the real SDKs are its clients.
+"""A model provider on the loopback interface, for tests, demos and benchmarks: whoever calls a provider is its client.
 
 It speaks the Anthropic Messages API and OpenAI Chat Completions, answers by rules (`Rule`) or plausibly by itself,
 fails on demand (`Fault`), and keeps a journal by which a judge can count calls even if everything else was killed. It
@@ -104,7 +104,7 @@ def read_calls(journal: Path) -> list[CallRecord]:
 
 
 def environment(port: int) -> dict[str, str]:
-    """What the providers' SDKs read from the environment, pointing at a server on that port."""
+    """What clients of the providers read from the environment, pointing at a server on that port."""
     return {
         "ANTHROPIC_BASE_URL": f"http://{LOOPBACK}:{port}",
         "ANTHROPIC_API_KEY": API_KEY,

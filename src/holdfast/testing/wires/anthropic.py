@@ -156,7 +156,7 @@ def _demand(body: dict[str, Any], choice: dict[str, Any], schemas: dict[str, dic
             raise BadRequest(f"tool_choice: Tool '{choice['name']}' not found in provided tools")
         return Demand(schemas[choice["name"]], choice["name"])
     if choice["type"] == "any" and schemas:
-        last = list(schemas)[-1]  # where pydantic-ai puts the tool that ends a conversation
+        last = list(schemas)[-1]  # where the tool that ends a conversation stands
         return Demand(schemas[last], last)
     schema = _format(body)
     return Demand(schema) if schema else None

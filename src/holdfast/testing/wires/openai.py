@@ -144,7 +144,7 @@ def _demand(body: dict[str, Any], choice: Any, schemas: dict[str, dict[str, Any]
             raise BadRequest(f"Tool choice '{name}' not found in 'tools' parameter.")
         return Demand(schemas[name], name)
     if choice == "required" and schemas:
-        last = list(schemas)[-1]  # where pydantic-ai puts the tool that ends a conversation
+        last = list(schemas)[-1]  # where the tool that ends a conversation stands
         return Demand(schemas[last], last)
     schema = _format(body)
     return Demand(schema) if schema else None

@@ -1,0 +1,159 @@
+"""OpenAI's Chat Completions API, which many speak: a request as its JSON, and a reply's JSON as what it says.
+
+The format: platform.openai.com, "Chat Completions". What others make of it, and which of OpenAI's models reason without
+being asked, is as pydantic-ai 2.68 found it (profiles/openai.py, models/openai).
+
+Never here: a connection, what a reply cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.models import tool_schema, turn
+from holdfast.models.bounds import ANSWER_HINT
+from holdfast.models.exchange import UnusableReply
+from holdfast.models.turn import Part, Said
+from holdfast.ports import ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
+
+HOME: Final = "https://api.openai.com/v1"
+PATH: Final = "/chat/completions"
+
+_OWN: Final = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
+"""OpenAI's own models. Any other is served by somebody else who speaks the format, as it was for longest."""
+
+_REASONS: Final = re.compile(
+    r"o[134]|gpt-5(?!-chat|\.[1-4])|gpt-5\.1-(chat|codex)|gpt-5\.2-(chat|pro)|gpt-5\.3-chat|gpt-5\.4-pro"
+    r"|gpt-6(\.1)?-(astra|luna|sol|terra)"
+)
+"""Without being asked; those take no temperature."""
+
+_REASONING: Final = ("reasoning", "reasoning_content")
+"""Where others put what a model thought, to be given back there: OpenRouter and vLLM, DeepSeek."""
+
+_FINISHED: Final[Mapping[str, str]] = {
+    "content_filter": "content_filter",
+    "function_call": "tool_call",
+    "length": "length",
+    "stop": "stop",
+    "tool_calls": "tool_call",
+}
+
+
+def headers(key: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """A key may belong to several organizations and projects; the environment says which of them pays."""
+    said = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    found = {header: environment[name] for header, name in said.items() if environment.get(name)}
+    return found | ({"authorization": f"Bearer {key}"} if key else {})
+
+
+def body(name: str, request: ModelRequest) -> dict[str, Any]:
+    """The request to the model called `name` here."""
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    turns = [message for each in request.turns for message in _messages(each)]
+    made: dict[str, Any] = {"model": name, "messages": system + turns}
+    if _OWN.match(name):
+        # Left out, the project's default tier applies, which may be a dearer one.
+        made |= {"max_completion_tokens": request.max_tokens, "service_tier": "default"}
+    else:
+        made["max_tokens"] = request.max_tokens
+    if request.temperature is not None and not _REASONS.match(name):
+        made["temperature"] = request.temperature
+    if tools := _tools(request):
+        made |= {"tools": tools, "tool_choice": "required" if request.answer else "auto"}
+    return made
+
+
+def _tools(request: ModelRequest) -> list[dict[str, Any]]:
+    """The answer is a call of one more tool: that works beside other tools, and at every provider."""
+    tools = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
+    if answer := request.answer:
+        tools.append(_tool(answer.name, f"{answer.description}\n\n{ANSWER_HINT}".strip(), answer.schema))
+    return tools
+
+
+def _tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    parameters, is_strict = tool_schema.closed(schema)
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": {**function, "strict": True} if is_strict else function}
+
+
+def _messages(said: Turn) -> Iterator[dict[str, Any]]:
+    match said:
+        case UserTurn(text=text):
+            yield {"role": "user", "content": text}
+        case ToolTurn(replies=replies):
+            for reply in replies:
+                yield {"role": "tool", "tool_call_id": reply.id, "content": _content(reply)}
+        case ModelTurn():
+            yield from _replayed(said)
+
+
+def _content(reply: ToolReply) -> str:
+    """There is no mark for an error here: it is told by its shape."""
+    return _json({"error": reply.content}) if reply.is_error else reply.content
+
+
+def _replayed(said: ModelTurn) -> Iterator[dict[str, Any]]:
+    parts = turn.parts(said, "openai")
+    text = "\n\n".join(part["content"] for part in parts if part["part_kind"] == "text")
+    calls = [_call(part) for part in parts if part["part_kind"] == "tool-call"]
+    thoughts = {part["id"]: part["content"] for part in parts if part.get("id") in _REASONING}
+    if text or calls:
+        message = {"role": "assistant", **thoughts, "content": text or None}
+        yield {**message, "tool_calls": calls} if calls else message
+
+
+def _call(part: Part) -> dict[str, Any]:
+    """As the model wrote it, if it was an object that it wrote."""
+    args, given = part.get("args"), turn.object_of(part)
+    written = args if isinstance(args, str) and turn.arguments(part) == given else _json(given)
+    function = {"name": part["tool_name"], "arguments": written}
+    call = {"id": part["tool_call_id"], "type": "function", "function": function}
+    extra = (part.get("provider_details") or {}).get("extra_content")
+    return {**call, "extra_content": extra} if extra else call
+
+
+def said(reply: Mapping[str, Any], most: int) -> Said:
+    """What the first choice of a complete reply says, and its first `most` calls. Raises UnusableReply if it is none."""
+    choice = reply["choices"][0]
+    message, reason = choice["message"], choice.get("finish_reason")
+    if message.get("refusal"):
+        return Said([], "content_filter", reply.get("id"))
+    calls = (message.get("tool_calls") or [])[:most]
+    parts = [*_thoughts(message), *_texts(message.get("content")), *map(_called, calls)]
+    return Said(parts, _FINISHED.get(reason) if isinstance(reason, str) else None, reply.get("id"))
+
+
+def _thoughts(message: Mapping[str, Any]) -> list[Part]:
+    """Who has both fields says the same in each."""
+    found = [
+        turn.thinking("openai", text, mark=name) for name in _REASONING if isinstance(text := message.get(name), str)
+    ]
+    return found[:1]
+
+
+def _texts(content: Any) -> list[Part]:
+    """What a model says to somebody: some servers list it in pieces, and some leave in it what the model thought."""
+    if isinstance(content, list):
+        content = "".join(piece["text"] for piece in content if piece["type"] == "text")
+    *thought, rest = (content or "").split("</think>")
+    text = "".join(each.partition("<think>")[0] for each in thought) + rest
+    return [turn.text(text)] if text else []
+
+
+def _called(call: Any) -> Part:
+    match call:
+        case {"id": str(call_id), "function": {"name": str(name), "arguments": str(args)}}:
+            extra = call.get("extra_content")  # Gemini's thought signature: refused where it does not come back
+            return turn.tool_call(call_id, name, args, {"extra_content": extra} if extra else None)
+        case _:
+            raise UnusableReply(f"there is a call in it that was not asked for: {str(call)[:100]}")
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

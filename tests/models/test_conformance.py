@@ -1,0 +1,282 @@
+"""The wires against pydantic-ai and the providers' SDKs: the same requests, and replies that are read alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pydantic import BaseModel, Field
+from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
+
+from holdfast.errors import ModelError
+from holdfast.models.providers import Providers
+from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Turn, UserTurn
+from tests.models import oracle
+from tests.models.provider import CLAUDE, GPT, LOOK_UP, VERDICT, Wire, anthropic_reply, ask, openai_reply
+
+OWN = (
+    "claude-haiku-4-5", "claude-opus-4-1", "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-5", "claude-opus-5-5",
+    "claude-sonnet-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5", "claude-fable-5-1",
+    "claude-mythos-preview", "gpt-4o", "gpt-4.1-nano", "ft:gpt-4o-mini:us", "chatgpt-4o-latest", "gpt-5", "gpt-5-mini",
+    "gpt-5-chat-latest", "gpt-5.1", "gpt-5.1-codex", "gpt-5.2", "gpt-5.2-pro", "gpt-5.3-chat", "gpt-5.4", "gpt-5.5",
+    "gpt-5.6", "gpt-6-sol", "gpt-6.1-terra", "o1", "o3", "o4-mini",
+)  # fmt: skip
+HISTORY = Path(__file__).parents[1] / "golden" / "support-triage-agent-loops.jsonl"
+FOREIGN = ("openai:llama-4", "openai:gpt-oss-120b", "anthropic:kimi")
+
+
+class Line(BaseModel):
+    """One line of a bill."""
+
+    text: str
+    cents: int = Field(description="What it costs.")
+
+
+class Bill(BaseModel):
+    lines: list[Line]
+    first: Line = Field(description="The first.")
+    note: str | None
+
+
+class Tree(BaseModel):
+    name: str
+    below: list[Tree]
+
+
+class Loose(BaseModel):
+    words: list[Any]
+    count: int = 3
+    code: str = Field(min_length=2)
+
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "all of it said": Bill.model_json_schema(),
+    "with defaults": Loose.model_json_schema(),
+    "nothing": {"type": "object"},
+    "no members": {"type": "object", "properties": {}, "required": []},
+    "any members": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": True},
+    "one of": {"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"type": "null"}]}}, "required": ["a"]},
+    "a format": {"type": "object", "properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]},
+    "a date": {"type": "object", "properties": {"a": {"type": "string", "format": "date"}}, "required": ["a"]},
+    "a look-around": {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(?!x)"}}, "required": ["a"]},
+    "a name like a keyword": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"title": {"type": "string", "title": "Title"}, "properties": {"type": "string", "enum": ["title"]}},
+        "required": ["title", "properties"],
+    },
+    "eleven deep": json.loads('{"type": "object", "required": ["a"], "properties": {"a": ' * 11 + '{"type": "null"}' + "}}" * 11),
+}  # fmt: skip
+
+THOUGHT = {
+    "kind": "response",
+    "provider_name": "anthropic",
+    "parts": [
+        {"part_kind": "thinking", "content": "hm", "signature": "c2ln", "provider_name": "anthropic"},
+        {"part_kind": "thinking", "id": "redacted_thinking", "content": "", "signature": "aGlk", "provider_name": "anthropic"},
+        {"part_kind": "text", "content": "I look."},
+        {"part_kind": "text", "content": "Twice."},
+        {"part_kind": "tool-call", "tool_name": "look_up", "args": {"name": "é"}, "tool_call_id": "c1"},
+        {"part_kind": "tool-call", "tool_name": "look_up", "args": {}, "tool_call_id": "c2"},
+    ],
+}  # fmt: skip
+REASONED = {
+    "kind": "response",
+    "provider_name": "openai",
+    "parts": [
+        {"part_kind": "thinking", "id": "reasoning_content", "content": "hm", "provider_name": "openai"},
+        {"part_kind": "tool-call", "tool_name": "look_up", "args": '{"name":"é"}', "tool_call_id": "c1"},
+        {
+            "part_kind": "tool-call", "tool_name": "look_up", "args": "{cut", "tool_call_id": "c2",
+            "provider_name": "openai", "provider_details": {"extra_content": {"signature": "c2ln"}},
+        },
+    ],
+}  # fmt: skip
+FOUND = ToolTurn((ToolReply("c1", "look_up", "founded 1843"), ToolReply("c2", "look_up", 'no "such"', is_error=True)))
+USER = UserTurn("Is Ada any good?")
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")  # of the other side
+
+
+def replayed(replay: dict[str, Any]) -> tuple[Turn, ...]:
+    return (USER, ModelTurn(replay), FOUND, UserTurn("Well?"))
+
+
+SAME: dict[str, ModelRequest] = {
+    **{f"{model} tempered": ask(model, temperature=0.5) for model in (*OWN, *FOREIGN)},
+    **{f"{model} with a tool": ask(model, tools=(LOOK_UP,)) for model in (CLAUDE, "claude-opus-5-5", GPT, *FOREIGN)},
+    **{f"{model} with an answer": ask(model, answer=VERDICT) for model in (*OWN, *FOREIGN)},
+    **{f"{model} with both": ask(model, tools=(LOOK_UP,), answer=VERDICT) for model in (*OWN, *FOREIGN)},
+    **{
+        f"{model} with {name}": ask(model, tools=(ToolSpec("book", "", schema),), answer=AnswerSpec("end", "It.", schema))
+        for model in (CLAUDE, GPT)
+        for name, schema in SCHEMAS.items()
+    },
+    **{f"{model} in turns": ask(model, USER, UserTurn(""), UserTurn("\ufdfa 漢")) for model in (CLAUDE, GPT)},
+    **{f"{model} with a reply of its own": ask(model, *replayed(turn)) for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))},
+    **{
+        f"{model} with an empty reply": ask(model, USER, ModelTurn({"kind": "response", "parts": []}))
+        for model in (CLAUDE, GPT)
+    },
+}  # fmt: skip
+
+
+async def bodies(wire: Wire, wired: Providers, request: ModelRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is sent here, and what the SDKs send."""
+    with pytest.raises(ModelError):
+        await wired.request(request)
+    with pytest.raises(ModelHTTPError):
+        await oracle.asked(wire.url, request)
+    ours, theirs = wire.requests[-2:]
+    assert theirs.pop("stream") is False  # as it is where nothing is said
+    return ours, theirs
+
+
+async def test_requests_are_those_that_the_sdks_would_send(wire: Wire, wired: Providers) -> None:
+    wire.will_say({"error": {"message": "enough"}}, status=400)
+    for name, request in SAME.items():
+        ours, theirs = await bodies(wire, wired, request)
+        assert ours == theirs, name
+
+
+class Difference(NamedTuple):
+    """Of a request: the place in it that is not as the SDKs would have it, what stands there, and why."""
+
+    model: str
+    request: dict[str, Any]
+    place: str
+    ours: Any
+    why: str
+
+
+DIFFERENCES = {
+    "a limit above the model's": Difference(
+        CLAUDE, {"max_tokens": 100_000}, "max_tokens", 100_000,
+        "what was asked for is what money was held for: whoever asks for too much is told so, nothing is cut in silence",
+    ),
+    "a model of its own definitions": Difference(
+        CLAUDE, {"answer": AnswerSpec("end", "It.", Tree.model_json_schema())}, "tools.0.input_schema.type", "object",
+        "the root of parameters has to say that it is an object, and not where that is said",
+    ),
+    "what another model thought": Difference(
+        GPT, {"turns": replayed(THOUGHT)}, "messages.2.content", "I look.\n\nTwice.",
+        "what another provider's model thought, sealed or not, is not repeated as its own words",
+    ),
+    "what was thought in another's format": Difference(
+        CLAUDE, {"turns": replayed(REASONED)}, "messages.1.role", "assistant",
+        "what another provider's model thought is not repeated as a person's words",
+    ),
+    "two turns of a model": Difference(
+        CLAUDE, {"turns": (USER, ModelTurn({"kind": "response", "parts": []}), USER)}, "messages.0.content.1.text",
+        USER.text, "what one says in a row is one message",
+    ),
+    "all of several": Difference(
+        GPT, {"tools": (ToolSpec("book", "", {"type": "object", "properties": {"a": {"allOf": [{"minimum": 1}, {"type": "number"}]}}, "required": ["a"]}),)},
+        "tools.0.function.strict", None, "OpenAI's strict schemas have no allOf",
+    ),
+    "a list of types": Difference(
+        GPT, {"tools": (ToolSpec("book", "", {"type": "object", "properties": {"a": {"type": ["object", "null"]}}, "required": ["a"]}),)},
+        "tools.0.function.strict", None, "an object in a strict schema names its members, wherever it is one",
+    ),
+    "a depth that OpenAI refuses": Difference(
+        "openai:llama-4", {"tools": (ToolSpec("book", "", SCHEMAS["eleven deep"]),)}, "tools.0.function.strict", None,
+        "OpenAI's limits on strict schemas are kept at everybody who knows the word",
+    ),
+}  # fmt: skip
+
+
+def found(body: Any, place: str) -> Any:
+    for step in place.split("."):
+        if isinstance(body, list):
+            body = body[int(step)] if int(step) < len(body) else {}
+        else:
+            body = body.get(step)
+    return body
+
+
+async def test_what_is_not_as_the_sdks_would_have_it_is_so_for_a_reason(wire: Wire, wired: Providers) -> None:
+    wire.will_say({"error": {"message": "enough"}}, status=400)
+    for name, difference in DIFFERENCES.items():
+        turns = difference.request.get("turns", ())
+        request = ask(
+            difference.model, *turns, **{key: value for key, value in difference.request.items() if key != "turns"}
+        )
+        ours, theirs = await bodies(wire, wired, request)
+        assert found(ours, difference.place) == difference.ours, name
+        assert found(theirs, difference.place) != difference.ours, f"{name}: is none any more"
+
+
+CALL = {"type": "function", "id": "call_1", "function": {"name": "look_up", "arguments": '{"name": "Ada"}'}}
+USE = {"type": "tool_use", "id": "use_1", "name": "look_up", "input": {"name": "Ada"}}
+TEXT = {"type": "text", "text": "Yes."}
+CLAUDES: dict[str, dict[str, Any]] = {
+    "text": anthropic_reply(TEXT, {"type": "text", "text": ""}, {"type": "text", "text": "\nNo.", "citations": None}),
+    "tools": anthropic_reply(TEXT, USE, {**USE, "id": "use_2", "input": {}}, stop_reason="tool_use"),
+    "thinking": anthropic_reply(
+        {"type": "thinking", "thinking": "", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "aGlk"}, TEXT
+    ),
+    "nothing": anthropic_reply(stop_reason="refusal"),
+    "cut off": anthropic_reply(TEXT, stop_reason="max_tokens"),
+    "of another reason": anthropic_reply(TEXT, stop_reason=None),
+    "what nobody asked for": anthropic_reply(TEXT, {"type": "image", "source": {}}),
+    "no content": {**anthropic_reply(), "content": None},
+    "no parts": anthropic_reply("Yes."),  # type: ignore[arg-type]
+}
+GPTS: dict[str, dict[str, Any]] = {
+    "text": openai_reply({"content": "Yes."}),
+    "pieces": openai_reply({"content": [{"type": "text", "text": "Yes"}, {"type": "reference", "x": 1}, {"type": "text", "text": "."}]}),
+    "tools": openai_reply({"content": "I look.", "tool_calls": [CALL, {**CALL, "id": "call_2"}]}),
+    "no arguments": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": ""}}]}),
+    "arguments that are none": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": "{cut"}}]}),
+    "arguments that are a list": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": "[1]"}}]}),
+    "arguments that are no text": openai_reply({"tool_calls": [{**CALL, "function": {"name": "look_up", "arguments": {}}}]}),
+    "reasoning": openai_reply({"content": "Yes.", "reasoning": "hm", "reasoning_content": "hm"}),
+    "tags": openai_reply({"content": "<think>\nhm\n</think>\n\nYes. <think>or</think>No."}),
+    "a refusal": openai_reply({"content": None, "refusal": "I will not."}),
+    "nothing": openai_reply({"content": None}),
+    "no choice": openai_reply({}, choices=[]),
+    "a custom tool": openai_reply({"tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "x", "input": "y"}}]}),
+}  # fmt: skip
+
+
+async def heard(asking: Awaitable[Any]) -> oracle.Heard | None:
+    """What is made of a reply; None for one that is not taken."""
+    try:
+        reply = await asking
+    except (ModelError, UnexpectedModelBehavior, AssertionError, RuntimeError, IndexError, TypeError):
+        return None
+    if isinstance(reply, oracle.Heard):
+        return reply
+    calls = [(call.id, call.name, call.arguments) for call in reply.tool_requests]
+    return oracle.Heard(reply.text, calls, reply.response_id)
+
+
+@pytest.mark.parametrize(("model", "replies"), [(CLAUDE, CLAUDES), (GPT, GPTS)])
+async def test_replies_are_read_as_by_the_sdks(
+    wire: Wire, wired: Providers, model: str, replies: dict[str, dict[str, Any]]
+) -> None:
+    request = ask(model, tools=(LOOK_UP,))
+    taken = 0
+    for name, reply in replies.items():
+        wire.says_only(reply)
+        ours, theirs = await heard(wired.request(request)), await heard(oracle.asked(wire.url, request))
+        assert ours == theirs, name
+        taken += ours is not None
+    assert taken > 5
+
+
+async def test_what_histories_of_pydantic_ai_hold_is_replayed(wire: Wire, wired: Providers) -> None:
+    """A conversation may go on after an upgrade, at another provider too."""
+    events = [json.loads(line)["event"] for line in HISTORY.read_bytes().splitlines()[1:]]
+    replies = [each["output"]["json"] for each in events if each["type"] == "ModelCallSettled"]
+    turns = [ModelTurn(reply["turn"]) for reply in replies]
+    assert {"canonical_system", "timestamp"} < set(turns[0].replay), "as 0.1 wrote it"
+    wire.will_say({"error": {"message": "enough"}}, status=400)
+    for model in (CLAUDE, GPT):
+        ours, theirs = await bodies(wire, wired, ask(model, *(each for turn in turns for each in (USER, turn))))
+        assert ours == theirs
+        assert json.dumps(ours).count('"assistant"') == len(turns) > 3
