@@ -93,7 +93,7 @@ async def open_store(
         return opened
     from holdfast.stores.sqlite import SqliteStore
 
-    return await SqliteStore.connect(_path_of(text), lease_s=lease_s)
+    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere)
 
 
 async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:
@@ -104,7 +104,7 @@ async def open_administration(where: str | Path, elsewhere: BlobPlace | None = N
         return opened
     from holdfast.stores.sqlite.administration import SqliteAdministration
 
-    return await SqliteAdministration.connect(_path_of(text))
+    return await SqliteAdministration.connect(_path_of(text), elsewhere)
 
 
 def accept_store(where: str) -> None:
@@ -217,7 +217,8 @@ async def leading(
     known = settings if settings is not None else settings_.load()
     if not store.startswith(_POSTGRES):
         raise UsageError(
-            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them."
+            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them. To execute"
+            " workflows and archive old months there, say --grpc HOST:PORT; a timer may run `holdfast store archive`."
         )
     lanes = _lanes(known, lane)
     queue = open_queue(known.queue, lane)
@@ -234,19 +235,12 @@ async def leading(
     leader = Leader(
         driver, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
     )
-    cooling = None
     try:
         leader.start()
-        if known.retention is not None and lane == DEFAULT:  # the others' leaders leave months to this one
-            retention = Retention(
-                partial(_administering, store, known, secrets), known.retention.hot_days, around.clock
-            )
-            cooling = asyncio.create_task(retention.keep(leader.leads), name="holdfast-retention")
-        yield leader
+        # The leaders of other lanes leave months to this one's.
+        async with archiving(store, known, leader.leads) if lane == DEFAULT else nullcontext():
+            yield leader
     finally:
-        if cooling is not None:
-            cooling.cancel()
-            await asyncio.gather(cooling, return_exceptions=True)
         await leader.aclose()
         await driver.aclose()
         await driver.let_session_go()
@@ -254,6 +248,26 @@ async def leading(
         around.threads.close()
         await queue.aclose()
         await opened.aclose()
+
+
+@asynccontextmanager
+async def archiving(store: str, known: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
+    it, where nobody leads, always: of several processes none is in another's way."""
+    if known.retention is None:
+        yield
+        return
+    if leads is None:
+        leads = asyncio.Event()
+        leads.set()
+    administering = partial(_administering, store, known, _secrets(known, store))
+    retention = Retention(administering, known.retention.hot_days, MachineClock())
+    cooling = asyncio.create_task(retention.keep(leads), name="holdfast-retention")
+    try:
+        yield
+    finally:
+        cooling.cancel()
+        await asyncio.gather(cooling, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -85,8 +85,8 @@ class RetentionRules(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hot_days: int = Field(ge=1, le=36_500)
-    """How many days after its last run may have been started a month stays in the tables. Then whoever leads (`holdfast
-    serve`) archives it, as soon as nothing of it holds it back."""
+    """How many days after its last run may have been started a month stays in the tables. Then `holdfast serve` archives it
+    (on PostgreSQL whoever leads, on SQLite with `--grpc`), as soon as nothing of it holds it back."""
 
 
 class LaneRules(BaseModel):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.compose import open_store
 from holdfast.core.ids import SessionId
-from holdfast.stores.postgres import PostgresStore
+from holdfast.ports import Append
 from holdfast.stores.postgres.schema import LATEST
 from tests.cli.conftest import Shell
 from tests.stores.story import TINY, Story
@@ -19,26 +20,27 @@ GREET = ("run", "flow:greet", "-i", '{"customer": "Ada"}')
 MONTH, NEXT = "2023-11", "2023-12"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The store that the commands use."""
+    found = "runs.db" if request.param == "sqlite" else request.getfixturevalue("database")
+    monkeypatch.setenv("HOLDFAST_STORE", found)
+    return str(found)
+
+
 @pytest.fixture
-def stories(database: str, monkeypatch: pytest.MonkeyPatch) -> list[Story]:
-    """Two runs of November 2023 in the PostgreSQL store that the commands use: one has ended, one waits for a person."""
-    monkeypatch.setenv("HOLDFAST_STORE", database)
+def stories(where: str) -> list[Story]:
+    """Two runs of November 2023 in it: one has ended, one waits for a person."""
     ended, waits = Story(), Story()
-
-    async def put() -> None:
-        store = await PostgresStore.connect(database)
-        for append in [*ended.whole(), waits.start(), waits.draft(), waits.ask()]:
-            assert list(await store.append([append])) == [None]
-        await store.aclose()
-
-    asyncio.run(put())
+    say(where, *ended.whole(), waits.start(), waits.draft(), waits.ask())
     return [ended, waits]
 
 
-def say(database: str, *appends: object) -> None:
+def say(where: str, *appends: Append) -> None:
     async def put() -> None:
-        store = await PostgresStore.connect(database)
-        assert set(await store.append(appends)) == {None}  # type: ignore[arg-type]
+        store = await open_store(where)
+        for append in appends:
+            assert list(await store.append([append])) == [None]
         await store.aclose()
 
     asyncio.run(put())
@@ -57,16 +59,10 @@ def test_the_standing_of_a_file(shell: Shell) -> None:
     assert shell("store", "migrate").err == "There was nothing to do: the tables are up to date.\n"
 
 
-def test_no_month_leaves_a_file_and_that_is_told(shell: Shell) -> None:
-    shell(*GREET)
-    for words in (("archive", "--before", "2999-01"), ("prune", "--before", "2999-01", "--yes")):
-        said = shell("store", *words)
-        assert (said.code, "SQLite file" in said.err) == (2, True), said
-
-
-def test_the_standing_of_a_database(shell: Shell, stories: list[Story], database: str) -> None:
+@pytest.mark.parametrize("where", ["postgres"], indirect=True)
+def test_the_standing_of_a_database(shell: Shell, stories: list[Story], where: str) -> None:
     async def lease() -> None:
-        store = await PostgresStore.connect(database)
+        store = await open_store(where)
         await store.open_session(SessionId("s"), "a host:1", [TINY.hash])
         found = await asyncio.to_thread(shell, "store", "status")
         assert re.search(r"2023-11 +2 +1 +\d+ +\S+ kB +open", found.out), found
@@ -82,7 +78,7 @@ def test_the_standing_of_a_database(shell: Shell, stories: list[Story], database
 
 
 def test_a_month_is_archived_when_nothing_holds_it_back_and_is_read_as_before(
-    shell: Shell, stories: list[Story], database: str
+    shell: Shell, stories: list[Story], where: str
 ) -> None:
     ended, waits = stories
     before = [shell("runs", "events", story.run, "--json").out for story in stories]
@@ -93,7 +89,7 @@ def test_a_month_is_archived_when_nothing_holds_it_back_and_is_read_as_before(
     assert (held["month"], [run["run_id"] for run in held["runs"]]) == (MONTH, [waits.run])
     assert shell("store", "archive", "--before", MONTH).code == 0  # no month before it
 
-    say(database, waits.answer("reject"))
+    say(where, waits.answer("reject"))
     said = shell("store", "archive", "--before", NEXT)
     assert re.search(r"2023-11  2 runs, \d+ events, .* compressed", said.out), said
     assert "nothing to archive" in shell("store", "archive", "--before", NEXT).err
@@ -104,6 +100,7 @@ def test_a_month_is_archived_when_nothing_holds_it_back_and_is_read_as_before(
     assert shell("store", "status", "--json").data["months"][0]["state"] == "archived"
 
 
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 def test_old_is_what_the_settings_say(shell: Shell, stories: list[Story], monkeypatch: pytest.MonkeyPatch) -> None:
     said = shell("store", "archive")
     assert (said.code, "HOLDFAST_RETENTION_DAYS" in said.err) == (2, True)
@@ -114,11 +111,11 @@ def test_old_is_what_the_settings_say(shell: Shell, stories: list[Story], monkey
     assert shell("store", "archive").code == 2
 
 
-def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], database: str) -> None:
+def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], where: str) -> None:
     ended, waits = stories
     said = shell("store", "prune", "--before", NEXT, "--yes")
     assert (said.code, f"{MONTH} is not archived yet" in said.err) == (4, True)
-    say(database, waits.answer("reject"))
+    say(where, waits.answer("reject"))
     shell("store", "archive", "--before", NEXT)
     said = shell("store", "prune", "--before", NEXT)
     assert (said.code, "2 histories (2023-11)" in said.err) == (2, True)
@@ -131,6 +128,7 @@ def test_nothing_is_removed_without_a_yes(shell: Shell, stories: list[Story], da
     assert len(shell("runs", "list", "--json").data) == 2
 
 
+@pytest.mark.parametrize("where", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("words", [("archive", "--before"), ("prune", "--yes", "--before")])
 @pytest.mark.parametrize("month", ["", "2023", "2023-13", "yesterday"])
 def test_what_is_no_month_is_told(shell: Shell, stories: list[Story], words: tuple[str, ...], month: str) -> None:

@@ -6,42 +6,43 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from holdfast.compose import leading, open_administration
+from holdfast.compose import archiving, leading, open_administration, open_store
 from holdfast.engine.retention import Retention
 from holdfast.machine import MachineClock
 from holdfast.ports import Administration
 from holdfast.settings import RetentionRules, Settings
-from holdfast.stores.postgres import PostgresStore
 from tests.stores.story import BORN_MS, Story, put
 
 DAY_MS = 24 * 3600 * 1000
 ENDED, HELD = "2023-11", "2023-12"
 
 
-@pytest.fixture
-async def old(database: str) -> str:
+@pytest.fixture(params=["sqlite", "postgres"])
+async def old(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store with a month whose only run has ended, and one whose run waits for a person."""
-    store = await PostgresStore.connect(database)
+    where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("database")
+    store = await open_store(where)
     for append in Story().whole():
         await put(store, append)
     waits = Story(at_ms=BORN_MS + 30 * DAY_MS)
     for append in (waits.start(), waits.draft(), waits.ask()):
         await put(store, append)
     await store.aclose()
-    return database
+    return str(where)
 
 
-async def months(database: str) -> dict[str, str]:
-    async with administering(database) as administration:
+async def months(where: str) -> dict[str, str]:
+    async with administering(where) as administration:
         return {each.month: each.state for each in (await administration.standing()).months if each.runs}
 
 
 @asynccontextmanager
-async def administering(database: str) -> AsyncIterator[Administration]:
-    administration = await open_administration(database)
+async def administering(where: str) -> AsyncIterator[Administration]:
+    administration = await open_administration(where)
     yield administration
     await administration.aclose()
 
@@ -60,8 +61,10 @@ async def test_a_month_goes_when_it_is_cold_and_one_that_is_held_back_is_told_ab
     assert caplog.text.count(f"{HELD} cannot be archived: 1 of its runs") == 1, "once a day"
 
 
-async def test_whoever_leads_the_fleet_archives_what_is_cold(old: str) -> None:
-    async with asyncio.timeout(60), leading(old, settings=Settings(retention=RetentionRules(hot_days=30))):
+async def test_whoever_leads_the_fleet_archives_what_is_cold_and_where_nobody_leads_whoever_serves(old: str) -> None:
+    settings = Settings(retention=RetentionRules(hot_days=30))
+    serving = leading(old, settings=settings) if "://" in old else archiving(old, settings)
+    async with asyncio.timeout(60), serving:
         while (await months(old))[ENDED] != "archived":
             await asyncio.sleep(0.1)
     assert (await months(old))[HELD] == "open"

@@ -11,17 +11,21 @@ import random
 import sys
 from asyncio.subprocess import PIPE
 from collections import Counter
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from holdfast.compose import open_administration, open_store
 from holdfast.core import commands as cmd
 from holdfast.core.payload import inline
 from holdfast.errors import MonthHeld
-from holdfast.stores.postgres import PostgresAdministration, PostgresStore
+from holdfast.ports import Store
+from holdfast.stores.month import Month
+from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.append import entry, write
-from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.room import sql
 from tests.stores.story import BORN_MS, Story, put
 
@@ -133,7 +137,7 @@ class Kept:
         self.rest = self.story.whole()
         self.blobs: set[tuple[str, str]] = set()
 
-    async def check(self, store: PostgresStore) -> None:
+    async def check(self, store: Store) -> None:
         """Raises where anything is gone that the run refers to."""
         assert await store.events(self.story.run) == tuple(self.story.history)
         assert len(await store.effects(run=self.story.run)) == ("EffectIntended" in self.kinds)
@@ -149,13 +153,15 @@ class Kept:
         return bool(self.story.state.ended)
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_invariant_25_retention_never_removes_what_a_live_run_refers_to(database: str, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "kind"), [(0, "postgres"), (1, "sqlite")])
+async def test_invariant_25_retention_never_removes_what_a_live_run_refers_to(
+    request: pytest.FixtureRequest, tmp_path: Path, seed: int, kind: str
+) -> None:
     """Runs of five months begin, refer to payloads that others refer to as well, and end; months are archived and removed
     whenever anybody likes. Whatever has not been removed for good is whole, and so are all runs that live."""
     chance = random.Random(seed)
-    store = await PostgresStore.connect(database)
-    administration = await PostgresAdministration.connect(database)
+    where = request.getfixturevalue("database") if kind == "postgres" else str(tmp_path / "runs.db")
+    store, administration = await open_store(where), await open_administration(where)
     months = [Month.at(BORN_MS)]
     for _ in range(4):
         months.append(months[-1].next)

@@ -39,6 +39,9 @@ from holdfast.ports import Append, History, SnapshotRecord, Store
 DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)
 PATH = Path("0")
 BORN_MS = 1_700_000_000_000
+MONTH, NEXT = "2023-11", "2023-12"
+"""The month of that, and the one after it."""
+NEXT_MS = BORN_MS + 20 * 24 * 3600 * 1000
 
 _nodes = (Node(NodeName("draft"), "task"), Node(NodeName("approve"), "human_gate"), Node(NodeName("send"), "tool_node"))
 _edges = (Edge(NodeName("draft"), NodeName("approve")), Edge(NodeName("approve"), NodeName("send")))
@@ -187,6 +190,15 @@ async def put(store: Store, *appends: Append) -> None:
     """Append one after the other; all must be taken."""
     for append in appends:
         assert list(await store.append([append])) == [None]
+
+
+async def ended(store: Store, count: int = 3, at_ms: int = BORN_MS) -> list[Story]:
+    """Runs that have ended, with effects and gates, each of a tenant of its own; in few commits."""
+    stories = [Story(at_ms=at_ms, tenant=f"tenant {n}") for n in range(count)]
+    for appends in zip(*(list(story.whole()) for story in stories), strict=True):
+        assert set(await store.append(appends)) == {None}
+    assert all(story.state.ended for story in stories)
+    return stories
 
 
 def fold(history: History) -> State:

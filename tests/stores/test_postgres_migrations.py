@@ -22,9 +22,10 @@ from holdfast import Engine, Workflow, task
 from holdfast.core import commands as cmd
 from holdfast.core.ids import SessionId
 from holdfast.errors import StillInUse, StoreError, StoreTooNew, StoreUnreadable
+from holdfast.stores.month import Month
 from holdfast.stores.postgres import PostgresAdministration, PostgresStore
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.partition import make, part
 from holdfast.stores.postgres.schema import LATEST
 from holdfast.testing.postgres_server import PostgresServer
 from tests.conftest import say
@@ -236,7 +237,7 @@ async def test_a_user_without_rights_is_told_what_to_do(
         assert await (await engine.start(greeting(), {"name": "Ada"})).result() == "hello Ada"
     assert caplog.text == ""
     month = Month.at(store.now_ms()).next
-    say(postgres, f"drop table {schema}.{month.partition('events')}")
+    say(postgres, f"drop table {schema}.{part('events', month)}")
     async with Engine.open(poor):
         while "could not look after its store" not in caplog.text:  # somebody with rights must, once in two months
             await asyncio.sleep(0.02)

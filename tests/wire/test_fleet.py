@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.redis_server import RedisServer
 from holdfast.wire import Client
-from tests.wire.kit import FLOWS, TASKS, Server, ended, holdfast
+from tests.stores.story import ended as ended_runs
+from tests.wire.kit import FLOWS, MOST_S, TASKS, Server, ended, holdfast
 
 KNOWN_S = 2.5
 """By then the serving process has heard that another leads: it asks once a second."""
@@ -39,6 +42,19 @@ async def test_a_task_is_done_whoever_leads_and_wherever_its_run_was_started(dat
                         )  # fmt: skip
                         (there,) = await client.list_(workflow="echo", limit=1)
                         assert (await client.result(there.run)).output["said"] == 2
+
+
+async def test_whoever_serves_a_file_archives_its_old_months(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text("[retention]\nhot_days = 30\n")
+    store = await SqliteStore.connect(tmp_path / "runs.db")
+    (run,) = await ended_runs(store, 1)
+    server = Server(tmp_path)
+    with ended(server.process):
+        async with asyncio.timeout(MOST_S):
+            while (await store.tail(None, 1))[0]:  # the events are in the table
+                await asyncio.sleep(0.05)
+        assert await store.events(run.run) == tuple(run.history)
+    await store.aclose()
 
 
 async def test_a_fleet_to_try_out_takes_clients_and_workers(tmp_path: Path) -> None:

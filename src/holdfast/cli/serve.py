@@ -132,7 +132,7 @@ async def _serve(
     wait_s: float, as_json: bool,
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
-    from holdfast.compose import leading
+    from holdfast.compose import archiving, leading
 
     with needs("fleet", "`holdfast serve`"):
         from holdfast.observe.health import Health
@@ -142,6 +142,8 @@ async def _serve(
         if how is None or is_fleet(where):
             opening = partial(leading, where, settings=known, lane=lane)
             leader = await stack.enter_async_context(patiently(opening, wait_s))
+        else:
+            await stack.enter_async_context(archiving(where, known))
         if how is not None:
             taken = partial(taking, workflows, how, where, known)
             serving = await stack.enter_async_context(patiently(taken, wait_s))

@@ -56,7 +56,7 @@ class StoreStanding(msgspec.Struct, frozen=True):
 
 class Holder(msgspec.Struct, frozen=True):
     """A run that keeps its month from being archived. `why`: unended, money (held or in doubt), call (in flight), effect
-    (of unknown outcome)."""
+    (of unknown outcome), told (it ended so lately that a tail may not have told it; SQLite's)."""
 
     run: RunId
     tenant: str
@@ -86,12 +86,12 @@ class Administration(Protocol):
 
     async def archive(self, month: str) -> Freed:
         """Take the histories of a month that is over out of the tables, into blobs; they are read from there. Raises MonthHeld
-        where runs of it may still go on, UsageError where the month is not over or the store has no months."""
+        where runs of it may still go on, UsageError where the month is not over, StoreBusy where somebody is in the way."""
         ...
 
     async def prune(self, before: str) -> Freed:
         """Remove for good the archives of all months before that one, with their blobs. Raises MonthHeld where one of them
-        has not been archived."""
+        has not been archived, or not left the tables."""
         ...
 
     async def back_up(self, file: str) -> int:

@@ -1,4 +1,8 @@
 """Where histories live on disk: one folder for each kind of database, and the SQL that they speak.
 
+    history, row, statement  what every kind of database does alike with appends, rows and SQL
+    month, archive, shelf    by what histories are kept, what one is that has left the tables, where it is
+    retention                months that leave, and go for good
+
 Never here: meaning. A store writes down what core.projection tells it to; a rule in a store would be a second truth.
 """

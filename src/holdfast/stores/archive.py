@@ -72,9 +72,10 @@ class Archive(msgspec.Struct, frozen=True):
     events: tuple[EventLine, ...]
     effects: tuple[EffectLine, ...]
 
-    def rows(self, after: int, most: int) -> list[Row]:
+    def rows(self, after: int, most: int | None) -> list[Row]:
         """Events after a seq, as a store reads them: (seq, at_ms, payload)."""
-        return [(line.seq, line.at_ms, bytes(line.event)) for line in self.events[after : after + most]]
+        end = None if most is None else after + most
+        return [(line.seq, line.at_ms, bytes(line.event)) for line in self.events[after:end]]
 
     def ledger(self, state: str | None) -> list[Row]:
         """The ledger as rows of a store (see holdfast.stores.row.effect_of), all or those of one state."""

@@ -12,11 +12,12 @@ from typing import Any, Final, Self
 from holdfast.core.projection import RunRow
 from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connections
-from holdfast.stores.postgres.partition import PARTITIONED, Month
-from holdfast.stores.postgres.retention import Retention
+from holdfast.stores.postgres.partition import PARTITIONED, part
+from holdfast.stores.postgres.retention import PostgresRetention
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import (
     LATEST,
@@ -30,11 +31,6 @@ from holdfast.stores.postgres.schema import (
 )
 from holdfast.stores.postgres.session import LEASE_S
 from holdfast.stores.postgres.upkeep import forget_told, make_ahead
-
-OPEN: Final = "open"
-PARTLY: Final = "partly archived"
-ARCHIVED: Final = "archived"
-PRUNED: Final = "pruned"
 
 _CONNECTIONS: Final = 4
 _MOST_SESSIONS: Final = 1000
@@ -87,12 +83,12 @@ class PostgresAdministration:
     async def archive(self, month: str) -> Freed:
         wanted = Month.parse(month)
         await expect_ready(self._db)
-        return await Retention(self._ground).archive(wanted)
+        return await PostgresRetention(self._ground).archive(wanted)
 
     async def prune(self, before: str) -> Freed:
         wanted = Month.parse(before)
         await expect_ready(self._db)
-        return await Retention(self._ground).prune(wanted)
+        return await PostgresRetention(self._ground).prune(wanted)
 
     # --- Standing -----------------------------------------------------------------------------------------------------
 
@@ -138,7 +134,7 @@ class PostgresAdministration:
         sizes: dict[str, int] = {}
         for table in PARTITIONED:
             rows = await self._db.fetch(self._sql["partitions"], f"{self._db.address.schema}.{table}")
-            sizes |= dict(rows)
+            sizes |= {name: size for name, size in rows if size is not None}  # None: it is just being dropped
         return sizes
 
 
@@ -148,14 +144,8 @@ def _is_readable(now: Standing | None) -> bool:
 
 
 def _month(month: Month, row: Any, sizes: dict[str, int]) -> MonthStanding:
-    parts = [month.partition(table) for table in PARTITIONED]
-    in_tables = sum(sizes.get(part, 0) for part in parts)
-    if not row["archived"]:
-        state = OPEN
-    elif row["archived"] < row["runs"] or parts[0] in sizes:
-        state = PARTLY
-    else:
-        state = PRUNED if row["pruned"] == row["runs"] else ARCHIVED
-    return MonthStanding(
-        str(month), state, row["runs"], row["unended"], row["events"], in_tables + row["archive_bytes"]
-    )
+    _, runs, unended, events, archived, pruned, archive_bytes = row
+    parts = [part(table, month) for table in PARTITIONED]
+    in_tables = sum(sizes.get(each, 0) for each in parts)
+    found = state(runs, archived, pruned, is_in_tables=parts[0] in sizes)
+    return MonthStanding(str(month), found, runs, unended, events, in_tables + archive_bytes)

@@ -18,11 +18,12 @@ from holdfast.core.ids import RunId, Seq
 from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
+from holdfast.stores.month import Month
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
 from holdfast.stores.postgres.effect_key import Keys
-from holdfast.stores.postgres.partition import Month, make
+from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.room import Ground, is_run
 from holdfast.stores.postgres.scope import Books
 
@@ -224,7 +225,7 @@ class Log(Archives):
         """What an archive holds of the events after `after`, where the table's `rows` do not begin with the next."""
         if rows and rows[0]["seq"] == after + 1:
             return ()
-        archive = await self._archive(run)
+        archive = await self._shelf.archive(run)
         return archive.rows(after, most) if archive is not None else ()
 
     async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:

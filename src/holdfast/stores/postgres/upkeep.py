@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.stores.month import Month
 from holdfast.stores.postgres.connection import Connections
-from holdfast.stores.postgres.partition import Month, make, missing
+from holdfast.stores.postgres.partition import make, missing
 from holdfast.stores.postgres.room import Room, sql
 
 MONTHS_AHEAD: Final = 2

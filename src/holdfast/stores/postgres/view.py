@@ -78,7 +78,7 @@ class Views(Archives):
         if run is not None and not is_run(run):
             return []
         rows = await self._list("effects", {"run =": run, "state =": state}, "order by place", limit)
-        if not rows and run is not None and (archive := await self._archive(run)) is not None:
+        if not rows and run is not None and (archive := await self._shelf.archive(run)) is not None:
             rows = archive.ledger(state)[:limit]
         return [effect_of(row) for row in rows]
 

@@ -5,7 +5,8 @@
     session     leases                                lock, turnstile        files that exist to be locked
     view, blob  lists; large payloads                 connection, database   SQLite's settings, errors and tables
     watch, tail other processes' commits              clock                  the store's time
-    administration  how the store stands as a whole
+    archive     histories that have left the tables   retention              months that leave them, and go for good
+    administration  what a person does to the store as a whole
 
 Never here: another database's ways. What every store promises is in holdfast.ports.
 """

@@ -1,26 +1,29 @@
-"""What a person may ask of the store as a whole: how it stands.
+"""What a person does to the store as a whole: how it stands, a copy of it, its months.
 
-There is one file: whoever opens it brings its tables up to date, and no month can be taken out of it.
-Never here: a run's affairs.
+Whoever opens the file brings its tables up to date. Never here: a run's affairs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import apsw
 
 from holdfast.core.ids import SessionId
 from holdfast.core.projection import RunRow
 from holdfast.errors import UsageError
-from holdfast.ports import Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
+from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.backup import back_up
 from holdfast.stores.sqlite.database import LATEST
-from holdfast.stores.sqlite.room import SQL, Room, rows
+from holdfast.stores.sqlite.retention import SqliteRetention
+from holdfast.stores.sqlite.room import SQL, Room, rows, value
 from holdfast.stores.sqlite.store import SqliteStore
+
+_MOST_MONTHS: Final = 1200
 
 
 class SqliteAdministration(Room):
@@ -31,9 +34,9 @@ class SqliteAdministration(Room):
         self._store = store
 
     @classmethod
-    async def connect(cls, path: Path) -> Self:
-        """Raises what SqliteStore.connect raises."""
-        return cls(await SqliteStore.connect(path))
+    async def connect(cls, path: Path, elsewhere: BlobPlace | None = None) -> Self:
+        """`elsewhere` is where archives go instead of the table. Raises what SqliteStore.connect raises."""
+        return cls(await SqliteStore.connect(path, elsewhere=elsewhere))
 
     async def aclose(self) -> None:
         await self._store.aclose()
@@ -52,16 +55,10 @@ class SqliteAdministration(Room):
         return await self._writer.ask(lambda db: back_up(db, to))  # the other refuses even this
 
     async def archive(self, month: str) -> Freed:
-        raise UsageError(_NO_MONTHS)
+        return await SqliteRetention(self._store.ground).archive(Month.parse(month))
 
     async def prune(self, before: str) -> Freed:
-        raise UsageError(_NO_MONTHS)
-
-
-_NO_MONTHS = (
-    "This store is a SQLite file, which keeps all runs for ever: no month can be taken out of it. Nothing was done. When it"
-    " has grown too large, let its runs end, keep the file as the archive, and begin another; or use a PostgreSQL store."
-)
+        return await SqliteRetention(self._store.ground).prune(Month.parse(before))
 
 
 def _free(file: str) -> Path:
@@ -75,7 +72,6 @@ def _free(file: str) -> Path:
 
 
 def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
-    months = [MonthStanding(month, "open", *counts) for month, *counts in rows(db, "months")]
     sessions = [
         SessionStanding(SessionId(name), label, at_ms, None) for name, label, at_ms in rows(db, "living_sessions")
     ]
@@ -84,6 +80,25 @@ def _standing(db: apsw.Connection, path: Path, now_ms: int) -> StoreStanding:
         f"{SQL['runs']} where ended_at_ms is null order by id limit 1"
     ).fetchall()
     return StoreStanding(
-        str(path), LATEST, LATEST, (), now_ms, tuple(months), tuple(sessions), blobs, blob_bytes,
+        str(path), LATEST, LATEST, (), now_ms, tuple(_months(db)), tuple(sessions), blobs, blob_bytes,
         RunRow(*oldest[0]) if oldest else None,
     )  # fmt: skip
+
+
+def _months(db: apsw.Connection) -> Iterator[MonthStanding]:
+    after = ""
+    for _ in range(_MOST_MONTHS):
+        run = value(db, "first_run_from", (after,))
+        if run is None:
+            return
+        month = Month.of(run)
+        yield _month(db, month)
+        after = month.next.first
+
+
+def _month(db: apsw.Connection, month: Month) -> MonthStanding:
+    ((runs, unended, events, archived, pruned, archive_bytes, is_in_tables),) = rows(
+        db, "month", (month.first, month.next.first)
+    )
+    found = state(runs, archived, pruned, is_in_tables=is_in_tables)
+    return MonthStanding(str(month), found, runs, unended, events, None if is_in_tables else archive_bytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final
 
 import apsw
@@ -19,7 +20,8 @@ from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.sqlite.append import Entry, commit, entry
-from holdfast.stores.sqlite.room import Room, rows, value
+from holdfast.stores.sqlite.archive import Archives
+from holdfast.stores.sqlite.room import rows, value
 
 _MOST_AT_ONCE: Final = 1000
 """Events in one answer of the database, which must fit into a gigabyte; an event is less than 100 kB."""
@@ -29,7 +31,7 @@ _decode_places = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 _decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
 
 
-class Log(Room):
+class Log(Archives):
     """Keeps ports.Log."""
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
@@ -56,18 +58,37 @@ class Log(Room):
         return [fate for (fate,) in alone]
 
     async def load(self, run: RunId, fold_version: int) -> History:
-        def read(db: apsw.Connection) -> History:
+        def read(db: apsw.Connection) -> tuple[SnapshotRecord | None, list[Recorded]]:
             found = rows(db, "snapshot", (run, fold_version))
             snapshot = SnapshotRecord(*found[0]) if found else None
-            return History(snapshot, _events(db, run, snapshot.seq if snapshot is not None else 0, None))
+            return snapshot, _events(db, run, snapshot.seq if snapshot is not None else 0, None)
 
-        history = await self._reader.ask(read)
-        if history.snapshot is None and not history.events:
+        snapshot, events = await self._reader.ask(read)
+        if _may_go_on(events):
+            events += await self._events(run, (snapshot.seq if snapshot is not None else 0) + len(events), None)
+        if snapshot is None and not events:
             raise NotFound(f"There is no run {run} in this store.", run=run)
-        return history
+        return History(snapshot, tuple(events))
 
     async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
-        return await self._reader.ask(lambda db: _events(db, run, after, limit))
+        return tuple(await self._events(run, after, limit))
+
+    async def _events(self, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+        found: list[Recorded] = []
+        while limit is None or len(found) < limit:
+            last, left = after + len(found), None if limit is None else limit - len(found)
+            events = await self._reader.ask(partial(_events, run=run, after=last, limit=left))
+            more = events or await self._archived(run, last, left)
+            found += more
+            if not more or (events and not _may_go_on(events)):
+                break
+        return found
+
+    async def _archived(self, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+        """What an archive holds of the events after `after`, where the table does not go on with the next."""
+        archive = await self._shelf.archive(run)
+        lines = archive.rows(after, limit) if archive is not None else ()
+        return [recorded(run, after + 1 + n, *line) for n, line in enumerate(lines)]
 
     async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
         asked = _encode(runs).decode()
@@ -81,15 +102,22 @@ class Log(Room):
         await self._writer.write(lambda db: rows(db, "put_snapshot", row))
 
     async def is_archived(self, run: RunId) -> bool:
-        return False  # a month of this store cannot leave it
+        return bool(await self._archive_row(run))
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
         found = await self._reader.ask(lambda db: rows(db, "run_of_key", (tenant, key)))
         return (RunId(found[0][0]), found[0][1]) if found else None
 
 
-def _events(db: apsw.Connection, run: RunId, after: int, limit: int | None) -> tuple[Recorded, ...]:
-    """Raises CorruptHistory for a gap, or for an event that this version does not know."""
+def _may_go_on(events: Sequence[Recorded]) -> bool:
+    """Whether there may be more than these, which the table has answered with: in it, or in an archive. Between two of its
+    answers a run may be let go."""
+    return len(events) % _MOST_AT_ONCE == 0
+
+
+def _events(db: apsw.Connection, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+    """The events that the table holds from the one after `after` on. Raises CorruptHistory for a gap, or for an event that
+    this version does not know."""
     found: list[Recorded] = []
     while limit is None or len(found) < limit:
         most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
@@ -97,14 +125,17 @@ def _events(db: apsw.Connection, run: RunId, after: int, limit: int | None) -> t
         found += more
         if len(more) < most:
             break
-    return tuple(found)
+    return found
 
 
 def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list[Recorded]:
     places, payloads = value(db, "events", {"run": run, "after": after, "most": most})
     found: list[Recorded] = []
     start = 0
-    for seq, at_ms, size in _decode_places(places):
+    decoded = _decode_places(places)
+    if decoded and decoded[0][0] != after + 1 and rows(db, "archive", (run,)):
+        return []  # what comes first is in the archive
+    for seq, at_ms, size in decoded:
         # Each event is decoded from bytes of its own: a payload that is kept must not keep the whole history with it.
         found.append(recorded(run, after + 1 + len(found), seq, at_ms, payloads[start : start + size]))
         start += size

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
+from holdfast.ports import BlobPlace
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.writer import Writer
@@ -30,6 +31,8 @@ class Ground(NamedTuple):
     clock: StoreClock
     data_version: int
     lease_s: float
+    elsewhere: BlobPlace | None = None
+    """Where archives go and are, besides the table."""
 
 
 class Room:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+from holdfast.ports import BlobPlace
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.cost import Costs
@@ -41,12 +42,14 @@ class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions,
         *,
         lease_s: float = LEASE_S,
         wait_s: float = WAIT_S,
+        elsewhere: BlobPlace | None = None,
         machine_ms: Callable[[], int] | None = None,
     ) -> Self:
         """Open the store at `path`, made if it is not there.
 
         `lease_s` is how long this process's sessions live without renewal, `wait_s` bounds the wait for other
-        processes, and `machine_ms` takes the machine's clock's place where a test owns time.
+        processes, `elsewhere` is a place of archives beside the table, and `machine_ms` takes the machine's clock's place
+        where a test owns time.
         Raises NotAStore, StoreTooNew, StoreUnreadable, StoreFull, StoreBusy.
         """
         file = resolve(path)
@@ -64,6 +67,7 @@ class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions,
                 clock=StoreClock(newest_ms or 0, machine_ms),
                 data_version=await writer.ask(data_version),
                 lease_s=lease_s,
+                elsewhere=elsewhere,
             )
             undo.pop_all()
         return cls(ground)

@@ -1,12 +1,14 @@
 """Telling every committed event once, in the order of the commits: there is one writer at a time, so that is the order in
-which events were numbered.
+which events were numbered. Events that leave with their month leave gaps in it.
 
 Never here: who wants to know.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from holdfast.core.ids import RunId
 from holdfast.errors import CursorLost, UsageError
@@ -14,29 +16,52 @@ from holdfast.ports import Told
 from holdfast.stores.history import recorded
 from holdfast.stores.sqlite.room import Room, rows, value
 
+_CURSOR: Final = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+class Cursor(NamedTuple):
+    """A place in the order of commits, and up to where that had gaps when the tail began from the start."""
+
+    place: int
+    gap: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Cursor:
+        """Raises UsageError."""
+        if not text.isascii() or (found := _CURSOR.fullmatch(text)) is None:
+            raise UsageError(f"{text!r} is no cursor of a SQLite store's tail. Nothing was told.")
+        return cls(int(found[1]), int(found[2] or 0))
+
+    def __str__(self) -> str:
+        """Behind the gaps they do not matter any more."""
+        return str(self.place) if self.place >= self.gap else f"{self.place}-{self.gap}"
+
 
 class Tail(Room):
     """Keeps ports.Tail."""
 
     async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
-        after = _place(cursor) if cursor is not None else 0
-        if after > int(await self.tail_end()):
+        given = Cursor.of(cursor) if cursor is not None else None
+        if given is not None and given.place > int(await self.tail_end()):
             raise CursorLost(
-                f"The tail's cursor {after} is beyond the last event: the store was replaced by an older copy of it. Begin"
+                f"The tail's cursor {cursor} is beyond the last event: the store was replaced by an older copy of it. Begin"
                 " anew from the start, and leave out by run and seq what was told before."
             )
+        after = given.place if given is not None else 0
         found = await self._reader.ask(lambda db: rows(db, "tail", (after, limit)))
+        # Asked later than the events: whatever was missing among them is before it.
+        gap: int = await self._reader.ask(lambda db: value(db, "tail_gap"))
+        at = given if given is not None else Cursor(after, gap)
+        if at.place < gap != at.gap:
+            raise CursorLost(
+                f"The tail's cursor {cursor} is older than events that have left with their month since. Nobody can say that"
+                " none was missed. Begin anew from the start, and read what is archived from the histories of the runs."
+            )
         told = [
-            Told(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload), str(place))
+            Told(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload), str(Cursor(place, at.gap)))
             for place, run, seq, at_ms, payload in found
         ]
-        return told, told[-1].cursor if told else str(after)
+        return told, told[-1].cursor if told else str(at)
 
     async def tail_end(self) -> str:
         return str(await self._reader.ask(lambda db: value(db, "tail_end")))
-
-
-def _place(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit()):
-        raise UsageError(f"{cursor!r} is no cursor of a SQLite store's tail. Nothing was told.")
-    return int(cursor)

@@ -17,7 +17,8 @@ from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.row import effect_of, encode, gate_of
-from holdfast.stores.sqlite.room import SQL, Room, rows, value
+from holdfast.stores.sqlite.archive import Archives
+from holdfast.stores.sqlite.room import SQL, rows, value
 
 _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode
@@ -27,7 +28,7 @@ _AFTER_ANY: Final = "\U0010ffff"
 """Comes after whatever may follow a beginning."""
 
 
-class Views(Room):
+class Views(Archives):
     """Keeps ports.Views."""
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
@@ -87,6 +88,8 @@ class Views(Room):
         self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
         rows = await self._list("effects", {"run = ?": run, "state = ?": state}, "order by id limit ?", limit)
+        if not rows and run is not None and (archive := await self._shelf.archive(run)) is not None:
+            rows = archive.ledger(state)[:limit]
         return [effect_of(row) for row in rows]
 
     async def _list(

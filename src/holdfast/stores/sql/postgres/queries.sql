@@ -779,7 +779,7 @@ select
 from holdfast.effects where run = any($1::uuid[]) order by run, place
 
 -- name: put_archives
--- Archives that were read back and found whole.
+-- Archives that were read back and found whole; one of more events stays.
 insert into holdfast.archives (run, tenant, seq, sha256, stored_bytes, archived_at_ms)
 select run, tenant, seq, sha256, stored_bytes, holdfast.now_ms()
 from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[])
@@ -787,6 +787,7 @@ from unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::bigint[])
 on conflict (run) do update set
     seq = excluded.seq, sha256 = excluded.sha256, stored_bytes = excluded.stored_bytes,
     archived_at_ms = excluded.archived_at_ms
+where excluded.seq > archives.seq
 
 -- name: archived_of
 -- What is archived of a month.
@@ -801,10 +802,15 @@ where run < $1 and not exists (
 )
 order by run limit 1
 
+-- name: first_in_tables
+-- The first run of a time whose history has not left the tables.
+select run::text, status from holdfast.runs
+where run = (select run from holdfast.events where run < $1 order by run limit 1)
+
 -- name: prune_archives
 -- Some archives of a time are gone for good from now on.
-update holdfast.archives set sha256 = null, pruned_at_ms = holdfast.now_ms()
-where run in (select run from holdfast.archives where run < $1 and sha256 is not null order by run limit $2)
+update holdfast.archives set sha256 = null, pruned_at_ms = $2
+where run in (select run from holdfast.archives where run < $1 and sha256 is not null order by run limit $3)
 returning seq
 
 -- name: lock_blobs

@@ -185,10 +185,12 @@ order by waiters.id limit :most
 -- --- Costs ------------------------------------------------------------------------------------------------------------
 
 -- name: uncounted
--- Runs with events that are not in the roll-up of costs, in the order of their names, and up to where they are.
+-- Runs with events that are not in the roll-up of costs, in the order of their names, and up to where they are; but for
+-- those whose history was removed for good.
 select run, runs.seq, coalesce(counted.seq, 0)
 from runs left join counted using (run)
 where run > :after and runs.seq > coalesce(counted.seq, 0) and started_at_ms < :before_ms
+    and not exists (select 1 from archives where archives.run = runs.run and sha256 is null)
 order by run limit :most
 
 -- name: counted
@@ -222,11 +224,16 @@ insert into graphs (graph_hash, definition) values (?, ?) on conflict do nothing
 -- name: graph
 -- A workflow's graph by its hash.
 select definition from graphs where graph_hash = ?
+
 -- --- The tail --------------------------------------------------------------------------------------------------------
 
 -- name: tail
 -- Events after a place in the order of commits.
-select id, run, seq, at_ms, payload from events where id > ? order by id limit ?
+select id, run, seq, at_ms, payload from events where id > ? and seq > 0 order by id limit ?
+
+-- name: tail_gap
+-- The last place in the order of commits whose event has left with its month; 0 for none.
+select coalesce(max(id), 0) from events where run = '' and seq = -1
 
 -- name: tail_end
 -- The last place in the order of commits.
@@ -439,13 +446,154 @@ select
     call, state, updated_at_ms, response, error, resolved_by
 from effects
 
+-- --- Archives --------------------------------------------------------------------------------------------------------
+-- Lists of runs, of hashes, are JSON.
+
+-- name: archive
+-- Where a run's archive is, or that it was removed.
+select tenant, sha256, pruned_at_ms from archives where run = ?
+
+-- name: holders
+-- Runs of a month that may still go on, or about which something may still be said, or that a tail may not have told;
+-- oldest first, with how many there are.
+select
+    run, tenant, workflow, status, started_at_ms,
+    case
+        when ended_at_ms is null then 'unended'
+        when held_nanousd > 0 or in_doubt_nanousd > 0 then 'money'
+        when sessions <> '[]' then 'call'
+        when updated_at_ms > ?4 then 'told'
+        else 'effect'
+    end,
+    count(*) over ()
+from runs
+where run >= ?1 and run < ?2
+    and (
+        ended_at_ms is null or held_nanousd > 0 or in_doubt_nanousd > 0 or sessions <> '[]' or updated_at_ms > ?4
+        or run in (select run from effects where state in ('intended', 'in_doubt'))
+    )
+order by run limit ?3
+
+-- name: unarchived
+-- Runs of a month that have more events than their archive, after one of them; with the archive that they have.
+select runs.run, runs.tenant, runs.seq, sha256
+from runs left join archives using (run)
+where runs.run > ?1 and runs.run < ?2 and (archives.run is null or archives.seq < runs.seq)
+order by runs.run limit ?3
+
+-- name: events_to_archive
+-- The histories of some runs, as far as the tables hold them.
+select run, seq, at_ms, append_id, type, payload from events
+where run in (select value from json_each(?)) order by run, seq
+
+-- name: effects_to_archive
+-- The ledger of some runs.
+select
+    run, call, step, tool, policy, effect_key, request, intended_at_ms, state, updated_at_ms, response, error, resolved_by
+from effects where run in (select value from json_each(?)) order by run, id
+
+-- name: put_archive
+-- An archive that was read back and found whole; one of more events stays.
+insert into archives (run, tenant, seq, sha256, stored_bytes, archived_at_ms) values (?, ?, ?, ?, ?, ?)
+on conflict (run) do update set
+    seq = excluded.seq, sha256 = excluded.sha256, stored_bytes = excluded.stored_bytes,
+    archived_at_ms = excluded.archived_at_ms
+where excluded.seq > archives.seq
+
+-- name: archived_of
+-- What is archived of a month.
+select count(*), coalesce(sum(seq), 0), coalesce(sum(stored_bytes), 0) from archives where run >= ? and run < ?
+
+-- name: archived_in_tables
+-- Runs of a month that are archived and have events in the tables, after one of them.
+select run, seq from archives
+where run > ?1 and run < ?2 and exists (select 1 from events where events.run = archives.run)
+order by run limit ?3
+
+-- name: archived_to_the_end
+-- Those of some runs about which nothing was said since they were archived.
+select run from runs join archives using (run)
+where run in (select value from json_each(?)) and archives.seq >= runs.seq
+
+-- name: delete_snapshots
+-- The snapshots of some runs.
+delete from snapshots where run in (select value from json_each(?))
+
+-- name: delete_effects
+-- The ledger of some runs.
+delete from effects where run in (select value from json_each(?))
+
+-- name: delete_events
+-- The first events of some runs, so many at a time, and their places in the order of commits.
+delete from events where id in (
+    select id from events where run in (select value from json_each(?1)) order by run, seq limit ?2
+)
+returning id, at_ms
+
+-- name: put_gap
+-- Up to where the order of commits has gaps. The row stands for the last event that has gone.
+insert into events (id, run, seq, append_id, at_ms, type, payload) values (?, '', -1, '', ?, '', x'')
+on conflict (run, seq) do update set id = excluded.id, at_ms = max(at_ms, excluded.at_ms) where excluded.id > id
+
+-- name: first_unarchived
+-- The first run of a time that has no archive.
+select run, status from runs
+where run < ? and not exists (select 1 from archives where archives.run = runs.run and archives.seq >= runs.seq)
+order by run limit 1
+
+-- name: first_in_tables
+-- The first run of a time whose history has not left the tables.
+select run, status from runs where run = (select run from events where run > '' and run < ? order by run limit 1)
+
+-- name: prune_archives
+-- Some archives of a time are gone for good from now on.
+update archives set sha256 = null, pruned_at_ms = ?2
+where run in (select run from archives where run < ?1 and sha256 is not null order by run limit ?3)
+returning seq
+
+-- name: large_responses
+-- Outcomes of tenant-wide effects that may be in blobs, after a key.
+select effect_key, response from effect_keys
+where effect_key > ? and instr(response, '"blob":') > 0
+order by effect_key limit ?
+
+-- name: homes
+-- What is kept for the months before one, but for the hashes of a list, so much at a time.
+select tenant, month, sha256 from blob_homes
+where month < ?1 and sha256 not in (select value from json_each(?3)) limit ?2
+
+-- name: delete_home
+-- Content that is no longer kept for a tenant and a month.
+delete from blob_homes where tenant = ? and month = ? and sha256 = ?
+
+-- name: delete_homeless
+-- Those of some blobs that are kept for nobody any more.
+delete from blobs
+where sha256 in (select value from json_each(?)) and not exists (select 1 from blob_homes where blob_homes.sha256 = blobs.sha256)
+returning length(content)
+
+-- name: drop_job_logs
+-- What the jobs of some months' runs have printed goes with their histories, so much at a time.
+delete from job_logs where (run, job, attempt, first) in (
+    select run, job, attempt, first from job_logs where run >= ?1 and run < ?2 limit ?3
+)
+returning attempt
+
 -- --- Standing --------------------------------------------------------------------------------------------------------
 
--- name: months
--- Runs by the months in which they were started: how many, how many have not ended, and their events.
+-- name: first_run_from
+-- The first run from an id on: months with runs are found by stepping from each to the next.
+select run from runs where run >= ? order by run limit 1
+
+-- name: month
+-- The runs of a month: how many, how many have not ended, their events, how many are archived to the end, how many of those
+-- are removed for good, what the archives take; and whether anything of it is in the tables.
 select
-    strftime('%Y-%m', started_at_ms / 1000, 'unixepoch') as month, count(*), sum(ended_at_ms is null), sum(seq), null
-from runs group by month order by month
+    count(*), sum(ended_at_ms is null), sum(runs.seq), count(*) filter (where archives.seq >= runs.seq),
+    count(*) filter (where archives.run is not null and sha256 is null),
+    coalesce(sum(stored_bytes) filter (where sha256 is not null), 0),
+    exists (select 1 from events where run >= ?1 and run < ?2)
+from runs left join archives using (run) where run >= ?1 and run < ?2
 
 -- name: living_sessions
 -- Sessions that nobody has found dead, oldest first.

@@ -1,0 +1,218 @@
+"""Months that go: into archives when every run of them has ended, and for good when a person says so.
+
+A run is archived in an order that may be cut short anywhere: its archive is written, read back and compared; then a row
+says where it is; and only where every run of the month is found so, as it is now, do the tables let it go. Whoever reads
+finds the events in the tables until then, and in the archive from then on.
+
+Never here: SQL, how tables let go (that is each store's), whether a month should go (a person's, or a setting's).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.ids import RunId
+from holdfast.core.payload import Payload
+from holdfast.errors import CorruptHistory, MonthHeld, StoreBusy, UsageError
+from holdfast.ports import BlobPlace, Freed, Holder
+from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
+from holdfast.stores.month import Month
+from holdfast.stores.row import Row
+from holdfast.stores.shelf import Shelf
+
+_decode_payload = msgspec.json.Decoder(Payload).decode
+
+MOST_RUNS: Final = 200
+"""Or other rows, of one statement."""
+_MOST_EVENTS: Final = 500
+"""Of one batch, which is in memory: so many events, or one run."""
+_SHOWN: Final = 20
+_MOST_TRIES: Final = 20
+_PAUSE_S: Final = 0.5
+_NIL: Final = "00000000-0000-0000-0000-000000000000"
+
+_WHY: Final = {
+    "unended": "it has not ended",
+    "money": "money is held or in doubt",
+    "call": "a call of it is still in flight",
+    "effect": "the outcome of an effect is unknown",
+    "told": "it ended less than three days ago, and a tail may not have told it yet",
+}
+
+
+class Retention:
+    """Archives and removes months. Each kind of store says the statements, and how its tables let a month go."""
+
+    _shelf: Shelf
+    _elsewhere: BlobPlace | None
+
+    # --- What a store does in its own way -----------------------------------------------------------------------------
+
+    async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
+        """What a named statement answers."""
+        raise NotImplementedError
+
+    async def _change(self, statement: str, *bound: Any) -> Sequence[Row]:
+        """What a named statement answers that changes something, in a transaction of its own."""
+        raise NotImplementedError
+
+    async def _holders(self, month: Month, most: int) -> Sequence[Row]:
+        """The first runs that hold `month` back as those of a Holder, each with how many there are."""
+        raise NotImplementedError
+
+    async def _remember(self, archives: Sequence[Row]) -> None:
+        """Write down archives: (run, tenant, seq, sha256, stored_bytes). An older one takes no newer one's place."""
+        raise NotImplementedError
+
+    async def _let_go(self, month: Month) -> bool:
+        """Have the month out of the tables, if by now everything of it there is archived and nothing holds it back; False
+        if not, or somebody is in the way."""
+        raise NotImplementedError
+
+    async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
+        """Forget some of what was kept for months before one, but for the hashes `kept`; the sizes of what nobody keeps any
+        more, None where there was nothing left to forget."""
+        raise NotImplementedError
+
+    # --- Archiving ----------------------------------------------------------------------------------------------------
+
+    async def archive(self, month: Month) -> Freed:
+        """See ports.Administration."""
+        if month >= self._shelf.this_month():
+            raise UsageError(
+                f"The month {month} is not over yet: only months that are over are archived. Nothing was done."
+            )
+        for _ in range(_MOST_TRIES):
+            await self._expect_free(month)
+            await self._archive_runs(month)
+            # Before it goes, for nobody comes back to a month that has gone.
+            await self._forget_job_logs(month.first, month.next.first)
+            if await self._let_go(month):
+                ((runs, events, stored_bytes),) = await self._ask("archived_of", month.first, month.next.first)
+                return Freed(int(runs), int(events), int(stored_bytes))
+            await asyncio.sleep(_PAUSE_S)
+        raise StoreBusy(
+            f"The tables of {month} could not be let go: somebody reads or writes them all the time (a backup? a long"
+            " query?). Its archives are written and nothing is lost; try again later."
+        )
+
+    async def _expect_free(self, month: Month) -> None:
+        rows = await self._holders(month, _SHOWN)
+        if rows:
+            holders, count = [Holder(*row[:-1]) for row in rows], rows[0][-1]
+            names = ", ".join(f"{each.run} ({each.status}; {_WHY[each.why]})" for each in holders)
+            more = f" and {count - len(holders)} more" if count > len(holders) else ""
+            raise MonthHeld(
+                f"{month} cannot be archived: {count} of its runs hold it back: {names}{more}. Nothing was changed. End or"
+                " settle them, or wait, and try again.",
+                runs=tuple(holders),
+                count=count,
+            )
+
+    async def _archive_runs(self, month: Month) -> None:
+        async for batch in self._batches(month):
+            runs = [RunId(run) for run, *_ in batch]
+            events = _by_run(await self._ask("events_to_archive", runs))
+            effects = _by_run(await self._ask("effects_to_archive", runs))
+            written = [self._write(row, events.get(row[0], []), effects.get(row[0], [])) for row in batch]
+            await self._remember(await asyncio.gather(*written))
+
+    async def _batches(self, month: Month) -> AsyncIterator[Sequence[Row]]:
+        """Runs that are still to be archived, as many at a time as fit into memory."""
+        # Before the first id of the month: ids of runs have bits set that this one has not.
+        after: str = month.first
+        while rows := await self._ask("unarchived", after, month.next.first, MOST_RUNS):
+            totals = itertools.accumulate(seq for _, _, seq, _ in rows)
+            fitting = sum(1 for total in totals if total <= _MOST_EVENTS)
+            batch = rows[: max(fitting, 1)]
+            yield batch
+            after = batch[-1][0]
+
+    async def _write(self, row: Row, events: Sequence[Row], effects: Sequence[Row]) -> Row:
+        """Archive one run; the row that says where it is. Raises CorruptHistory where it did not come back whole."""
+        run, tenant, seq, earlier = row
+        lines = [_event_line(each) for each in events if each[1] <= seq]  # the rest came meanwhile
+        ledger = [_effect_line(each) for each in effects]
+        if earlier is not None:  # something was said of the run after it had been archived
+            before = await self._shelf.read(run, tenant, earlier)
+            lines = [*before.events, *(line for line in lines if line.seq > len(before.events))]
+            ledger = ledger or list(before.effects)
+        if [line.seq for line in lines] != list(range(1, seq + 1)):
+            raise CorruptHistory(
+                f"Run {run} is at event {seq}, and its history has {len(lines)} events: {Month.of(run)} cannot be archived."
+                " Nothing of it was removed.",
+                run=run,
+            )
+        sha256, stored_bytes = await self._shelf.put(Archive(run, tenant, tuple(lines), tuple(ledger)))
+        return run, tenant, seq, sha256, stored_bytes
+
+    # --- Removing for good --------------------------------------------------------------------------------------------
+
+    async def prune(self, before: Month) -> Freed:
+        """See ports.Administration. A blob is kept for the month in which it was written, and a run refers to none that was
+        written before it began: when all runs of a time are gone, so is everybody who referred to the blobs of that time, but
+        for the outcomes of tenant-wide effects."""
+        if before > self._shelf.this_month():
+            raise UsageError(f"{before} is in the future: only months that are over can be removed. Nothing was done.")
+        held = await self._ask("first_unarchived", before.first) or await self._ask("first_in_tables", before.first)
+        if held:
+            run, status = held[0]
+            raise MonthHeld(
+                f"Nothing before {before} can be removed: {Month.of(run)} is not archived yet (its run {run}, {status}, is"
+                f" still in the tables). Run `holdfast store archive --before {before}` first. Nothing was removed.",
+                runs=(run,),
+                count=1,
+            )
+        runs = events = freed_bytes = 0
+        await self._forget_job_logs(_NIL, before.first)
+        async for seqs in self._turns("prune_archives", before.first, self._shelf.now_ms()):
+            runs, events = runs + len(seqs), events + sum(seqs)
+        kept = await self._outcomes_kept()
+        while (sizes := await self._forget_some_blobs(before, kept)) is not None:
+            freed_bytes += sum(sizes)
+        if self._elsewhere is not None:
+            freed_bytes += await self._elsewhere.prune(str(before), kept)
+        return Freed(runs, events, freed_bytes)
+
+    async def _forget_job_logs(self, first: str, end: str) -> None:
+        """Jobs' outputs keep the end of what they printed; the whole goes."""
+        async for _ in self._turns("drop_job_logs", first, end):
+            await asyncio.sleep(0)
+
+    async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
+        """The first column of what a statement answers that does so many at a time, until nothing is left."""
+        while rows := await self._change(statement, *bound, MOST_RUNS):
+            yield [row[0] for row in rows]
+
+    async def _outcomes_kept(self) -> set[str]:
+        """The blobs that tenant-wide effects are remembered by: a run of any time may mean such an effect again, and gets
+        the outcome that was recorded then."""
+        kept: set[str] = set()
+        after = ""
+        while rows := await self._ask("large_responses", after, MOST_RUNS):
+            payloads = (_decode_payload(response) for _, response in rows)
+            kept |= {payload.blob for payload in payloads if payload.blob is not None}
+            after = rows[-1][0]
+        return kept
+
+
+def _by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    return {run: list(group) for run, group in itertools.groupby(rows, key=lambda row: row[0])}
+
+
+def _event_line(row: Row) -> EventLine:
+    _, seq, at_ms, append_id, type_, payload = row
+    return EventLine(seq, at_ms, append_id, type_, msgspec.Raw(payload))
+
+
+def _effect_line(row: Row) -> EffectLine:
+    _, call, step, tool, policy, key, request, intended_at_ms, state, updated_at_ms, response, error, by = row
+    answer = NO_RESPONSE if response is None else msgspec.Raw(response)
+    return EffectLine(
+        call, step, tool, policy, key, msgspec.Raw(request), intended_at_ms, state, updated_at_ms, answer, error, by
+    )

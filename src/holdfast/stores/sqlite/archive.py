@@ -1,0 +1,27 @@
+"""Histories that have been archived, found where the tables no longer hold them.
+
+Never here: archiving (see retention).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ids import RunId
+from holdfast.stores.row import Row
+from holdfast.stores.shelf import Shelf
+from holdfast.stores.sqlite.blob import Blobs
+from holdfast.stores.sqlite.room import Ground, Room, rows
+
+
+class Archives(Room):
+    """A room whose histories may have been archived."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__(ground)
+        own = Blobs(ground)
+        places = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
+        self._shelf = Shelf(places, self._archive_row, self._clock)
+
+    async def _archive_row(self, run: RunId) -> Sequence[Row]:
+        return await self._reader.ask(lambda db: rows(db, "archive", (run,)))
