@@ -17,7 +17,7 @@ FLOORS = (
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
     {"engine", "observe", "jobs"},
-    {"control"},
+    {"control", "storage"},
     {"compose", "testing"},
     {"wire"},
     {"cli"},

@@ -1,4 +1,4 @@
-"""The composition root: the only file that names every adapter. It opens stores and queues, engines and leaders.
+"""The composition root: it names every adapter, those of `storage` besides. It opens queues, engines and leaders.
 
 Never here: a rule, SQL, what an engine is told or asked (control), anything that a user's test would want to replace
 without being able to.
@@ -9,21 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
 from holdfast.control.allowance import Allowances
 from holdfast.control.command import Commands
-from holdfast.control.inquiry import Inquiries
 from holdfast.control.pool import DeclaredPools
 from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
@@ -48,7 +45,6 @@ from holdfast.pools.book import Book
 from holdfast.pools.borrower import Borrower
 from holdfast.ports import (
     Administration,
-    BlobPlace,
     Clock,
     Hands,
     Ids,
@@ -62,6 +58,7 @@ from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.settings import RedactedLog, Secrets, Settings
+from holdfast.storage import is_postgres, open_administration, open_blobs, open_store, postgres
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
@@ -72,65 +69,7 @@ log = logging.getLogger("holdfast")
 
 DEFAULT_SLOTS: Final = 100
 MOST_THREADS: Final = 64
-_POSTGRES: Final = ("postgresql://", "postgres://")
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
-_SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
-_FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
-_BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
-
-
-async def open_store(
-    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S
-) -> Store:
-    """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
-
-    `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
-    session of this process lives without renewal.
-    """
-    text = str(where)
-    if text.startswith(_POSTGRES):
-        opened: Store = await _postgres().PostgresStore.connect(text, lease_s=lease_s, elsewhere=elsewhere)
-        return opened
-    from holdfast.stores.sqlite import SqliteStore
-
-    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere)
-
-
-async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:
-    """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
-    text = str(where)
-    if text.startswith(_POSTGRES):
-        opened: Administration = await _postgres().PostgresAdministration.connect(text, elsewhere)
-        return opened
-    from holdfast.stores.sqlite.administration import SqliteAdministration
-
-    return await SqliteAdministration.connect(_path_of(text), elsewhere)
-
-
-def accept_store(where: str) -> None:
-    """Believe that a SQLite file is whole whose log is missing. Raises StoreError, UsageError for another kind of store."""
-    if where.startswith(_POSTGRES):
-        raise UsageError("Only a SQLite file can have lost its log. Nothing was done.")
-    from holdfast.stores.sqlite.database import accept, resolve
-    from holdfast.stores.sqlite.store import WAIT_S
-
-    accept(resolve(_path_of(where)), WAIT_S)
-
-
-def _path_of(where: str) -> Path:
-    matched = _SQLITE.match(where)
-    if matched is None and "://" in where:
-        raise UsageError(
-            f"{without_passwords(where)!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
-        )
-    return Path(matched["path"] if matched is not None else where)
-
-
-def _postgres() -> Any:
-    """What a PostgreSQL store needs, loaded when somebody names one."""
-    with needs("fleet", "A store on PostgreSQL"):
-        from holdfast.stores import postgres
-    return postgres
 
 
 def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
@@ -159,30 +98,6 @@ class _Led:
 
     async def is_led(self) -> bool:
         return await self._lanes.is_led(self._lane)
-
-
-def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
-    """Where payloads over 64 KiB go, as settings name it; None for the store's own table.
-
-    Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.
-    """
-    if where == "store":
-        return None
-    if (folder := _FOLDER.match(where)) is not None:
-        from holdfast.blobs.folder import Folder
-
-        return Folder.open(Path(unquote(folder["path"])))
-    bucket = _BUCKET.match(where)
-    parts = [part for part in (bucket["prefix"] or "").split("/") if part] if bucket is not None else []
-    if bucket is None or not {".", ".."}.isdisjoint(parts):
-        raise UsageError(
-            f"{without_passwords(where)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
-            " Nothing was started."
-        )
-    from holdfast.blobs.bucket import CREDENTIALS, Bucket
-
-    credentials = {name: secrets.get(name) for name in CREDENTIALS if secrets.has(name)}
-    return Bucket.open(bucket["bucket"], "/".join(parts), credentials)
 
 
 class Surroundings(NamedTuple):
@@ -215,14 +130,14 @@ async def leading(
     Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
     """
     known = settings if settings is not None else settings_.load()
-    if not store.startswith(_POSTGRES):
+    if not is_postgres(store):
         raise UsageError(
             "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them. To execute"
             " workflows and archive old months there, say --grpc HOST:PORT; a timer may run `holdfast store archive`."
         )
     lanes = _lanes(known, lane)
     queue = open_queue(known.queue, lane)
-    opened: Any = await _postgres().PostgresStore.connect(store, lease_s=LEASE_S)
+    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
     secrets = _secrets(known, store)
     around = Surroundings.of_machine(1, {})
     providers = Providers({})
@@ -279,7 +194,7 @@ async def _administering(store: str, known: Settings, secrets: Secrets) -> Async
         await administration.aclose()
 
 
-class Engine(Commands, Inquiries, Allowances, DeclaredPools):
+class Engine(Commands, Allowances, DeclaredPools):
     """Starts, drives and decides runs in one process, on one store."""
 
     def __init__(self, driver: Driver, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
@@ -456,7 +371,7 @@ def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAutho
         return Book(clock)
     url = str(store) if where == "store" else where
     with needs("fleet", "Counting provider pools for several processes"):
-        if url.startswith(_POSTGRES):
+        if is_postgres(url):
             from holdfast.pools.postgres import PostgresAuthority
             from holdfast.stores.postgres.address import Address
 

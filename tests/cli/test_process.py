@@ -66,6 +66,18 @@ def test_a_list_of_commands_says_what_each_says_of_itself_and_loads_none() -> No
     }
 
 
+def test_whoever_only_looks_at_lists_waits_for_no_engine(shell: Shell, home: Path) -> None:
+    assert shell("run", "flow:slow").code == 0
+    for words in (["runs", "list"], ["gates", "list"]):
+        program = (
+            f"import sys; from holdfast.cli.app import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
+        )
+        looked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=home)
+        rooms = {".".join(name.split(".")[:2]) for name in looked.stderr.split() if name.startswith("holdfast.")}
+        assert looked.stdout, words
+        assert rooms.isdisjoint({f"holdfast.{room}" for room in ("authoring", "compose", "engine", "models", "tools")})
+
+
 def test_an_interrupted_run_says_how_to_go_on_and_can(shell: Shell, process: Start, home: Path) -> None:
     running = process("run", "flow:slow", STEP_S="60")
     began(home, running)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from holdfast.compose import Engine
+    from holdfast.control.inquiry import Inquiries
 
 _MOST: Final = 20
 _PATIENCE_S: Final = 2.0
@@ -23,8 +23,8 @@ _PATIENCE_S: Final = 2.0
 def runs(incomplete: str) -> list[str]:
     """The newest runs that begin so. (For a gate's or a call's id a run's is the beginning.)"""
 
-    async def found(engine: Engine) -> list[str]:
-        return [row.run for row in await engine.runs(prefix=incomplete.lower(), limit=_MOST)]
+    async def found(inquiries: Inquiries) -> list[str]:
+        return [row.run for row in await inquiries.runs(prefix=incomplete.lower(), limit=_MOST)]
 
     return _ask(found)
 
@@ -32,20 +32,21 @@ def runs(incomplete: str) -> list[str]:
 def gates(incomplete: str) -> list[str]:
     """The open gates that begin so."""
 
-    async def found(engine: Engine) -> list[str]:
-        open_now = [str(row.gate) for row, _ in await engine.gates()]
+    async def found(inquiries: Inquiries) -> list[str]:
+        open_now = [str(row.gate) for row, _ in await inquiries.gates()]
         return [gate for gate in open_now if gate.startswith(incomplete)][:_MOST]
 
     return _ask(found)
 
 
-def _ask(question: Callable[[Engine], Awaitable[list[str]]]) -> list[str]:
-    import holdfast.compose  # noqa: F401 - loaded first: the patience is for the store
-    from holdfast.cli.opening import asking
+def _ask(question: Callable[[Inquiries], Awaitable[list[str]]]) -> list[str]:
+    import holdfast.control.inquiry
+    import holdfast.stores.sqlite  # noqa: F401 - loaded first: the patience is for the store
+    from holdfast.cli.opening import looking
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(_PATIENCE_S), asking(None) as engine:
-            return await question(engine)
+        async with asyncio.timeout(_PATIENCE_S), looking(None) as inquiries:
+            return await question(inquiries)
 
     logging.disable()
     with contextlib.suppress(Exception):  # no store, none that answers, none that is one: then nothing is offered

@@ -14,7 +14,7 @@ import typer
 
 from holdfast.cli import completion, moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import asking, typed
+from holdfast.cli.opening import asking, looking, typed
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
@@ -71,10 +71,10 @@ def list_(
 async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
     from holdfast.cli import advice, report
 
-    async with asking(store) as engine:
-        named = None if run is None else (await reference.run(engine, run)).run
-        rows = await engine.gates(named, open_only=not everything)
-        now_ms = engine.driver.store.now_ms()
+    async with looking(store) as inquiries:
+        named = None if run is None else (await reference.run(inquiries, run)).run
+        rows = await inquiries.gates(named, open_only=not everything)
+        now_ms = inquiries.store.now_ms()
     found = [report.of_gate(row, change) for row, change in rows]
     if as_json:
         terminal.emit(found)

@@ -14,12 +14,12 @@ import typer
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.exit_code import INTERRUPTED
 from holdfast.cli.interruption import Interruption
-from holdfast.cli.opening import asking, typed
+from holdfast.cli.opening import looking, typed
 from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
     from holdfast.cli.filter import Asked
-    from holdfast.compose import Engine
+    from holdfast.control.inquiry import Inquiries
     from holdfast.core.projection import RunRow
     from holdfast.ports import RunFilter
 
@@ -46,13 +46,13 @@ def show(asked: Asked, before: str | None, limit: int, *, follow: bool, as_json:
 async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, store: str | None) -> None:
     from holdfast.cli import report
 
-    async with asking(store) as engine:
-        now_ms = engine.driver.store.now_ms()
+    async with looking(store) as inquiries:
+        now_ms = inquiries.store.now_ms()
         sought = asked.of(now_ms, limit)
         if before is not None:
-            sought["before"] = (await reference.run(engine, before)).run
-        rows = await engine.runs(**sought)
-        missing = [row for row in rows if await engine.missing_since_ms(row) is not None]
+            sought["before"] = (await reference.run(inquiries, before)).run
+        rows = await inquiries.runs(**sought)
+        missing = [row for row in rows if await inquiries.missing_since_ms(row) is not None]
     if as_json:
         terminal.emit([report.of_row(row) for row in rows])
         return
@@ -73,22 +73,22 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
     assert task is not None
     interruption.stops(task)
     seen: dict[str, int] = {}
-    async with asking(store) as engine:
-        sought = asked.of(engine.driver.store.now_ms(), limit)
+    async with looking(store) as inquiries:
+        sought = asked.of(inquiries.store.now_ms(), limit)
         while not terminal.is_unread():
-            rows = await _changed(engine, sought, seen)
-            now_ms = engine.driver.store.now_ms()
+            rows = await _changed(inquiries, sought, seen)
+            now_ms = inquiries.store.now_ms()
             for row in rows if as_json else ():
                 terminal.emit_line(report.of_row(row))
             if rows and not as_json:
                 table.show(COLUMNS, [line(row, now_ms) for row in rows])
             terminal.hand_over()
-            await engine.driver.store.changed(_LOOK_EVERY_S)
+            await inquiries.store.changed(_LOOK_EVERY_S)
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
 
 
-async def _changed(engine: Engine, sought: RunFilter, seen: dict[str, int]) -> Sequence[RunRow]:
-    rows = [row for row in await engine.runs(**sought) if seen.get(row.run) != row.seq]
+async def _changed(inquiries: Inquiries, sought: RunFilter, seen: dict[str, int]) -> Sequence[RunRow]:
+    rows = [row for row in await inquiries.runs(**sought) if seen.get(row.run) != row.seq]
     seen.update((row.run, row.seq) for row in rows)
     return rows
 

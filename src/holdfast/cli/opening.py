@@ -17,6 +17,7 @@ from holdfast.masking import without_passwords
 
 if TYPE_CHECKING:
     from holdfast.compose import Engine
+    from holdfast.control.inquiry import Inquiries
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
     from holdfast.settings import Settings
@@ -54,9 +55,18 @@ async def asking(store: str | None) -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
+async def looking(store: str | None) -> AsyncIterator[Inquiries]:
+    """Questions that need no engine, to a store that is there. Raises NotFound, StoreError."""
+    from holdfast.control.inquiry import Inquiries
+
+    async with opened(store) as found:
+        yield Inquiries(found)
+
+
+@asynccontextmanager
 async def opened(store: str | None) -> AsyncIterator[StorePort]:
     """The store itself, which has to be there, for what needs no engine. Raises NotFound, StoreError."""
-    from holdfast.compose import open_store
+    from holdfast.storage import open_store
 
     found = await open_store(*_place(store))
     try:
@@ -68,7 +78,7 @@ async def opened(store: str | None) -> AsyncIterator[StorePort]:
 @asynccontextmanager
 async def administering(store: str | None) -> AsyncIterator[Administration]:
     """The administration of a store. Raises NotFound for a file that is not there, StoreError."""
-    from holdfast.compose import open_administration
+    from holdfast.storage import open_administration
 
     found = await open_administration(*_place(store))
     try:
@@ -109,8 +119,8 @@ async def _entered(
 
 def _place(store: str | None) -> tuple[str, BlobPlace | None]:
     """Where a store is that has to be there, and where its large payloads are. Raises NotFound, StoreError."""
-    from holdfast.compose import open_blobs
     from holdfast.settings import Secrets
+    from holdfast.storage import open_blobs
 
     where, known = located(store)
     _expect(where)

@@ -12,7 +12,7 @@ import typer
 
 from holdfast.cli import reference, table, terminal
 from holdfast.cli.moment import span
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import asking, looking
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import ID, Column
 
@@ -62,11 +62,11 @@ def why(
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:
-    async with asking(store) as engine:
+    async with looking(store) as inquiries:
         return [
             {"run": each.run, "step": each.step, "tenant": each.tenant, "workflow": each.workflow,
              "demands": demanded(each.demand)}
-            for each in await engine.line()
+            for each in await inquiries.line()
         ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 from holdfast.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
+    from holdfast.control.inquiry import Inquiries
     from holdfast.core.ids import CallId, GateId
     from holdfast.core.projection import RunRow
 
@@ -23,33 +23,33 @@ MOST_OF_A_RUN: Final = 10_000
 _LISTS: Final = {"gate": "gates", "call": "effects"}
 
 
-async def run(engine: Engine, given: str) -> RunRow:
+async def run(inquiries: Inquiries, given: str) -> RunRow:
     """The run whose id begins with `given`. Raises NotFound, and UsageError where there are several."""
     prefix = given.rstrip("…").lower()
-    found = await engine.runs(prefix=prefix, limit=_MOST_NAMED + 1) if prefix else []
+    found = await inquiries.runs(prefix=prefix, limit=_MOST_NAMED + 1) if prefix else []
     exact = [row for row in found if row.run == prefix]
     if len(found) > 1 and not exact:
         _several(given, "run", [f"{row.run}  {row.workflow} {row.version}, {row.status}" for row in found])
-    return (exact or found)[0] if found else await engine.find(given)
+    return (exact or found)[0] if found else await inquiries.find(given)
 
 
-async def gate(engine: Engine, given: str) -> GateId:
+async def gate(inquiries: Inquiries, given: str) -> GateId:
     """The gate whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    row, rest = await _of_run(engine, given)
-    gates = await engine.gates(row.run, open_only=False, limit=MOST_OF_A_RUN)
+    row, rest = await _of_run(inquiries, given)
+    gates = await inquiries.gates(row.run, open_only=False, limit=MOST_OF_A_RUN)
     return _only(given, "gate", f"{row.run}:{rest}", [each.gate for each, _ in gates])
 
 
-async def call(engine: Engine, given: str) -> CallId:
+async def call(inquiries: Inquiries, given: str) -> CallId:
     """The call of a tool whose id, of which the run's comes first, begins with `given`. Raises NotFound, UsageError."""
-    row, rest = await _of_run(engine, given)
-    calls = await engine.effects(row.run, limit=MOST_OF_A_RUN)
+    row, rest = await _of_run(inquiries, given)
+    calls = await inquiries.effects(row.run, limit=MOST_OF_A_RUN)
     return _only(given, "call", f"{row.run}:{rest}", [each.call for each, _ in calls])
 
 
-async def _of_run(engine: Engine, given: str) -> tuple[RunRow, str]:
+async def _of_run(inquiries: Inquiries, given: str) -> tuple[RunRow, str]:
     start, _, rest = given.rstrip("…").partition(":")
-    return await run(engine, start), rest
+    return await run(inquiries, start), rest
 
 
 def _only(given: str, what: str, start: str, ids: Iterable[Id]) -> Id:

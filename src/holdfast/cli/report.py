@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from holdfast.cli.moment import iso
-from holdfast.core import status
 from holdfast.core.claim import Claim
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
@@ -37,6 +36,8 @@ MOST_EFFECTS: Final = 1000
 
 async def of_run(engine: Engine, state: State) -> dict[str, Any]:
     """A run. `held_usd` is all that is set aside: for calls in flight, and for those whose cost is unknown."""
+    from holdfast.core import status
+
     budget = state.budget
     return {
         "run_id": state.run,

@@ -187,7 +187,7 @@ async def _backup(file: str, store: str | None) -> tuple[int, str]:
 @app.command()
 def accept(as_json: AsJson = False, store: Store = None) -> None:
     """Go on with what is in a SQLite store whose log is missing: what was committed last may be lost."""
-    from holdfast.compose import accept_store
+    from holdfast.storage import accept_store
 
     where = located(store)[0]
     accept_store(where)

@@ -12,6 +12,7 @@ from holdfast.control.part import Part, word
 from holdfast.core.money import nanousd
 from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_family, owner_scopes, tenant_runs
 from holdfast.engine.doubt import Doubt, doubts
+from holdfast.engine.rollup import count_some
 from holdfast.errors import InvalidInput
 
 
@@ -57,3 +58,13 @@ class Allowances(Part):
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
         (row,) = await self.driver.store.scopes([scope])
         return row
+
+    async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
+        """Bring the roll-up of costs up to date, with all that is known now; False where `within_s` was not enough for
+        that, and the next will go on from there. Sweeps do so once a day."""
+        store, clock = self.store, self.driver.clock
+        until_s = clock.monotonic_s() + within_s
+        after = await count_some(store, store.now_ms() + 1, None)
+        while after is not None and clock.monotonic_s() < until_s:
+            after = await count_some(store, store.now_ms() + 1, after)
+        return after is None

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.handle import Run
+from holdfast.control.handle import Run, output
 from holdfast.control.part import Part, word
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
@@ -19,6 +19,7 @@ from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.questions import EFFECT_UNKNOWN
+from holdfast.core.state import State
 from holdfast.errors import Conflict, InvalidInput, KeyReused
 
 NOT_GIVEN: Final = object()
@@ -91,6 +92,10 @@ class Commands(Part):
 
     def run(self, run_id: str) -> Run:
         return Run(self.driver, RunId(run_id))
+
+    async def output(self, state: State) -> Any:
+        """What a completed run returned."""
+        return await output(self.driver.payloads, state)
 
     async def decide(
         self,

@@ -1,31 +1,25 @@
 """What all parts of an engine's control stand on, and what a name that somebody gives must be.
 
-Never here: a command, a question.
+Never here: a command.
 """
 
 from __future__ import annotations
 
 from unicodedata import category
 
+from holdfast.control.inquiry import Inquiries
 from holdfast.core.claim import Claim
-from holdfast.core.ids import MOST_NAME_BYTES, RunId
-from holdfast.core.projection import RunRow
+from holdfast.core.ids import MOST_NAME_BYTES
 from holdfast.engine.driver import Driver
-from holdfast.errors import InvalidInput, NotFound
+from holdfast.errors import InvalidInput
 
 
-class Part:
-    """A part of an engine's control."""
+class Part(Inquiries):
+    """A part of an engine's control: whoever tells can ask."""
 
     def __init__(self, driver: Driver) -> None:
+        super().__init__(driver.store)
         self.driver = driver
-
-    async def find(self, run_id: str) -> RunRow:
-        """The run's row. Raises NotFound."""
-        row = await self.driver.store.run(RunId(run_id))
-        if row is None:
-            raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
-        return row
 
     def _claim(self, by: str | Claim | None) -> Claim:
         """Who acts, as he says, without the values of secrets; a name of blanks is none."""

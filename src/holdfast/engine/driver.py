@@ -42,10 +42,10 @@ from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied, UnknownCommit
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
+from holdfast.ports import ANY_YAML, Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import ANY_YAML, scripts_of
+from holdfast.scheduling.roster import scripts_of
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 

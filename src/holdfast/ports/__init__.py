@@ -25,6 +25,7 @@ from holdfast.ports.model import (
 from holdfast.ports.pool import PoolAuthority, Pools, Shares
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
 from holdfast.ports.store import (
+    ANY_YAML,
     MOST_LISTED,
     Append,
     BlobPlace,
@@ -53,6 +54,7 @@ from holdfast.ports.store import (
 from holdfast.ports.surroundings import Clock, Ids, Threads
 
 __all__ = [
+    "ANY_YAML",
     "JOB_LOG",
     "MOST_LISTED",
     "Administration",

@@ -361,6 +361,9 @@ class RunFilter(TypedDict, total=False):
     limit: int
 
 
+ANY_YAML: Final = "any workflow in YAML"
+"""What a session says it can run, besides the workflows that it has, where it learns those in YAML from the store."""
+
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
 

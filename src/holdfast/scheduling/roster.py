@@ -20,10 +20,6 @@ ON_ITS_WAY_MS: Final = 2_000
 not taken it has never got it."""
 
 
-ANY_YAML: Final = "any workflow in YAML"
-"""What a session says it can run, besides the workflows that it has, where it learns those in YAML from the store."""
-
-
 def able_of(step: PlacedStep) -> str:
     """What a worker must be able to run, to be given a step."""
     if step.demand.runs_scripts:

@@ -1,0 +1,110 @@
+"""Opening what runs are kept in: stores, and the places of large payloads, by the names that people give them.
+
+The part of the composition root that a command needs which only asks; no adapter is loaded before it is named.
+
+Never here: an engine, a queue.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from holdfast import settings as settings_
+from holdfast.errors import UsageError
+from holdfast.extra import needs
+from holdfast.masking import without_passwords
+
+if TYPE_CHECKING:
+    from holdfast.ports import Administration, BlobPlace, Store
+    from holdfast.settings import Secrets
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+_SQLITE: Final = re.compile(r"sqlite:///(?P<path>.+)\Z")
+_FOLDER: Final = re.compile(r"file://(?P<path>/.+)\Z")
+_BUCKET: Final = re.compile(r"s3://(?P<bucket>[^/?#]+)(/(?P<prefix>[^?#]*))?\Z")
+
+
+def is_postgres(where: str) -> bool:
+    """Whether that names something on PostgreSQL: a store that a fleet shares."""
+    return where.startswith(_POSTGRES)
+
+
+async def open_store(
+    where: str | Path, elsewhere: BlobPlace | None = None, *, lease_s: float = settings_.LEASE_S
+) -> Store:
+    """The store at `postgresql://…`, at `sqlite:///PATH` or at a plain path. Raises StoreError when it cannot be used.
+
+    `elsewhere` is where archives are besides the store's own table, as `open_blobs` says. `lease_s` is how long a
+    session of this process lives without renewal.
+    """
+    text = str(where)
+    if is_postgres(text):
+        opened: Store = await postgres().PostgresStore.connect(text, lease_s=lease_s, elsewhere=elsewhere)
+        return opened
+    from holdfast.stores.sqlite import SqliteStore
+
+    return await SqliteStore.connect(_path_of(text), lease_s=lease_s, elsewhere=elsewhere)
+
+
+async def open_administration(where: str | Path, elsewhere: BlobPlace | None = None) -> Administration:
+    """The administration of the store that `where` names as for `open_store`; its tables may be of another version."""
+    text = str(where)
+    if is_postgres(text):
+        opened: Administration = await postgres().PostgresAdministration.connect(text, elsewhere)
+        return opened
+    from holdfast.stores.sqlite.administration import SqliteAdministration
+
+    return await SqliteAdministration.connect(_path_of(text), elsewhere)
+
+
+def accept_store(where: str) -> None:
+    """Believe that a SQLite file is whole whose log is missing. Raises StoreError, UsageError for another kind of store."""
+    if is_postgres(where):
+        raise UsageError("Only a SQLite file can have lost its log. Nothing was done.")
+    from holdfast.stores.sqlite.database import accept, resolve
+    from holdfast.stores.sqlite.store import WAIT_S
+
+    accept(resolve(_path_of(where)), WAIT_S)
+
+
+def _path_of(where: str) -> Path:
+    matched = _SQLITE.match(where)
+    if matched is None and "://" in where:
+        raise UsageError(
+            f"{without_passwords(where)!r} is no store that this Holdfast knows; use sqlite:///PATH or postgresql://USER@HOST/DATABASE."
+        )
+    return Path(matched["path"] if matched is not None else where)
+
+
+def postgres() -> Any:
+    """What a PostgreSQL store needs, loaded when somebody names one."""
+    with needs("fleet", "A store on PostgreSQL"):
+        from holdfast.stores import postgres
+    return postgres
+
+
+def open_blobs(where: str, secrets: Secrets) -> BlobPlace | None:
+    """Where payloads over 64 KiB go, as settings name it; None for the store's own table.
+
+    Raises UsageError for a place that cannot be named so, StoreError for one that cannot be used.
+    """
+    if where == "store":
+        return None
+    if (folder := _FOLDER.match(where)) is not None:
+        from holdfast.blobs.folder import Folder
+
+        return Folder.open(Path(unquote(folder["path"])))
+    bucket = _BUCKET.match(where)
+    parts = [part for part in (bucket["prefix"] or "").split("/") if part] if bucket is not None else []
+    if bucket is None or not {".", ".."}.isdisjoint(parts):
+        raise UsageError(
+            f"{without_passwords(where)!r} is no place for large payloads; HOLDFAST_BLOBS is store, file:///FOLDER or s3://BUCKET/PREFIX."
+            " Nothing was started."
+        )
+    from holdfast.blobs.bucket import CREDENTIALS, Bucket
+
+    credentials = {name: secrets.get(name) for name in CREDENTIALS if secrets.has(name)}
+    return Bucket.open(bucket["bucket"], "/".join(parts), credentials)
