@@ -25,10 +25,10 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test quick mutants crash simulate chaos docs check lint types format wire lock clean
+.PHONY: help setup demo test quick mutants crash stores properties simulate chaos docs check lint types format wire lock clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(INSTALLED) $(NODE) ## Create .venv with the locked packages and this project; does nothing when it is up to date
 
@@ -69,6 +69,12 @@ quick: setup ## The rules, the scheduler, the layers, and the promises of the st
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
+
+stores: setup ## Run every case of every test that has a store on each kind of store; takes minutes
+	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants $(ARGS)
+
+properties: setup ## Play ten times as many random histories and files by the rules
+	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/jobs/test_restoration.py tests/stores/test_properties_rows.py -k "propert or comes_back" --timeout=1800 $(ARGS)
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from holdfast.testing import pooler_server
 from holdfast.testing.pooler_server import PoolerServer
-from holdfast.testing.postgres_server import PostgresServer, installed
+from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 
 _NUMBERS = itertools.count(1)
+_EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
+_ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
+"""By the parameter that names the store: on which ones a test with a table of cases runs its first alone. What differs there
+from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -22,10 +25,30 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to `make stores` what would be the same test on another store once more."""
+    if _EVERYWHERE:
+        return
+    met: set[tuple[object, ...]] = set()
+    again = []
+    for item in items:
+        case = getattr(item, "callspec", None)
+        for name, stores in _ONE_CASE.items():
+            if case is not None and case.params.get(name) in stores:
+                test = item.nodeid.partition("[")[0], case.params[name]
+                if test in met:
+                    again.append(item)
+                met.add(test)
+    if again:
+        config.hook.pytest_deselected(items=again)
+        left = {id(item) for item in again}
+        items[:] = [item for item in items if id(item) not in left]
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL that many tests share; each takes a schema of its own in it."""
-    with PostgresServer() as server:
+    with PostgresServer(settings=FAST) as server:
         yield server
 
 
@@ -34,7 +57,7 @@ def oldest_postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL of the oldest version that is installed."""
     if len(installed()) < 2:
         pytest.skip(f"only one PostgreSQL is installed here ({', '.join(map(str, installed()))})")
-    with PostgresServer(version=min(installed())) as server:
+    with PostgresServer(version=min(installed()), settings=FAST) as server:
         yield server
 
 
@@ -55,31 +78,26 @@ def redis() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[str]:
+def database(postgres: PostgresServer) -> str:
     """The address of a new store: a schema that is not there yet."""
-    with new_schema(postgres) as schema:
-        yield f"{postgres.url}?schema={schema}"
+    return f"{postgres.url}?schema={new_schema()}"
 
 
 @pytest.fixture
-def oldest_database(oldest_postgres: PostgresServer) -> Iterator[str]:
+def oldest_database(oldest_postgres: PostgresServer) -> str:
     """The same on the oldest PostgreSQL."""
-    with new_schema(oldest_postgres) as schema:
-        yield f"{oldest_postgres.url}?schema={schema}"
+    return f"{oldest_postgres.url}?schema={new_schema()}"
 
 
 @pytest.fixture
-def pooled_database(postgres: PostgresServer, pooler: PoolerServer) -> Iterator[str]:
+def pooled_database(postgres: PostgresServer, pooler: PoolerServer) -> str:
     """The same through a pooler."""
-    with new_schema(postgres) as schema:
-        yield f"{postgres.url_of('postgres', port=pooler.port)}?schema={schema}&pooler=transaction"
+    return f"{postgres.url_of('postgres', port=pooler.port)}?schema={new_schema()}&pooler=transaction"
 
 
-@contextmanager
-def new_schema(server: PostgresServer) -> Iterator[str]:
-    schema = f"test_{next(_NUMBERS)}"
-    yield schema
-    say(server, f"set client_min_messages = warning; drop schema if exists {schema} cascade")
+def new_schema() -> str:
+    """The name of one. It goes with its server: to drop it takes as long as many a test."""
+    return f"test_{next(_NUMBERS)}"
 
 
 def say(server: PostgresServer, statement: str) -> str:

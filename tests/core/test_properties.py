@@ -7,6 +7,7 @@ always reach an end.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from typing import Any
@@ -44,11 +45,18 @@ from tests.core.game import (
     same,
 )
 
+TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
+"""How many times as many examples as usual: `make properties`."""
+
 
 def quick(examples: int) -> settings:
     """The same examples every time: what fails here fails everywhere."""
     return settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples * TIMES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )
 
 
@@ -730,7 +738,7 @@ def human_gate(at: tuple[StepId, int]) -> cmd.OpenGate:
     )  # fmt: skip
 
 
-@quick(1500)
+@quick(600)
 @given(GRAPHS, SEEDS)
 def test_a_run_whose_every_wish_is_answered_always_ends(graph: Graph, seed: int) -> None:
     """No order of outcomes, answers, crashes, pauses and late arrivals leaves a run waiting for something that has come."""

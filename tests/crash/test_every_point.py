@@ -18,7 +18,7 @@ from tests.crash.judge import judge
 from tests.crash.world import World
 
 EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
-SHARES = 16 if EVERYTHING else 2
+SHARES = 16 if EVERYTHING else 1
 """Parts of equal size, for as many cores as there are."""
 MOST_LIVES = 4
 TRIES = 3

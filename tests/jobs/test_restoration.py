@@ -18,6 +18,7 @@ from holdfast.core.graph import Definition, Graph
 from holdfast.engine.adoption import Adoption
 from holdfast.jobs.restoration import restored
 from holdfast.jobs.workflow import workflow_of
+from tests.core.test_properties import TIMES
 from tests.engine.kit import eventually, opened
 from tests.jobs.documents import files
 from tests.jobs.kit import done, workflow, world
@@ -47,7 +48,9 @@ def text_of(file: dict[str, Any]) -> str:
     return json.dumps(file)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=40 * TIMES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(files())
 def test_a_workflow_comes_back_from_its_graph_as_it_was(file: dict[str, Any]) -> None:
     made = workflow_of(load(text_of(file), "file"))
