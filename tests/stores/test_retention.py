@@ -255,6 +255,33 @@ async def test_an_archiver_that_comes_late_takes_no_newer_archive_s_place(
     assert await place.store.events(story.run) == tuple(story.history)
 
 
+async def test_of_two_who_archive_a_month_at_once_neither_is_in_the_other_s_way(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one has let it go while the other was about to read it."""
+    stories = await ended(place.store, 3)
+    _, other = await place.again()
+    ask = place.retention._ask
+    overtaken: list[object] = []
+
+    async def asked(self: retention.Retention, statement: str, *bound: Any) -> Any:
+        if statement == "events_to_archive" and not overtaken:
+            overtaken.append(self)
+            await other.archive(MONTH)
+        return await ask(self, statement, *bound)
+
+    monkeypatch.setattr(place.retention, "_ask", asked)
+    freed = await place.administration.archive(MONTH)
+    monkeypatch.undo()
+    assert (freed.runs, await place.state()) == (3, "archived")
+    again = await ended(place.store, 3, NEXT_MS)
+    for each in await asyncio.gather(place.administration.archive(NEXT), other.archive(NEXT)):
+        assert each.runs == 3
+    for story in stories + again:
+        assert await place.store.events(story.run) == tuple(story.history)
+        assert len(await place.store.effects(run=story.run)) == 1
+
+
 async def test_who_reads_and_writes_while_a_month_goes_notices_nothing(place: Place) -> None:
     stories = await ended(place.store, 20)
     living = Story(at_ms=NEXT_MS)

@@ -119,8 +119,10 @@ class Retention:
             runs = [RunId(run) for run, *_ in batch]
             events = _by_run(await self._ask("events_to_archive", runs))
             effects = _by_run(await self._ask("effects_to_archive", runs))
-            written = [self._write(row, events.get(row[0], []), effects.get(row[0], [])) for row in batch]
-            await self._remember(await asyncio.gather(*written))
+            writing = [self._write(row, events.get(row[0], []), effects.get(row[0], [])) for row in batch]
+            written = [row for row in await asyncio.gather(*writing) if row is not None]
+            if written:
+                await self._remember(written)
 
     async def _batches(self, month: Month) -> AsyncIterator[Sequence[Row]]:
         """Runs that are still to be archived, as many at a time as fit into memory."""
@@ -133,8 +135,9 @@ class Retention:
             yield batch
             after = batch[-1][0]
 
-    async def _write(self, row: Row, events: Sequence[Row], effects: Sequence[Row]) -> Row:
-        """Archive one run; the row that says where it is. Raises CorruptHistory where it did not come back whole."""
+    async def _write(self, row: Row, events: Sequence[Row], effects: Sequence[Row]) -> Row | None:
+        """Archive one run; the row that says where it is, None where somebody else has archived it meanwhile. Raises
+        CorruptHistory where it did not come back whole."""
         run, tenant, seq, earlier = row
         lines = [_event_line(each) for each in events if each[1] <= seq]  # the rest came meanwhile
         ledger = [_effect_line(each) for each in effects]
@@ -143,6 +146,9 @@ class Retention:
             lines = [*before.events, *(line for line in lines if line.seq > len(before.events))]
             ledger = ledger or list(before.effects)
         if [line.seq for line in lines] != list(range(1, seq + 1)):
+            there = await self._shelf.archive(run)
+            if there is not None and len(there.events) >= seq:
+                return None
             raise CorruptHistory(
                 f"Run {run} is at event {seq}, and its history has {len(lines)} events: {Month.of(run)} cannot be archived."
                 " Nothing of it was removed.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from holdfast.core.ids import RunId
 from holdfast.errors import CorruptHistory, NotFound
@@ -16,6 +16,9 @@ from holdfast.ports import Blobs
 from holdfast.stores.archive import Archive, pack, unpack
 from holdfast.stores.month import Month
 from holdfast.stores.row import Row
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Now(Protocol):
@@ -33,8 +36,7 @@ class Shelf:
         self._places = places
         self._find = find
         self._clock = clock
-        self._packing = asyncio.Lock()
-        """One at a time: many threads at work would each keep whatever else goes on here from Python's lock."""
+        self._alone = asyncio.Lock()
         self._last: tuple[str, Archive] | None = None
         """The archive that was read last, and its blob: a long history is read page by page."""
 
@@ -67,28 +69,37 @@ class Shelf:
         """Put `archive` where archives go, read it back from there and compare; its hash and its size. Raises CorruptHistory
         where it did not come back whole."""
         run, tenant = archive.run, archive.tenant
-        async with self._packing:
-            packed = await asyncio.to_thread(pack, run, tenant, archive.events, archive.effects)
+        packed = await self._aside(pack, run, tenant, archive.events, archive.effects)
         sha256 = await self._places[0].put(tenant, str(Month.of(run)), packed)
-        if await self._read(self._places[:1], run, tenant, sha256) != archive:
+        if not await self._aside(_holds, await _packed(self._places[:1], run, tenant, sha256), archive):
             raise CorruptHistory(f"The archive of run {run} is not what was written. Nothing was removed.", run=run)
         return sha256, len(packed)
 
     async def read(self, run: RunId, tenant: str, sha256: str) -> Archive:
         """The archive of `run`, out of the first of the places that has it. Raises CorruptHistory."""
-        return await self._read(self._places, run, tenant, sha256)
+        return await self._aside(unpack, run, await _packed(self._places, run, tenant, sha256))
 
-    async def _read(self, places: Sequence[Blobs], run: RunId, tenant: str, sha256: str) -> Archive:
-        for place in places:
-            try:
-                packed = await place.get(tenant, str(Month.of(run)), sha256)
-            except NotFound:
-                continue
-            if hashlib.sha256(packed).hexdigest() == sha256:
-                async with self._packing:
-                    return await asyncio.to_thread(unpack, run, packed)
-        raise CorruptHistory(
-            f"The archive of run {run} (blob {sha256} of tenant {tenant}, {Month.of(run)}) is missing or damaged. Other"
-            " runs are not affected; restore the blob from a backup.",
-            run=run,
-        )
+    async def _aside(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+        """What `work` comes to, off the event loop: a history may be long. One at a time: many threads at work would each keep
+        whatever else goes on here from Python's lock."""
+        async with self._alone:
+            return await asyncio.to_thread(work, *given, **named)
+
+
+def _holds(packed: bytes, archive: Archive) -> bool:
+    return unpack(archive.run, packed) == archive
+
+
+async def _packed(places: Sequence[Blobs], run: RunId, tenant: str, sha256: str) -> bytes:
+    for place in places:
+        try:
+            packed = await place.get(tenant, str(Month.of(run)), sha256)
+        except NotFound:
+            continue
+        if hashlib.sha256(packed).hexdigest() == sha256:
+            return packed
+    raise CorruptHistory(
+        f"The archive of run {run} (blob {sha256} of tenant {tenant}, {Month.of(run)}) is missing or damaged. Other runs"
+        " are not affected; restore the blob from a backup.",
+        run=run,
+    )
