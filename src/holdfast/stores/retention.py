@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from holdfast.stores.archive import NO_RESPONSE, Archive, EffectLine, EventLine
 from holdfast.stores.month import Month
 from holdfast.stores.row import Row
 from holdfast.stores.shelf import Shelf
+
+T = TypeVar("T")
 
 _decode_payload = msgspec.json.Decoder(Payload).decode
 
@@ -117,9 +119,12 @@ class Retention:
     async def _archive_runs(self, month: Month) -> None:
         async for batch in self._batches(month):
             runs = [RunId(run) for run, *_ in batch]
-            events = _by_run(await self._ask("events_to_archive", runs))
-            effects = _by_run(await self._ask("effects_to_archive", runs))
-            writing = [self._write(row, events.get(row[0], []), effects.get(row[0], [])) for row in batch]
+            events = await self._ask("events_to_archive", runs)
+            effects = await self._ask("effects_to_archive", runs)
+            # Off the event loop: a history may be long.
+            lines = await asyncio.to_thread(_by_run, events, _event_line)
+            ledger = await asyncio.to_thread(_by_run, effects, _effect_line)
+            writing = [self._write(row, lines.get(row[0], []), ledger.get(row[0], [])) for row in batch]
             written = [row for row in await asyncio.gather(*writing) if row is not None]
             if written:
                 await self._remember(written)
@@ -135,12 +140,11 @@ class Retention:
             yield batch
             after = batch[-1][0]
 
-    async def _write(self, row: Row, events: Sequence[Row], effects: Sequence[Row]) -> Row | None:
+    async def _write(self, row: Row, lines: Sequence[EventLine], ledger: Sequence[EffectLine]) -> Row | None:
         """Archive one run; the row that says where it is, None where somebody else has archived it meanwhile. Raises
         CorruptHistory where it did not come back whole."""
         run, tenant, seq, earlier = row
-        lines = [_event_line(each) for each in events if each[1] <= seq]  # the rest came meanwhile
-        ledger = [_effect_line(each) for each in effects]
+        lines = [line for line in lines if line.seq <= seq]  # the rest came meanwhile
         if earlier is not None:  # something was said of the run after it had been archived
             before = await self._shelf.read(run, tenant, earlier)
             lines = [*before.events, *(line for line in lines if line.seq > len(before.events))]
@@ -207,8 +211,8 @@ class Retention:
         return kept
 
 
-def _by_run(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    return {run: list(group) for run, group in itertools.groupby(rows, key=lambda row: row[0])}
+def _by_run(rows: Sequence[Row], line: Callable[[Row], T]) -> dict[str, list[T]]:
+    return {run: [line(row) for row in group] for run, group in itertools.groupby(rows, key=lambda row: row[0])}
 
 
 def _event_line(row: Row) -> EventLine:
