@@ -65,13 +65,14 @@ test: setup ## Run the tests
 
 quick: setup ## The rules, the scheduler, the layers, and the promises of the store on SQLite: under a minute
 	@$(PY) -m pytest tests/core tests/scheduling tests/stores/test_sqlite.py tests/stores/test_store_conformance.py \
-		tests/test_layers.py tests/test_public_names.py -k "sqlite or not test_store_conformance" $(ARGS)
+		tests/test_layers.py tests/test_public_names.py -k "sqlite or not test_store_conformance" \
+		--ignore tests/core/test_properties_coverage.py $(ARGS)
 
 crash: setup ## Kill a run at every point that lasts, and at every pair of them; takes minutes
 	@HOLDFAST_CRASH=all $(PY) -m pytest tests/crash -rP --timeout=1800 $(ARGS)
 
 stores: setup ## Run every case of every test that has a store on each kind of store; takes minutes
-	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants $(ARGS)
+	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants tests/faults $(ARGS)
 
 properties: setup ## Play ten times as many random histories and files by the rules
 	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/jobs/test_restoration.py tests/stores/test_properties_rows.py -k "propert or comes_back" --timeout=1800 $(ARGS)

@@ -14,7 +14,8 @@ from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 
 _NUMBERS = itertools.count(1)
-_EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
+EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
+"""Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
 _ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
 """By the parameter that names the store: on which ones a test with a table of cases runs its first alone. What differs there
 from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
@@ -27,7 +28,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to `make stores` what would be the same test on another store once more."""
-    if _EVERYWHERE:
+    if EVERYWHERE:
         return
     met: set[tuple[object, ...]] = set()
     again = []
