@@ -928,11 +928,13 @@ class Auditor:
         assert self.jobs is not None
         self.jobs.script_began(self.books[execution.run], process, execution)
 
-    def operation_gave(self, run: str, step: str, place: str, kind: str, value: Any) -> None:
+    def operation_gave(self, run: str, step: str, attempt: int, place: str, kind: str, value: Any) -> None:
         """A handler got a result: whoever asks at the same place again gets the same."""
-        if kind in ("now", "think"):
-            return
-        told = self.books[run].told
+        books = self.books[run]
+        visit = books.steps.get(node_of(StepId(step)))
+        if kind in ("now", "think") or visit is None or visit.id != step or attempt != max(visit.starts, default=0):
+            return  # the last two: it has been superseded since, and what it sees may have been dropped
+        told = books.told
         encoded = _encode(value)
         if told.setdefault((run, step, place), encoded) != encoded:
             before = told[run, step, place]

@@ -448,7 +448,7 @@ async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
                 raise
             value = {"failed": failed.error.error_class}  # type: ignore[attr-defined]
         else:
-            here().witness.operation_gave(ctx.run_id, ctx.step, here_, op.kind, value)
+            here().witness.operation_gave(ctx.run_id, ctx.step, ctx._attempt.number, here_, op.kind, value)
         got.append(value)
     return got
 
