@@ -5,6 +5,7 @@ Never here: what a command does.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -167,6 +168,7 @@ def main() -> NoReturn:
     # A plain function that runs in a thread cannot be stopped; its step has been handed over, so nobody waits for it.
     if any(_straggles(thread) for thread in threading.enumerate() if thread.name.startswith("holdfast-step")):
         os._exit(code)
+    gc.freeze()  # leaving would look for garbage in all that was loaded: a tenth of a short command
     sys.exit(code)
 
 
