@@ -25,7 +25,7 @@ def db() -> apsw.Connection:
 
 def test_every_statement_is_described_and_used() -> None:
     text = (ROOM / "sql" / "sqlite" / "queries.sql").read_text()
-    sources = "".join(file.read_text() for file in (ROOM / "sqlite").glob("*.py"))
+    sources = "".join(file.read_text() for place in (ROOM, ROOM / "sqlite") for file in place.glob("*.py"))
     for name in SQL:
         assert re.search(rf"-- name: {name}\n-- \w", text), f"{name} has no description"
         assert f'"{name}"' in sources, f"{name} is used by nobody"
