@@ -65,7 +65,8 @@ class Providers:
     def __init__(self, declared: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:
         """`declared` says who serves models whose names do not tell.
 
-        `environment` (the process's own) holds ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL.
+        `environment` (the process's own) holds ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
+        OPENAI_ORG_ID and OPENAI_PROJECT_ID.
         """
         self._declared = dict(declared or {})
         self._environment = os.environ if environment is None else environment
