@@ -108,7 +108,7 @@ async def test_no_more_calls_are_in_flight_than_a_provider_takes_at_once(tmp_pat
 async def test_without_pools_the_same_provider_refuses(tmp_path: Path, store: str) -> None:
     """The witness of the test above can speak."""
     limit = {HAIKU: RateLimit(concurrent=2)}
-    with ModelServer(journal=tmp_path / "calls.jsonl", latency_s=0.1, limits=limit) as server:
+    with ModelServer(journal=tmp_path / "calls.jsonl", latency_s=0.4, limits=limit) as server:
         model = Providers(environment=server.environment)
         async with opened(store, workflows=[workflow := one()], model=model, settings=Settings()) as engine:
             await results(engine, workflow, 8)
