@@ -15,11 +15,11 @@ from contextlib import asynccontextmanager
 
 from holdfast import Engine, Workflow
 from holdfast.core.events import ModelCallHeld, ModelCallReconciled, ModelCallSettled
-from holdfast.core.ids import RunId, node_of
+from holdfast.core.ids import CallId, RunId, node_of
 from holdfast.core.money import usd
 from holdfast.core.projection import GateRow
 from holdfast.core.questions import EFFECT_UNKNOWN
-from holdfast.errors import Conflict, DecisionRefused, StoreError
+from holdfast.errors import Conflict, DecisionRefused, NotFound, StoreError
 from tests.chaos.flows import CASE
 from tests.crash.person import price_nanousd
 from tests.crash.world import Seen, World
@@ -131,13 +131,16 @@ class Load:
                     self.wrong.append(f"{gate.run}: nobody expected to be asked about {reason}")
         except DecisionRefused:
             raise  # whoever is asked may answer
-        except Conflict:
-            pass  # answered before, by somebody whose reply was lost
+        except (Conflict, NotFound):
+            pass  # answered before, by somebody whose reply was lost, or nobody asks any more
 
     async def _tell_effect(self, run: RunId, call: str) -> None:
         state = await self._engine.run(run).state()
         await asyncio.to_thread(self._world.catch_up)
-        answer = self._seen().answer(state.calls[call].key or "")
+        asked = state.calls.get(CallId(call))
+        if asked is None:
+            return  # its outcome came home meanwhile
+        answer = self._seen().answer(asked.key or "")
         if answer is None:
             await self._engine.resolve_effect(call, "retry", by=NAME)
         else:

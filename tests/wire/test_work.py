@@ -52,6 +52,7 @@ async def test_what_a_dead_workers_calls_came_to_is_what_the_next_worker_gets(
 ) -> None:
     """The model is not called a second time for what stands in the journal."""
     before = len(models.calls)
+    hire("victim")
     run = await client.submit("think", {"die": str(tmp_path / "died")})
     hire("replacement")
     view = await client.result(run)
