@@ -27,9 +27,10 @@ from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import DoubtRule, Doubts
-from holdfast.engine.driver import CALL_GRACE_S, Driver
+from holdfast.engine.driver import Driver
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.leader import LEASE_S, Leader
+from holdfast.engine.outside_calls import GRACE_S
 from holdfast.engine.retention import Retention
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
@@ -216,7 +217,7 @@ class Engine(Commands, Allowances, DeclaredPools):
         settings: Settings | None = None,
         queue: Queue | None = None,
         grace_s: float = 0.0,
-        call_grace_s: float = CALL_GRACE_S,
+        call_grace_s: float = GRACE_S,
         labels: Collection[str] = (),
         resources: Resources | None = None,
         strategy: Strategy | None = None,

@@ -40,7 +40,7 @@ def heard(driver: Driver, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]
     def now() -> Mapping[CallId, OpenCall]:
         return last if driver.closing and said else driver.in_flight(run)
 
-    driver.on_parting = tell
+    driver.calls.on_parting = tell
     return now
 
 

@@ -167,7 +167,7 @@ class Attempt:
         """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left
         brings its outcome home, because an outcome that is known is worth more than a question to a person. Nor does the
         end of the process, which gives calls a moment of their own."""
-        task = self.house.outlives(call)
+        task = self.house.calls.track(call)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -306,7 +306,7 @@ class Attempt:
         except asyncio.CancelledError:
             outcomes = [command for command in commands if isinstance(command, cmd.CallCommand)]
             if outcomes and not self.house.closing:
-                self.house.see_home(self._bring(*outcomes))
+                self.house.calls.bring(self._bring(*outcomes))
             raise
 
     async def _bring(self, *commands: cmd.Command) -> list[Event]:
@@ -338,7 +338,7 @@ class Attempt:
 
         def heard(_: asyncio.Future[list[Event]]) -> None:
             if _untaken(posted.told):
-                self.house.see_home(self.report(posted.command))
+                self.house.calls.bring(self.report(posted.command))
 
         posted.told.add_done_callback(heard)
 
@@ -354,9 +354,9 @@ class Attempt:
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."
                     error = ErrorRecord(self.name, CANCELLED, message, False, self.house.store.now_ms())
-                    self.house.see_home(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
+                    self.house.calls.bring(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
                 elif isinstance(event, EffectIntended):
-                    self.house.see_home(self.report(cmd.ReleaseEffect(event.call)))
+                    self.house.calls.bring(self.report(cmd.ReleaseEffect(event.call)))
 
         intent.add_done_callback(heard)
 

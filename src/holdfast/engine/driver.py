@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -18,29 +17,29 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView, payloads_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
-from holdfast.core.commands import Verdict, Worker
+from holdfast.core.commands import Worker
 from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import COMPENSATE, Definition, Graph
 from holdfast.core.ids import AppendId, CallId, RunId, SessionId, StepId, node_of
 from holdfast.core.lanes import DEFAULT, Lanes
-from holdfast.core.policies import GUARD, ErrorRecord
 from holdfast.core.projection import RunRow
-from holdfast.core.state import OpenCall, Question, State
+from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
+from holdfast.engine.guard_judge import GuardJudge
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.mailbox import Mailbox
-from holdfast.engine.payloads import Payloads, read
+from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
+from holdfast.engine.payloads import Payloads
 from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.errors import BlobLost, Conflict, HoldfastError, NotFound, StoreError, TransitionDenied, UnknownCommit
+from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.models.gateway import Gateway
 from holdfast.ports import ANY_YAML, Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
 from holdfast.scheduling.job import Capacity, Strategy
@@ -56,10 +55,6 @@ T = TypeVar("T")
 
 _LAST_WORDS_S: Final = 15.0
 """What the store gets to take them; others find in it what it has not taken, once the lease is over."""
-CALL_GRACE_S: Final = 2.0
-"""What outside calls get to finish when the process stops; what they would have said is in doubt afterwards."""
-_PARTING_S: Final = 1.0
-"""How often it is said what is still waited for then, if anybody wants to hear."""
 
 
 _NO_RESOURCES: Final = Resources()
@@ -126,9 +121,6 @@ class Driver:
 
     _closing = False
 
-    on_parting: Callable[[float], None] | None = None
-    """Hears, while calls that have left are waited for at the end, for how long they still are; must not raise."""
-
     def __init__(
         self,
         store: Store,
@@ -188,9 +180,8 @@ class Driver:
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
-        self._calls: dict[asyncio.Task[Any], None] = {}
-        """Outside calls on their way; one may outlive the attempt that made it, to bring its outcome home."""
-        self._judging: dict[RunId, asyncio.Task[None]] = {}
+        self.calls = OutsideCalls(clock, self.give_up)
+        self.guards = GuardJudge(self.payloads, self.workflows, store.now_ms)
         self._hungry = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
@@ -289,8 +280,8 @@ class Driver:
         self.placing.hear(state)
         if events and mailbox.due_at_ms is not None:
             self._remember(run, mailbox.due_at_ms - self.store.now_ms())
-        if state.asked and not state.phase and not state.ended and run not in self._judging and not self._closing:
-            self._judging[run] = asyncio.create_task(self._judge(mailbox), name=f"holdfast-guards-{run}")
+        if not self._closing:
+            self.guards.committed(mailbox, state)
         if may_start(state) and run not in self._hungry:
             self._hungry.join(run, state.tenant)
             self._feed()
@@ -313,7 +304,7 @@ class Driver:
     def rested(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
         run = mailbox.run
-        if run in self._judging or run in self._attempts or self._closing:
+        if run in self.guards or run in self._attempts or self._closing:
             return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
@@ -438,7 +429,7 @@ class Driver:
     def at_work(self) -> bool:
         """Whether anything is still under way: an attempt, here or at a connected worker, a call or a function that its
         attempt has left behind, a guard, something that is being decided or is on its way to the store."""
-        under_way = self._attempts or self._calls or self._judging or self.threads.abandoned
+        under_way = self._attempts or self.calls or self.guards or self.threads.abandoned
         return bool(under_way) or any(box.busy for box in self._mailboxes.values())
 
     @property
@@ -629,74 +620,7 @@ class Driver:
         self.broken = problem
         self.stir()
 
-    # --- Guards ------------------------------------------------------------------------------------------------------
-
-    async def _judge(self, mailbox: Mailbox) -> None:
-        """Ask the guards that must speak, outside of any decision, and send what they say."""
-        try:
-            state = await mailbox.stable()
-            while state.asked and not state.phase and not state.ended:
-                workflow = self.workflows[state.graph_hash]
-                # Taken in one piece: while the blobs are fetched and the guards think, others commit.
-                blobs: dict[str, bytes] = {}
-                view, questions = _view(workflow, state, blobs), [*state.asked.values()]
-                try:
-                    blobs |= await self.payloads.fetch([*payloads_of(state)], state.tenant)
-                    verdicts = [await self._ask(workflow, question, view) for question in questions]
-                except BlobLost as lost:
-                    verdicts = [self._broken(question, lost.message) for question in questions]
-                await mailbox.send(cmd.JudgeGuards(tuple(verdicts)))
-                state = await mailbox.stable()
-        except (Conflict, NotFound):
-            pass  # somebody else judged, or the run has ended
-        except StoreError as problem:
-            log.warning("holdfast could not ask the guards of run %s and will ask again: %s", mailbox.run, problem)
-        finally:
-            del self._judging[mailbox.run]
-            if not mailbox.busy:
-                self.rested(mailbox)
-
-    async def _ask(self, workflow: Workflow, question: Question, view: StateView) -> Verdict:
-        guard = question.guard
-        try:
-            said: Any = workflow.guards[guard](view)
-            if inspect.isawaitable(said):
-                said = await said
-            if said is not None and not isinstance(said, bool):
-                raise TypeError(f"a guard returns True or False, not {said!r}")
-            return Verdict(question.step, question.target, guard, said is not False)
-        except TransitionDenied as denied:
-            return Verdict(question.step, question.target, guard, False, self.payloads.redact(denied.message))
-        except Exception as problem:  # noqa: BLE001 - whatever a user's code raises becomes data
-            return self._broken(question, f"{type(problem).__name__}: {problem}")
-
-    def _broken(self, question: Question, why: str) -> Verdict:
-        """What counts as said by a guard that could not speak."""
-        message = self.payloads.redact(f"The guard {question.guard!r} broke: {why}")
-        node = question.target or node_of(question.step)
-        error = ErrorRecord(node, GUARD, message, False, self.store.now_ms())
-        return Verdict(question.step, question.target, question.guard, False, message, error)
-
     # --- The end -----------------------------------------------------------------------------------------------------
-
-    def outlives(self, call: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run an outside call in a task of its own, which its attempt's end does not take with it."""
-        task = asyncio.create_task(call)
-        self._calls[task] = None
-        task.add_done_callback(self._came_home)
-        return task
-
-    def see_home(self, telling: Coroutine[Any, Any, object]) -> None:
-        """Have an outcome told for which nobody waits any more."""
-        self._calls[self.outlives(telling)] = None
-
-    def _came_home(self, call: asyncio.Task[Any]) -> None:
-        self._calls.pop(call, None)
-        # The attempt that would have heard of an error may be gone; the history has it, if the store took it.
-        if not call.cancelled() and isinstance(problem := call.exception(), StoreError):
-            # Dead, this process can be recovered: the call is then in doubt, instead of open for as long as it lives.
-            log.error("holdfast cannot record what became of a call: %s", problem)
-            self.give_up(problem)
 
     @cached_property
     def job_logs(self) -> JobLogWriter:
@@ -715,7 +639,7 @@ class Driver:
             return {}
         return {id_: call for id_, call in box.state.calls.items() if call.session == self.session or call.doubted}
 
-    async def aclose(self, grace_s: float = 0.0, call_grace_s: float = CALL_GRACE_S) -> None:
+    async def aclose(self, grace_s: float = 0.0, call_grace_s: float = GRACE_S) -> None:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, give calls that have left
         `call_grace_s` to bring their outcomes home, and leave."""
         self._closing = True
@@ -728,9 +652,9 @@ class Driver:
         tidying = [each.task for group in self._attempts.values() for each in group.values() if each.attempt.is_tidying]
         if tidying and self.broken is None:
             await asyncio.wait(tidying)  # each has a bound of its own
-        await _cancel([*tasks, *self._judging.values(), *self._reminders.values()])
-        await self._see_calls_home(call_grace_s)
-        await _cancel([*self._calls])
+        await _cancel([*tasks, *self._reminders.values()])
+        await self.guards.aclose()
+        await self.calls.aclose(call_grace_s)
         # What was just handed over, or became doubtful, is still on its way to the store.
         deadline_s = self.clock.monotonic_s() + _LAST_WORDS_S
         while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
@@ -740,26 +664,14 @@ class Driver:
                 break
             await asyncio.wait(busy, timeout=left_s)
         await self.job_logs.aclose()
-        if self.on_parting is not None:
-            self.on_parting(0.0)
-
-    async def _see_calls_home(self, grace_s: float) -> None:
-        """Wait for the calls that have left: an outcome that comes home now spares somebody a question."""
-        until_s = self.clock.monotonic_s() + grace_s
-        while self._calls and (left_s := until_s - self.clock.monotonic_s()) > 0:
-            if self.on_parting is not None:
-                self.on_parting(left_s)
-            await asyncio.wait([*self._calls], timeout=left_s if self.on_parting is None else min(left_s, _PARTING_S))
+        if self.calls.on_parting is not None:
+            self.calls.on_parting(0.0)
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _view(workflow: Workflow, state: State, blobs: dict[str, bytes]) -> StateView:
-    return StateView(state, lambda payload: read(payload, blobs), workflow.state_model)
 
 
 def _heard(told: asyncio.Future[list[Event]]) -> None:

@@ -208,6 +208,11 @@ class Mailbox:
             self._working = asyncio.create_task(self._work(), name=f"holdfast-mailbox-{self.run}")
         return letter.told
 
+    def rest(self) -> None:
+        """Have the run let go of, if nobody here needs it in memory."""
+        if self._working is None:
+            self._house.rested(self)
+
     async def stable(self) -> State:
         """The state with nothing in it that is still on its way to the disk."""
         while self._appending is not None or self.state is None:
@@ -230,7 +235,7 @@ class Mailbox:
                 await self._deliver([self._letters.popleft() for _ in range(count)])
         finally:
             self._working = None
-            self._house.rested(self)
+            self.rest()
             for letter in self._letters:  # only when cancelled
                 letter.told.cancel()
 
