@@ -25,6 +25,7 @@ from holdfast.control.pool import DeclaredPools
 from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
+from holdfast.engine.catalog import Catalog
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.driver import Driver
@@ -146,7 +147,7 @@ async def leading(
         opened, opened, clock=around.clock, ids=around.ids, secrets=secrets,
         gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
         executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
-        lanes=lanes, lane=lane,
+        catalog=Catalog(opened, lanes=lanes, lane=lane),
     )  # fmt: skip
     leader = Leader(
         driver, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
@@ -263,10 +264,12 @@ class Engine(Commands, Allowances, DeclaredPools):
             opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
             secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
             executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots, labels=labels, hands=hands, shell=shell, adopts=yaml and execute,
+            executes=execute, slots=slots, hands=hands,
+            catalog=Catalog(
+                opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
+            ),
             resources=resources if resources is not None else around.resources,
             strategy=known.strategy(lane) if strategy is None else strategy, weights=known.weights,
-            lanes=lanes, lane=lane,
         )  # fmt: skip
         driver.script_limits = known.limits
         hints = queue if queue is not None else open_queue(known.queue, lane)
@@ -287,7 +290,7 @@ class Engine(Commands, Allowances, DeclaredPools):
         log.addFilter(clean_log)
         try:
             for workflow in workflows:
-                await driver.add(workflow)
+                await driver.catalog.add(workflow)
             await driver.hold_session()
             if execute:
                 driver.desk.start(driver.give_up)

@@ -80,7 +80,7 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
     try:
         async with opened(store) as engine:
             wf = two()
-            await engine.driver.add(wf)
+            await engine.driver.catalog.add(wf)
             Lossy(store, "lost")
             with pytest.raises(UnknownCommit):
                 await engine.start(wf)
@@ -146,7 +146,7 @@ async def test_what_is_decided_together_with_a_migration_follows_it(store: str) 
     async with opened(store) as engine:
         run = await engine.start(old)
         gate = await gate_of(run)
-        await engine.driver.add(new)
+        await engine.driver.catalog.add(new)
         mailbox = engine.driver.mailbox(RunId(run.id))
         moved = mailbox.post(cmd.MigrateRun(Claim("ann")), new.graph)
         decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Claim("bob")))

@@ -122,7 +122,7 @@ async def test_on_postgresql_it_is_taken_up_as_well(database: str, outside: Path
     async with opened(database, yaml=True) as engine, opened(database, execute=False) as starter:
         run = await starter.start(made, {"word": "x"})
         assert (await done(starter, await run.settled())).status == "completed"
-        assert made.hash in engine.driver.workflows
+        assert made.hash in engine.driver.catalog.workflows
 
 
 async def test_without_being_asked_to_a_process_takes_up_nothing(store: str, outside: Path) -> None:
@@ -130,7 +130,7 @@ async def test_without_being_asked_to_a_process_takes_up_nothing(store: str, out
     async with opened(store) as engine, opened(store, execute=False) as starter:
         await starter.start(made, {"word": "x"})
         await asyncio.sleep(2)
-        assert engine.driver.workflows == {}
+        assert engine.driver.catalog.workflows == {}
     assert world(outside) == []
 
 
@@ -147,7 +147,7 @@ async def test_what_is_no_file_or_would_be_another_workflow_is_left_to_others(
             with caplog.at_level(logging.WARNING, "holdfast"):
                 await eventually(lambda: "another version has stored it" in caplog.text)
             await asyncio.sleep(1.2)
-            assert engine.driver.workflows == {}
+            assert engine.driver.catalog.workflows == {}
         assert [await run.status() for run in runs] == ["waiting", "running"]
     assert caplog.text.count("another version has stored it") == 1
     assert world(outside) == []
@@ -164,19 +164,19 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
         await learned(adoption, engine, {each.hash for each in made})
         await eventually(lambda: len(world(begun)) == 4)
         await adoption.turn(driver.store.now_ms())
-        assert set(driver.workflows) == {each.hash for each in made}
+        assert set(driver.catalog.workflows) == {each.hash for each in made}
         go.touch()
         assert [(await run.settled()).ended for run in runs] == ["completed"] * 4
         await eventually(lambda: not driver.resident)
         await adoption.turn(driver.store.now_ms())
-        assert len(driver.workflows) == 2
-        gone = next(each for each in made if each.hash not in driver.workflows)
+        assert len(driver.catalog.workflows) == 2
+        gone = next(each for each in made if each.hash not in driver.catalog.workflows)
         again = await starter.start(gone)
         await learned(adoption, engine, {gone.hash})
         assert (await again.settled()).ended == "completed"
 
 
 async def learned(adoption: Adoption, engine: Engine, hashes: set[str]) -> None:
-    while not hashes <= set(engine.driver.workflows):
+    while not hashes <= set(engine.driver.catalog.workflows):
         await adoption.turn(engine.driver.store.now_ms())
         await asyncio.sleep(0.02)

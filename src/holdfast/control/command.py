@@ -62,7 +62,7 @@ class Commands(Part):
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
-        await driver.add(workflow)
+        await driver.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
         if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
@@ -200,5 +200,5 @@ class Commands(Part):
 
     async def migrate(self, run_id: str, workflow: Workflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
-        await self.driver.add(workflow)
+        await self.driver.catalog.add(workflow)
         await self.driver.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

@@ -57,11 +57,11 @@ class Adoption:
     async def lent(self, workflow: Workflow) -> AsyncIterator[None]:
         """Whatever starts runs of `workflow` meanwhile makes it one that was learned: it is let go as those are. One that the
         process has anyway stays."""
-        is_own = workflow.hash in self._driver.workflows and workflow.hash not in self._adopted
+        is_own = workflow.hash in self._driver.catalog.workflows and workflow.hash not in self._adopted
         try:
             yield
         finally:
-            if not is_own and workflow.hash in self._driver.workflows:
+            if not is_own and workflow.hash in self._driver.catalog.workflows:
                 self._adopted.pop(workflow.hash, None)
                 self._adopted[workflow.hash] = len(workflow.graph.encoded)
                 async with self._turning:
@@ -84,11 +84,11 @@ class Adoption:
         for graph_hash in sorted(wanted - self._foreign):
             if graph_hash in self._adopted:
                 self._adopted[graph_hash] = self._adopted.pop(graph_hash)
-            elif graph_hash not in self._driver.workflows:
+            elif graph_hash not in self._driver.catalog.workflows:
                 await self._adopt(graph_hash)
 
     async def _adopt(self, graph_hash: str) -> None:
-        graph = await self._driver.graph_of(graph_hash)
+        graph = await self._driver.catalog.graph_of(graph_hash)
         definition = graph.definition
         workflow = await self._restored(graph)
         if workflow is not None and workflow.hash != graph_hash:
@@ -101,7 +101,7 @@ class Adoption:
         if workflow is None:
             self._foreign.add(graph_hash)
             return
-        await self._driver.add(workflow)
+        await self._driver.catalog.add(workflow)
         self._adopted[graph_hash] = len(graph.encoded)
 
     async def _restored(self, graph: Graph) -> Workflow | None:

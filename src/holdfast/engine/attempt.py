@@ -92,7 +92,7 @@ class Attempt:
         self.placed = placed
         """Where it does its work and what it was lent of pools, if the step demanded something."""
         self.session = house.session
-        self.state_model = house.workflows[graph.hash].state_model
+        self.state_model = house.catalog.workflows[graph.hash].state_model
         self.pace: Pace | None = None
         self.storage: Storage | None = None
         """Where its values go, if it matters."""

@@ -97,7 +97,7 @@ class Dispatch:
         waits = () if self._driver.places(state) else unplaced_of(state)
         steps = tuple(each for each in waits if not each.demand.is_remote)
         if (wants and not here) or steps:
-            lane = self._driver.lanes.of(state.workflow, state.tenant, state.by)
+            lane = self._driver.catalog.lanes.of(state.workflow, state.tenant, state.by)
             self._offers.setdefault(lane, {})[state.run] = Job(
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )

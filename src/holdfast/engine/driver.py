@@ -16,19 +16,17 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.commands import Worker
 from holdfast.core.demand import Resources
 from holdfast.core.events import Event
-from holdfast.core.graph import COMPENSATE, Definition, Graph
+from holdfast.core.graph import COMPENSATE, Graph
 from holdfast.core.ids import AppendId, CallId, RunId, SessionId, StepId, node_of
-from holdfast.core.lanes import DEFAULT, Lanes
-from holdfast.core.projection import RunRow
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
+from holdfast.engine.catalog import Catalog
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.flush import Flush
 from holdfast.engine.guard_judge import GuardJudge
@@ -41,10 +39,9 @@ from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.models.gateway import Gateway
-from holdfast.ports import ANY_YAML, Blobs, Clock, DueRun, Hands, Ids, Report, Store, Threads, Unplaced
+from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
 from holdfast.scheduling.job import Capacity, Strategy
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import scripts_of
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -135,53 +132,40 @@ class Driver:
         label: str,
         executes: bool,
         slots: int,
-        labels: Collection[str] = (),
+        catalog: Catalog,
         resources: Resources = _NO_RESOURCES,
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
-        lanes: Lanes | None = None,
-        lane: str = DEFAULT,
         hands: Hands | None = None,
-        shell: bool = True,
-        adopts: bool = False,
     ) -> None:
         self.store = store
+        self.catalog = catalog
+        catalog.on_change = self._say_what_is_able
         self.clock = clock
         self.secrets = secrets
         self.gateway = gateway
         self.executor = executor
         self.hands = hands
         """Workers that are connected to this process, if it takes connections."""
-        self._shell = shell
-        self._able: tuple[str, ...] = ()
-        """What this process can be given, as those are called who are able to run it."""
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets, store)
         self.flush = Flush(store, clock)
         self._label = label
-        self.labels = tuple(sorted(set(labels)))
-        """What this process has, for workflows and steps that ask for it."""
         self.resources = resources
-        self.lanes = lanes if lanes is not None else Lanes()
-        self.lane = lane
-        """The lane that this process leads or works in."""
         self.executes = executes
-        self.adopts = adopts
         self.session: SessionId | None = None
         self.described = b""
         """What the session has said of itself to those who ask."""
-        self.workflows: dict[str, Workflow] = {}
         self._ids = ids
         self.slots = slots
         self._starting = 0
         """Slots of steps whose start is on its way to the disk."""
-        self._graphs: dict[str, Graph] = {}
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
         self.calls = OutsideCalls(clock, self.give_up)
-        self.guards = GuardJudge(self.payloads, self.workflows, store.now_ms)
+        self.guards = GuardJudge(self.payloads, catalog.workflows, store.now_ms)
         self._hungry = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
@@ -193,7 +177,7 @@ class Driver:
         """Looks at runs that fall due within a second."""
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
         here = Capacity(
-            worker=HERE, able=frozenset(), labels=frozenset(self.labels), tags=frozenset(resources.tags), slots=slots,
+            worker=HERE, able=frozenset(), labels=frozenset(catalog.labels), tags=frozenset(resources.tags), slots=slots,
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
         )  # fmt: skip
         scheduler = Scheduler(strategy, tenants_apart=hands is not None and hands.tells_tenants_apart)
@@ -214,7 +198,7 @@ class Driver:
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
-        if self.session is None or self._closing or not self.alive() or graph.hash not in self.workflows:
+        if self.session is None or self._closing or not self.alive() or graph.hash not in self.catalog:
             return None
         return Worker(self.session, max(0, self._free + freed), self.placing.ready(run))
 
@@ -255,15 +239,6 @@ class Driver:
         if count < 0:
             self._feed()
 
-    async def graph_of(self, graph_hash: str) -> Graph:
-        """The graph of that hash: loaded here, or as a process that had it loaded stored it."""
-        if graph_hash in self.workflows:
-            return self.workflows[graph_hash].graph
-        if graph_hash not in self._graphs:
-            encoded = await self.store.graph(graph_hash)
-            self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition), is_accepted=True)
-        return self._graphs[graph_hash]
-
     def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
         run = mailbox.run
         for watcher in self._watchers.get(run, ()):
@@ -271,7 +246,7 @@ class Driver:
         if events and self.on_commit is not None:
             self.on_commit(state, events)
         self._match_attempts(mailbox, state)
-        is_ours = self.session is not None and state.graph_hash in self.workflows
+        is_ours = self.session is not None and state.graph_hash in self.catalog
         if self.others is not None:
             takes = is_ours and self._free > 0 and not self._closing and self.alive()
             self.others.committed(state, here=takes)
@@ -338,87 +313,33 @@ class Driver:
             await mailbox.send(cmd.Look())
         return await mailbox.stable()
 
-    def lacking(self, workflow: Workflow) -> list[str]:
-        """The labels that `workflow` asks for and this process has not."""
-        return [label for label in workflow.graph.definition.runs_on if label not in self.labels]
-
-    async def add(self, workflow: Workflow) -> None:
-        """Be able to run `workflow`, unless it asks for labels that this process lacks. Its graph is stored, so that other
-        processes can decide about its runs."""
-        graph = workflow.graph
-        if graph.hash not in self.workflows:
-            await self.store.put_graph(graph.hash, graph.encoded)
-            if self.lacking(workflow):
-                return
-            self.workflows[graph.hash] = workflow
-            self._tell_able()
-            if self.session is not None:
-                await self.store.widen_session(self.session, self._runs)
-
     async def forget(self, graph_hash: str) -> bool:
         """Be no longer able to run a workflow, unless a run of it is in memory; whether that is so now."""
         if any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values()):
             return False
-        self.workflows.pop(graph_hash, None)
-        self._graphs.pop(graph_hash, None)
-        self._tell_able()
-        if self.session is not None:
-            await self.store.widen_session(self.session, self._runs)
+        await self.catalog.forget(graph_hash)
         return True
 
-    def _tell_able(self) -> None:
-        """What this process can be given has changed: its workflows, and their scripts if it runs any."""
-        scripts = [scripts_of(hash_) for hash_, workflow in self.workflows.items() if workflow.graph.has_scripts]
-        self._able = (*self.workflows, *(scripts if self._shell else ()))
-        self.placing.able(self._able, scripts)
+    async def _say_what_is_able(self) -> None:
+        self.placing.able(self.catalog.able, self.catalog.scripts)
+        if self.session is not None:
+            await self.store.widen_session(self.session, self.catalog.runnable)
 
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
         return Report(
-            session, self._able, self.slots, free, taken, self.labels, self.resources, self.placing.held(),
-            self.placing.connected(), self.lane, hindered=self.hindrances.told(),
+            session, self.catalog.able, self.slots, free, taken, self.catalog.labels, self.resources, self.placing.held(),
+            self.placing.connected(), self.catalog.lane, hindered=self.hindrances.told(),
         )  # fmt: skip
 
     def places(self, state: State) -> bool:
         """Whether this process places the run's steps, and no leader has to."""
-        return self.executes and self.placing.places and state.graph_hash in self.workflows
+        return self.executes and self.placing.places and state.graph_hash in self.catalog
 
     def may_place(self, state: State) -> bool:
         """Whether a step of the run that waits for a place may get one by itself: others see to it, or nothing is known here
         for which it never could."""
         return may_be_placed(state) and (not self.places(state) or self.placing.may_place(state))
-
-    @property
-    def hashes(self) -> list[str]:
-        """The workflows that this process has and whose runs may be of its lane."""
-        return [
-            graph_hash for graph_hash, workflow in self.workflows.items()
-            if self.lanes.may_have(self.lane, workflow.name)
-        ]  # fmt: skip
-
-    @property
-    def _runs(self) -> list[str]:
-        """What its session says that it can run."""
-        return [*self.workflows, *[ANY_YAML] * self.adopts]
-
-    def is_here(self, found: DueRun | Unplaced | RunRow) -> bool:
-        """Whether it is of a workflow that this process has, and of its lane."""
-        workflow = self.workflows.get(found.graph_hash)
-        return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
-
-    @property
-    def loaded(self) -> tuple[cmd.Loaded, ...]:
-        """The workflows that this process can run."""
-        definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
-        return tuple(cmd.Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
-
-    def tools_of(self, graph_hash: str) -> dict[str, Tool]:
-        """Every tool of a workflow, those that only compensate included."""
-        found: dict[str, Tool] = {}
-        for node in self.workflows[graph_hash].nodes.values():
-            found |= node.tools
-            found |= node.compensations
-        return found
 
     @property
     def working(self) -> int:
@@ -458,12 +379,12 @@ class Driver:
                 running.attempt.call_off()
                 running.task.cancel()
             await self.store.close_session(old)
-        new, said = self._ids.session(), self._runs
+        new, said = self._ids.session(), self.catalog.runnable
         self.described = msgspec.json.encode(self.report(new))
         await self.store.open_session(new, self._label, said, self.described)
         self.session = new
-        if self._runs != said:  # added while the session was being opened
-            await self.store.widen_session(new, self._runs)
+        if self.catalog.runnable != said:  # added while the session was being opened
+            await self.store.widen_session(new, self.catalog.runnable)
         self._feed()  # nobody could be given a slot while there was no session
 
     async def _describe(self) -> None:
@@ -543,7 +464,7 @@ class Driver:
                 task.cancel()
 
     def _begin(self, mailbox: Mailbox, key: Key, state: State) -> None:
-        workflow = self.workflows.get(state.graph_hash)
+        workflow = self.catalog.workflows.get(state.graph_hash)
         if workflow is None:
             return
         name = node_of(key.step)

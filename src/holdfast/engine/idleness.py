@@ -88,13 +88,13 @@ class Idleness:
         """Whether it is a run of this process's workflows and lane, be it of another definition."""
         driver = self._driver
         differs = self._adoption is not None and row.graph_hash in self._adoption.differing
-        named = differs or any(each.name == row.workflow for each in driver.workflows.values())
-        return named and driver.lanes.of(row.workflow, row.tenant, row.started_by) == driver.lane
+        named = differs or any(each.name == row.workflow for each in driver.catalog.workflows.values())
+        return named and driver.catalog.lanes.of(row.workflow, row.tenant, row.started_by) == driver.catalog.lane
 
     async def _others_work(self, left: list[Left]) -> bool:
         """Whether another process runs one of them, or has died and is not known to be dead yet."""
         known = {each.run for each in left}
-        for name in {workflow.name for workflow in self._driver.workflows.values()}:
+        for name in {workflow.name for workflow in self._driver.catalog.workflows.values()}:
             before: RunId | None = None
             while page := await self._driver.store.runs(workflow=name, status="running", before=before, limit=_PAGE):
                 if any(row.run not in known and self._is_ours(row) for row in page):
@@ -105,7 +105,7 @@ class Idleness:
     async def _may_place(self) -> bool:
         """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
         driver = self._driver
-        line = StoredLine(driver.store, driver.clock, driver.is_here)
+        line = StoredLine(driver.store, driver.clock, driver.catalog.is_here)
         found = await line.look()
         while True:
             driver.placing.find(in_line(found.runs))
@@ -123,14 +123,14 @@ class Idleness:
         soon_ms = store.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)
-        for due in filter(driver.is_here, await store.due(soon_ms, driver.hashes, _MOST_SOON)):
+        for due in filter(driver.catalog.is_here, await store.due(soon_ms, driver.catalog.hashes, _MOST_SOON)):
             row = await store.run(due.run)
             if row is None or _is_work(due, row, soon_ms):
                 return True
         if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
-        return any(row is not None and driver.is_here(row) for row in rows)
+        return any(row is not None and driver.catalog.is_here(row) for row in rows)
 
 
 def _is_work(due: DueRun, row: RunRow, by_ms: int) -> bool:

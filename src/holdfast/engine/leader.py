@@ -78,19 +78,19 @@ class Leader:
         self._driver = driver
         self._store = store
         self._queue = queue
-        self.lane = driver.lane
+        self.lane = driver.catalog.lane
         self.leads = asyncio.Event()
         self._awake = asyncio.Event()
         self._jobs = Lane(Scheduler(strategy))
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
         self._desk = PoolDesk(
-            store, driver.clock, f"lane/{driver.lane}", lambda: driver.session if self.leads.is_set() else None,
+            store, driver.clock, f"lane/{driver.catalog.lane}", lambda: driver.session if self.leads.is_set() else None,
             self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
         self._line = StoredLine(
             store, driver.clock,
-            lambda each: driver.lanes.of(each.workflow, each.tenant, each.started_by) == driver.lane,
+            lambda each: driver.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == driver.catalog.lane,
         )  # fmt: skip
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
@@ -309,8 +309,10 @@ class Leader:
         """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
         so that however many they are, the others are found."""
         found: list[DueRun] = []
-        lanes, lane = self._driver.lanes, self.lane
-        names = {graph_hash: (await self._driver.graph_of(graph_hash)).definition.name for graph_hash in self._hashes}
+        lanes, lane = self._driver.catalog.lanes, self.lane
+        names = {
+            graph_hash: (await self._driver.catalog.graph_of(graph_hash)).definition.name for graph_hash in self._hashes
+        }
         able = {
             graph_hash: self._jobs.roster.can_run(graph_hash)
             for graph_hash, name in names.items()

@@ -37,6 +37,7 @@ from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.scopes import charges
 from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
 from holdfast.errors import (
     CorruptHistory,
@@ -116,6 +117,7 @@ class House(Protocol):
 
     store: Store
     flush: Flush
+    catalog: Catalog
 
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
         """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
@@ -129,8 +131,6 @@ class House(Protocol):
     def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
         """These were to start: whichever has not begun gives its place back, as soon as that is `known`."""
         ...
-
-    async def graph_of(self, graph_hash: str) -> Graph: ...
 
     def append_id(self) -> AppendId: ...
 
@@ -414,7 +414,7 @@ class Mailbox:
                 self._house.committed(self, [recorded.event for recorded in news], self.state)
         assert self.state is not None
         if self.graph is None or self.graph.hash != self.state.graph_hash:
-            self.graph = await self._house.graph_of(self.state.graph_hash)
+            self.graph = await self._house.catalog.graph_of(self.state.graph_hash)
         return self.state
 
     async def _load(self) -> State:

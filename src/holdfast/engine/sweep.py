@@ -80,7 +80,7 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
-        self._line = StoredLine(driver.store, driver.clock, driver.is_here)
+        self._line = StoredLine(driver.store, driver.clock, driver.catalog.is_here)
         self._described_s = -math.inf
         self._costs = Daily(driver.store, driver.clock)
         self._doubts = doubts
@@ -109,12 +109,12 @@ class Sweep:
         await self._adopt()
         await self._find_unplaced()
         await self._describe()
-        hashes = driver.hashes
+        hashes = driver.catalog.hashes
         patience_ms = await self._patience_ms()
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
-            if each.run not in driver.damaged and (each.dead or not driver.wants(each.run)) and driver.is_here(each)
+            if each.run not in driver.damaged and (each.dead or not driver.wants(each.run)) and driver.catalog.is_here(each)
         ]  # fmt: skip
         if patience_ms:
             mine = self._overdue(mine)
@@ -207,7 +207,7 @@ class Sweep:
             return
         self._looked_for_stranded_s = now_s
         found = await driver.store.stranded(driver.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
-        loaded = driver.loaded
+        loaded = driver.catalog.loaded
         looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in driver.damaged]
         await asyncio.gather(*looks)
 
@@ -261,7 +261,7 @@ class Sweep:
 
     async def _pause_s(self) -> float:
         driver = self._driver
-        due_ms = await driver.store.next_due_ms(driver.hashes) if driver.session is not None else None
+        due_ms = await driver.store.next_due_ms(driver.catalog.hashes) if driver.session is not None else None
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000
