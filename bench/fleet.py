@@ -114,8 +114,8 @@ async def worker(settings: Settings, slots: int) -> None:
         meter.time_commits(engine)
         loop = asyncio.get_running_loop()
         while await loop.run_in_executor(None, sys.stdin.readline):
-            if engine.driver.broken is not None:
-                raise engine.driver.broken
+            if engine.driver.membership.broken is not None:
+                raise engine.driver.membership.broken
             print(json.dumps(meter.figures()), flush=True)  # noqa: T201
 
 

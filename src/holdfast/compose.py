@@ -160,7 +160,8 @@ async def leading(
     finally:
         await leader.aclose()
         await driver.aclose()
-        await driver.let_session_go()
+        await driver.desk.aclose()
+        await driver.membership.aclose()
         await providers.aclose()
         around.threads.close()
         await queue.aclose()
@@ -291,9 +292,9 @@ class Engine(Commands, Allowances, DeclaredPools):
         try:
             for workflow in workflows:
                 await driver.catalog.add(workflow)
-            await driver.hold_session()
+            await driver.membership.hold()
             if execute:
-                driver.desk.start(driver.give_up)
+                driver.desk.start(driver.membership.give_up)
             sweep.start()
             if is_fleet:
                 dispatch.start()
@@ -304,7 +305,8 @@ class Engine(Commands, Allowances, DeclaredPools):
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()
-            await driver.let_session_go()
+            await driver.desk.aclose()
+            await driver.membership.aclose()
             await quotas.aclose()
             if model is None:
                 await providers.aclose()

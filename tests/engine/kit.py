@@ -92,8 +92,8 @@ def call_of(state: State) -> str:
 
 async def lose_lease(engine: Engine) -> None:
     """What a process finds that has stood still for too long: its session is dead, and others may know it."""
-    assert engine.driver.session is not None
-    await engine.driver.store.close_session(engine.driver.session)
+    assert engine.driver.membership.session is not None
+    await engine.driver.store.close_session(engine.driver.membership.session)
 
 
 async def die(engine: Engine) -> None:

@@ -204,7 +204,7 @@ async def test_an_end_that_cannot_be_stored_fails_its_own_step_and_the_process_w
         with pytest.raises(RunFailed, match="How 'odd' ended cannot be stored") as failed:
             await (await engine.start(wf)).result()
         assert failed.value.error.error_class == "validation"  # type: ignore[attr-defined]
-        assert engine.driver.broken is None
+        assert engine.driver.membership.broken is None
         await engine.signal(other.id, "go")
         assert await other.result() == "unharmed"
 
@@ -226,7 +226,7 @@ async def test_whatever_in_a_flush_cannot_be_stored_its_neighbours_are(store: st
         runs = [await engine.start(wf, number) for number in range(20)]
         ended = [await run.settled() for run in runs]
         assert [state.ended for state in ended] == ["completed" if n % 5 else "failed" for n in range(20)]
-        assert engine.driver.broken is None
+        assert engine.driver.membership.broken is None
 
 
 # --- What a model says -------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go
             file.rename(file.with_name(f"away-{file.name}"))
         with pytest.raises(StoreGone, match=r"deleted or replaced .* runs go on from what is in it"):
             await waiting
-        assert isinstance(engine.driver.broken, StoreGone)
+        assert isinstance(engine.driver.membership.broken, StoreGone)
         with pytest.raises(StoreGone):
             await engine.idle()
         with pytest.raises(StoreGone):

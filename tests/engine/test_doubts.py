@@ -37,7 +37,7 @@ async def test_money_in_doubt_is_listed_with_what_is_known_until_it_is_reconcile
         assert (row.step, row.model, row.workflow) == ("answer#1", "claude-haiku-4-5", "asks")
         assert row.hold_nanousd > 0
         assert 0 < row.sent_at_ms <= row.in_doubt_since_ms
-        assert row.session == engine.driver.session
+        assert row.session == engine.driver.membership.session
         assert [each.run for each in await engine.doubts(run_id=row.run)] == [row.run]
         assert not await engine.doubts(until_ms=row.sent_at_ms - 1)
         assert {each.tenant for each in await engine.doubts(tenant="acme")} <= {"acme"}

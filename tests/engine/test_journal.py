@@ -677,8 +677,8 @@ async def test_a_call_of_a_session_that_died_is_not_sent_under_the_one_that_took
             if not swapped:
                 swapped.append(self.session)
                 await lose_lease(engine)
-                await engine.driver.hold_session()
-                assert engine.driver.alive()
+                await engine.driver.membership.hold()
+                assert engine.driver.membership.alive()
             return await call
 
         return await outside(self, later())

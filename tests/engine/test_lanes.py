@@ -49,7 +49,7 @@ async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor
         await asyncio.wait_for(own.idle(), 20)
         for run in runs:
             assert await run.status() == "completed"
-            assert await sessions_of(run) == {own.driver.session}
+            assert await sessions_of(run) == {own.driver.membership.session}
 
 
 @bounded

@@ -72,7 +72,7 @@ async def test_the_leader_sends_each_step_to_a_worker_that_has_what_it_asks_for(
                 for each in await run.events()
                 if isinstance(each.event, StepStarted) and each.event.step.startswith("step")
             }
-            assert on == {engines[label].driver.session}
+            assert on == {engines[label].driver.membership.session}
     assert stage.most == {"on-gpu": 1, "on-disk": 1}, "four cores each, and each step takes them all"
 
 
@@ -193,7 +193,7 @@ async def test_each_lane_has_a_leader_and_workers_of_its_own_and_pools_are_share
         for lane, run in runs.items():
             await run.result()
             (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-            assert on == engines[lane].driver.session
+            assert on == engines[lane].driver.membership.session
     assert stage.most["shared"] == 1, "one slot for both lanes"
 
 
@@ -220,7 +220,7 @@ async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settin
             for by, run in runs:
                 await run.result()
                 (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-                assert on == engines["default" if by in ("ada", None) else "shop"].driver.session, by
+                assert on == engines["default" if by in ("ada", None) else "shop"].driver.membership.session, by
 
         await each_in_its_lane(quiet)  # found by the workers
         for lane in engines:

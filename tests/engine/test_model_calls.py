@@ -265,7 +265,7 @@ async def test_a_process_that_lost_its_lease_before_sending_does_not_send_and_ho
             if not frozen:  # between hold and send, until the session is dead and the process has another
                 frozen.append(self.session)
                 await lose_lease(engine)
-                await engine.driver.hold_session()
+                await engine.driver.membership.hold()
             return await call
 
         return await outside(self, later())

@@ -71,7 +71,7 @@ async def test_a_step_starts_only_in_a_process_that_has_its_label(store: str) ->
         async with opened(store, workflows=[wf], labels=["gpu", "more"]) as able:
             await run.result()
             sessions = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-            assert sessions == {able.driver.session}
+            assert sessions == {able.driver.membership.session}
 
 
 @bounded
@@ -232,4 +232,4 @@ async def test_a_process_that_can_place_nothing_more_says_so_and_ends_its_work(t
         setattr(of, what, broken)
         with pytest.raises(ZeroDivisionError):
             await (await engine.start(wf)).result()
-        assert isinstance(engine.driver.broken, ZeroDivisionError)
+        assert isinstance(engine.driver.membership.broken, ZeroDivisionError)

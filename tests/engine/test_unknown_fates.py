@@ -123,7 +123,7 @@ async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step
             run = await engine.start(wf)
             assert [await run.result()] == posted
             assert begun == [1]
-            assert engine.driver.broken is None
+            assert engine.driver.membership.broken is None
     finally:
         await store.aclose()
 

@@ -38,7 +38,7 @@ def heard(driver: Driver, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]
             terminal.say(f"Waiting for {_named(awaited)}: {left_s:.0f} s at most. Interrupt again to leave at once.")
 
     def now() -> Mapping[CallId, OpenCall]:
-        return last if driver.closing and said else driver.in_flight(run)
+        return last if driver.membership.closing and said else driver.in_flight(run)
 
     driver.calls.on_parting = tell
     return now

@@ -236,8 +236,8 @@ async def _work(
             waits.append(idle)
         with _glance() as glance, job_log.shown(with_run=True):
             while not any(wait.done() for wait in waits):
-                if engine.driver.broken is not None:
-                    raise engine.driver.broken
+                if engine.driver.membership.broken is not None:
+                    raise engine.driver.membership.broken
                 glance(f"running: {engine.driver.working}; {tally}")
                 await asyncio.wait(waits, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:

@@ -70,8 +70,8 @@ class Run:
                 changed.seq = state.seq
                 if met(state):
                     return state
-                if driver.broken is not None:
-                    raise driver.broken
+                if driver.membership.broken is not None:
+                    raise driver.membership.broken
                 again_s = _HOPE_S if may_be_placed(state) else _LOOK_AGAIN_S
                 try:
                     async with asyncio.timeout(again_s):  # wait_for may swallow that somebody cancels the wait

@@ -91,7 +91,7 @@ class Attempt:
         self._started_at_ms = started_at_ms
         self.placed = placed
         """Where it does its work and what it was lent of pools, if the step demanded something."""
-        self.session = house.session
+        self.session = house.membership.session
         self.state_model = house.catalog.workflows[graph.hash].state_model
         self.pace: Pace | None = None
         self.storage: Storage | None = None
@@ -171,7 +171,7 @@ class Attempt:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not (self._called_off or self.house.closing) and not task.done():
+            if not (self._called_off or self.house.membership.closing) and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
@@ -226,7 +226,7 @@ class Attempt:
             posts, self._posted = self._posted, []
             for posted in posts:
                 self._see_home(posted)
-            if self.house.closing:
+            if self.house.membership.closing:
                 # Handed over, not lost: whoever takes it up goes on where the journal ends.
                 handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, context.take_values(), yields=True))
                 await asyncio.wait([handed])
@@ -305,7 +305,7 @@ class Attempt:
             return await self._bring(*commands)
         except asyncio.CancelledError:
             outcomes = [command for command in commands if isinstance(command, cmd.CallCommand)]
-            if outcomes and not self.house.closing:
+            if outcomes and not self.house.membership.closing:
                 self.house.calls.bring(self._bring(*outcomes))
             raise
 
@@ -349,7 +349,9 @@ class Attempt:
         def heard(_: asyncio.Future[list[Event]]) -> None:
             problem = None if intent.cancelled() else intent.exception()
             if isinstance(problem, UnknownCommit):
-                self.house.give_up(problem)  # dead, this process can be recovered, and with it what it may have left
+                self.house.membership.give_up(
+                    problem
+                )  # dead, this process can be recovered, and with it what it may have left
             for event in [] if intent.cancelled() or problem is not None else intent.result():
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."

@@ -65,7 +65,7 @@ class Dispatch:
         """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
-        loops = [self._speak, self._hear, *([self._take] if self._driver.executes else [])]
+        loops = [self._speak, self._hear, *([self._take] if self._driver.membership.executes else [])]
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
         ]
@@ -85,7 +85,7 @@ class Dispatch:
             await loop()
         except Exception as problem:
             log.exception("holdfast can no longer speak with the rest of the fleet")
-            self._driver.give_up(problem)
+            self._driver.membership.give_up(problem)
             raise
 
     # --- What the driver tells ----------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Dispatch:
             self._offers.setdefault(lane, {})[state.run] = Job(
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )
-        if not self._driver.executes or state.ended or not (state.active or wants or steps):
+        if not self._driver.membership.executes or state.ended or not (state.active or wants or steps):
             self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
         self._stirred.set()
 
@@ -132,10 +132,10 @@ class Dispatch:
 
     async def _report(self) -> None:
         driver = self._driver
-        if driver.session is None or not driver.executes:
+        if driver.membership.session is None or not driver.membership.executes:
             return
         free = max(0, driver.room - self._taking)
-        said = driver.report(driver.session, free, self._taken)
+        said = driver.report(driver.membership.session, free, self._taken)
         now_s = driver.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
@@ -160,8 +160,8 @@ class Dispatch:
     async def _take(self) -> None:
         driver = self._driver
         while True:
-            session = driver.session
-            if session is None or not driver.alive() or driver.closing:
+            session = driver.membership.session
+            if session is None or not driver.membership.alive() or driver.membership.closing:
                 await driver.clock.sleep(_SESSION_S)
                 continue
             handed = await self._queue.placed(session)

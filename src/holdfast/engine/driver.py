@@ -7,14 +7,11 @@ what is lost with the process is found again by the sweep. Never here: a rule, a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
-
-import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
@@ -33,6 +30,7 @@ from holdfast.engine.guard_judge import GuardJudge
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.mailbox import Mailbox
+from holdfast.engine.membership import Membership
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.placing import HERE, Placing
@@ -116,8 +114,6 @@ class Driver:
     script_limits = ScriptLimits()
     """How far a script of a workflow file may go."""
 
-    _closing = False
-
     def __init__(
         self,
         store: Store,
@@ -151,12 +147,8 @@ class Driver:
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets, store)
         self.flush = Flush(store, clock)
-        self._label = label
         self.resources = resources
-        self.executes = executes
-        self.session: SessionId | None = None
-        self.described = b""
-        """What the session has said of itself to those who ask."""
+        self.membership = Membership(store, ids, label, catalog, self, executes=executes)
         self._ids = ids
         self.slots = slots
         self._starting = 0
@@ -164,7 +156,7 @@ class Driver:
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
-        self.calls = OutsideCalls(clock, self.give_up)
+        self.calls = OutsideCalls(clock, self.membership.give_up)
         self.guards = GuardJudge(self.payloads, catalog.workflows, store.now_ms)
         self._hungry = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""
@@ -184,23 +176,24 @@ class Driver:
         for tenant, weight in weights.items():
             scheduler.set_weight(tenant, weight)
         self.desk = PoolDesk(
-            store, clock, ids.session(), lambda: self.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
+            store, clock, ids.session(), lambda: self.membership.session, scheduler, lambda: self.placing.stir(),  # noqa: PLW0108
         )  # fmt: skip
-        self.placing = Placing(clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk, self.give_up)
+        self.placing = Placing(
+            clock, scheduler, here, lambda: self.room, self._begin_placed, self.desk, self.membership.give_up
+        )
         self.placing.serves = hands is not None
-        self.hindrances = Hindrances(clock, store.now_ms, self._describe)
+        self.hindrances = Hindrances(clock, store.now_ms, self.membership.describe)
         self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
         """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
-        self.broken: BaseException | None = None
-        """Why this process can no longer work, if so."""
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
 
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
-        if self.session is None or self._closing or not self.alive() or graph.hash not in self.catalog:
+        session = self.membership.session
+        if session is None or not self.membership.may_begin or graph.hash not in self.catalog:
             return None
-        return Worker(self.session, max(0, self._free + freed), self.placing.ready(run))
+        return Worker(session, max(0, self._free + freed), self.placing.ready(run))
 
     def place(self, state: State, room: int) -> frozenset[StepId]:
         if not self.places(state):
@@ -219,7 +212,7 @@ class Driver:
     @property
     def room(self) -> int:
         """How many more steps could be begun here, those that wait already left out."""
-        if self._closing or self.broken is not None:
+        if self.membership.closing or self.membership.broken is not None:
             return 0
         return max(0, self._free - len(self._hungry))
 
@@ -246,16 +239,16 @@ class Driver:
         if events and self.on_commit is not None:
             self.on_commit(state, events)
         self._match_attempts(mailbox, state)
-        is_ours = self.session is not None and state.graph_hash in self.catalog
+        is_ours = self.membership.session is not None and state.graph_hash in self.catalog
         if self.others is not None:
-            takes = is_ours and self._free > 0 and not self._closing and self.alive()
+            takes = is_ours and self._free > 0 and self.membership.may_begin
             self.others.committed(state, here=takes)
         if not is_ours:
             return
         self.placing.hear(state)
         if events and mailbox.due_at_ms is not None:
             self._remember(run, mailbox.due_at_ms - self.store.now_ms())
-        if not self._closing:
+        if not self.membership.closing:
             self.guards.committed(mailbox, state)
         if may_start(state) and run not in self._hungry:
             self._hungry.join(run, state.tenant)
@@ -263,7 +256,7 @@ class Driver:
 
     def _remember(self, run: RunId, due_in_ms: int) -> None:
         """Look at a run by ourselves that falls due so soon that a sweep would come late."""
-        if not 0 < due_in_ms < _SOON_MS or self._closing:
+        if not 0 < due_in_ms < _SOON_MS or self.membership.closing:
             return
         if (sooner := self._reminders.pop(run, None)) is not None:
             sooner.cancel()
@@ -279,7 +272,7 @@ class Driver:
     def rested(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
         run = mailbox.run
-        if run in self.guards or run in self._attempts or self._closing:
+        if run in self.guards or run in self._attempts or self.membership.closing:
             return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
@@ -322,8 +315,7 @@ class Driver:
 
     async def _say_what_is_able(self) -> None:
         self.placing.able(self.catalog.able, self.catalog.scripts)
-        if self.session is not None:
-            await self.store.widen_session(self.session, self.catalog.runnable)
+        await self.membership.widen()
 
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
@@ -334,7 +326,7 @@ class Driver:
 
     def places(self, state: State) -> bool:
         """Whether this process places the run's steps, and no leader has to."""
-        return self.executes and self.placing.places and state.graph_hash in self.catalog
+        return self.membership.executes and self.placing.places and state.graph_hash in self.catalog
 
     def may_place(self, state: State) -> bool:
         """Whether a step of the run that waits for a place may get one by itself: others see to it, or nothing is known here
@@ -358,52 +350,18 @@ class Driver:
         """The runs in memory, and where each is."""
         return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
 
-    async def hold_session(self) -> None:
-        """See that this process, if it executes steps, has a session that lives.
+    def session_held(self) -> None:
+        self._feed()  # nobody was given a slot while it was not known whether the session lives
 
-        A dead one never lives again: somebody found that this process stood still for longer than its lease, and what
-        it was at is theirs now. It goes on under another name.
-        """
-        old = self.session
-        if not self.executes:
-            return
-        if old is not None and (self.alive() or await self.store.renew_session(old)):
-            self._feed()  # nobody was given a slot while it was not known whether the session lives
-            return
-        if old is not None:
-            log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
-            self.session = None
-            self.desk.lose()
-            self.placing.lose()
-            for running in [each for group in self._attempts.values() for each in group.values()]:
-                running.attempt.call_off()
-                running.task.cancel()
-            await self.store.close_session(old)
-        new, said = self._ids.session(), self.catalog.runnable
-        self.described = msgspec.json.encode(self.report(new))
-        await self.store.open_session(new, self._label, said, self.described)
-        self.session = new
-        if self.catalog.runnable != said:  # added while the session was being opened
-            await self.store.widen_session(new, self.catalog.runnable)
-        self._feed()  # nobody could be given a slot while there was no session
+    def session_lost(self) -> None:
+        self.desk.lose()
+        self.placing.lose()
+        for running in [each for group in self._attempts.values() for each in group.values()]:
+            running.attempt.call_off()
+            running.task.cancel()
 
-    async def _describe(self) -> None:
-        """Have the session say of itself what is so now."""
-        if self.session is not None:
-            self.described = msgspec.json.encode(self.report(self.session))
-            await self.store.describe_session(self.session, self.described)
-
-    async def let_session_go(self) -> None:
-        await self.desk.aclose()
-        if self.session is not None:
-            # A store that cannot be told finds out: nobody holds the session's lock any more.
-            with contextlib.suppress(StoreError):
-                await self.store.close_session(self.session)
-
-    def alive(self, session: SessionId | None = None) -> bool:
-        """Whether this process holds a lease and, where `session` is given, still the one of that name."""
-        held = self.session
-        return held is not None and session in (None, held) and self.broken is None and self.store.alive(held)
+    def given_up(self) -> None:
+        self.stir()
 
     @asynccontextmanager
     async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
@@ -443,13 +401,13 @@ class Driver:
 
     def _match_attempts(self, mailbox: Mailbox, state: State) -> None:
         """Have exactly those attempts running here that the state names this session for."""
-        if self.session is None or self._closing:
+        if self.membership.session is None or self.membership.closing:
             return
         running = self._attempts.get(mailbox.run, {})
         wanted: set[Key] = set()
         for name in state.active:
             step = state.steps[name]
-            if step.session == self.session:
+            if step.session == self.membership.session:
                 key = Key(mailbox.run, step.id, step.attempt)
                 wanted.add(key)
                 if key not in running:
@@ -487,7 +445,7 @@ class Driver:
             log.error(
                 "holdfast cannot go on: %s", problem, exc_info=None if isinstance(problem, StoreError) else problem
             )
-            self.give_up(problem)
+            self.membership.give_up(problem)
         self._feed()
         if not mailbox.busy:
             self.rested(mailbox)
@@ -505,7 +463,7 @@ class Driver:
 
     def _feed(self) -> None:
         """Give free slots to the runs whose turn it is. A slot is kept for each until it has had its look."""
-        while self._free > 0 and self._hungry and not self._closing and self.alive():
+        while self._free > 0 and self._hungry and self.membership.may_begin:
             if self._turn_of_placed:
                 self._turn_of_placed = False
                 self.placing.place(1)
@@ -536,11 +494,6 @@ class Driver:
         _heard(told)
         self._feed()
 
-    def give_up(self, problem: BaseException) -> None:
-        """Stop beginning anything: whoever waits here is told, and another process can take over."""
-        self.broken = problem
-        self.stir()
-
     # --- The end -----------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -548,30 +501,30 @@ class Driver:
         """On the way of what jobs print into the store."""
         return JobLogWriter(self.store, self.clock)
 
-    @property
-    def closing(self) -> bool:
-        return self._closing
-
     def in_flight(self, run: RunId) -> dict[CallId, OpenCall]:
         """The calls of a run that have left this process and have no outcome, or had none and are in doubt, as far as it
         is in memory."""
         box = self._mailboxes.get(run)
         if box is None or box.state is None:
             return {}
-        return {id_: call for id_, call in box.state.calls.items() if call.session == self.session or call.doubted}
+        return {
+            id_: call
+            for id_, call in box.state.calls.items()
+            if call.session == self.membership.session or call.doubted
+        }
 
     async def aclose(self, grace_s: float = 0.0, call_grace_s: float = GRACE_S) -> None:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, give calls that have left
         `call_grace_s` to bring their outcomes home, and leave."""
-        self._closing = True
+        self.membership.closing = True
         self.placing.close()
         if self.others is not None:
             self.others.stir()
         tasks = [each.task for running in self._attempts.values() for each in running.values()]
-        if tasks and grace_s > 0 and self.broken is None:
+        if tasks and grace_s > 0 and self.membership.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
         tidying = [each.task for group in self._attempts.values() for each in group.values() if each.attempt.is_tidying]
-        if tidying and self.broken is None:
+        if tidying and self.membership.broken is None:
             await asyncio.wait(tidying)  # each has a bound of its own
         await _cancel([*tasks, *self._reminders.values()])
         await self.guards.aclose()

@@ -27,7 +27,7 @@ _MOST_WORDS: Final = 500
 class Hindrances:
     """The runs of this process that wait for a store, and why."""
 
-    def __init__(self, clock: Clock, now_ms: Callable[[], int], tell: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, clock: Clock, now_ms: Callable[[], int], tell: Callable[[], Awaitable[object]]) -> None:
         """`tell` has the session say of itself what is known now."""
         self._clock = clock
         self._now_ms = now_ms

@@ -58,8 +58,8 @@ class Idleness:
         The runs that are left behind, `MOST_LEFT` at most."""
         driver = self._driver
         while True:
-            if driver.broken is not None:
-                raise driver.broken
+            if driver.membership.broken is not None:
+                raise driver.membership.broken
             pause_s = _LOOK_EVERY_S
             if not driver.at_work and not await self._work_soon():
                 left = await self._left_behind()

@@ -445,7 +445,7 @@ class StepContext:
         )
 
     def may_send(self) -> bool:
-        return self._attempt.house.alive(self._attempt.session)
+        return self._attempt.house.membership.alive(self._attempt.session)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self._attempt.outside(call)

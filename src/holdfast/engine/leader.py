@@ -85,7 +85,7 @@ class Leader:
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
         self._desk = PoolDesk(
-            store, driver.clock, f"lane/{driver.catalog.lane}", lambda: driver.session if self.leads.is_set() else None,
+            store, driver.clock, f"lane/{self.lane}", lambda: driver.membership.session if self.leads.is_set() else None,
             self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
         self._line = StoredLine(
@@ -126,14 +126,14 @@ class Leader:
     @property
     def broken(self) -> BaseException | None:
         """Why this process can no longer work, if so."""
-        return self._driver.broken
+        return self._driver.membership.broken
 
     async def reach(self) -> None:
         """Ask the store something. Raises StoreError where it cannot be reached."""
         await self._store.is_led(self.lane)
 
     def start(self) -> None:
-        self._desk.start(self._driver.give_up)
+        self._desk.start(self._driver.membership.give_up)
         loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
@@ -149,7 +149,7 @@ class Leader:
             await loop()
         except Exception as problem:
             log.exception("holdfast can no longer lead")
-            self._driver.give_up(problem)
+            self._driver.membership.give_up(problem)
             raise
 
     # --- Leading ------------------------------------------------------------------------------------------------------
@@ -158,18 +158,18 @@ class Leader:
         told = ""
         while True:
             try:
-                await self._driver.hold_session()
-                session = self._driver.session
+                await self._driver.membership.hold()
+                session = self._driver.membership.session
                 leads = session is not None and await self._store.lead(self.lane, session)
                 told = ""
             except StoreError as problem:
                 # Nobody else can have led before the lease is over.
-                leads = self.leads.is_set() and self._driver.alive()
+                leads = self.leads.is_set() and self._driver.membership.alive()
                 if str(problem) != told:
                     told = str(problem)
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
             if leads and not self.leads.is_set():
-                log.info("holdfast leads lane %s as %s", self.lane, self._driver.session)
+                log.info("holdfast leads lane %s as %s", self.lane, self._driver.membership.session)
                 self._led_s, self._knows = self._driver.clock.monotonic_s(), False
                 self.leads.set()
             elif not leads and self.leads.is_set():
@@ -182,7 +182,7 @@ class Leader:
     async def _hear_jobs(self) -> None:
         while True:
             await self.leads.wait()
-            session = self._driver.session
+            session = self._driver.membership.session
             if session is None:
                 await self._driver.clock.sleep(CLAIM_EVERY_S)
                 continue

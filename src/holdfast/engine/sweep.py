@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
-import msgspec
-
 from holdfast.core.commands import Look
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
@@ -102,8 +100,8 @@ class Sweep:
         """Look once at everything that is due now; how many runs that were."""
         driver = self._driver
         store = driver.store
-        await driver.hold_session()
-        if driver.session is None:
+        await driver.membership.hold()
+        if driver.membership.session is None:
             return 0
         await store.bury()
         await self._adopt()
@@ -155,14 +153,9 @@ class Sweep:
 
     async def _describe(self) -> None:
         """Have the session say what there is here, and which steps are placed with it, for those who ask why others wait."""
-        driver = self._driver
-        now_s = driver.clock.monotonic_s()
-        if driver.session is None or now_s - self._described_s < _DESCRIBED_EVERY_S:
-            return
-        said = msgspec.json.encode(driver.report(driver.session))
-        if said != driver.described:
-            await driver.store.describe_session(driver.session, said)
-            driver.described, self._described_s = said, now_s
+        now_s = self._driver.clock.monotonic_s()
+        if now_s - self._described_s >= _DESCRIBED_EVERY_S and await self._driver.membership.describe():
+            self._described_s = now_s
 
     async def _patience_ms(self) -> int:
         if self._lane is None:
@@ -195,7 +188,7 @@ class Sweep:
         driver = self._driver
         if len(due) <= driver.room:
             return due
-        own = crc32((driver.session or "").encode())
+        own = crc32((driver.membership.session or "").encode())
         ordered = sorted(due, key=lambda each: crc32(each.run.encode(), own))
         return ordered[: max(driver.room, FEWEST_RUNS)]
 
@@ -234,13 +227,13 @@ class Sweep:
             await self._look_for_ever()
         except Exception as problem:
             log.exception("holdfast can no longer watch its store")
-            self._driver.give_up(problem)
+            self._driver.membership.give_up(problem)
             raise
 
     async def _look_for_ever(self) -> None:
         driver = self._driver
         told, missed = "", False
-        while driver.broken is None and not self._closing:
+        while driver.membership.broken is None and not self._closing:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= FEWEST_RUNS else await self._pause_s()
@@ -251,7 +244,7 @@ class Sweep:
                     await self._refresh()
                 told, missed = "", False
             except StoreGone as problem:
-                driver.give_up(problem)
+                driver.membership.give_up(problem)
             except StoreError as problem:
                 if str(problem) != told:  # once, not every second as long as it lasts
                     log.warning("holdfast cannot look into the store and tries again: %s", problem)
@@ -261,7 +254,9 @@ class Sweep:
 
     async def _pause_s(self) -> float:
         driver = self._driver
-        due_ms = await driver.store.next_due_ms(driver.catalog.hashes) if driver.session is not None else None
+        due_ms = (
+            await driver.store.next_due_ms(driver.catalog.hashes) if driver.membership.session is not None else None
+        )
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
         until_s = (due_ms - driver.store.now_ms()) / 1000

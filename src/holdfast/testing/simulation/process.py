@@ -198,7 +198,7 @@ class Process:
 
     async def _broken(self, engine: Engine) -> None:
         async with engine.driver.watch(RunId(""), lambda _: False) as stirred:
-            while engine.driver.broken is None:
+            while engine.driver.membership.broken is None:
                 stirred.clear()
                 await stirred.wait()
 

@@ -1,0 +1,122 @@
+"""This process as one of those that work on a store: its session, whether it lives, and how it ends itself.
+
+Never here: a run, a step, what this process does while its session lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.engine.catalog import Catalog
+from holdfast.errors import StoreError
+from holdfast.ports import Ids, Report, Store
+
+log = logging.getLogger("holdfast")
+
+
+class Work(Protocol):
+    """What a process does while its session lives."""
+
+    def report(self, session: SessionId) -> Report:
+        """What the process says of itself."""
+        ...
+
+    def session_held(self) -> None:
+        """It is known that the session lives, or there is a new one: what waited for that begins."""
+        ...
+
+    def session_lost(self) -> None:
+        """The session is dead: what was done in its name is others' now."""
+        ...
+
+    def given_up(self) -> None:
+        """The process can no longer work: whoever waits here is told."""
+        ...
+
+
+class Membership:
+    """Of one process. One that only asks and decides has no session."""
+
+    def __init__(self, store: Store, ids: Ids, label: str, catalog: Catalog, work: Work, *, executes: bool) -> None:
+        """`label` says to people which process of which machine this is. One that `executes` has a session."""
+        self._store = store
+        self._ids = ids
+        self._label = label
+        self._catalog = catalog
+        self._work = work
+        self.executes = executes
+        self.session: SessionId | None = None
+        self.closing = False
+        """Whether it leaves: it begins nothing more."""
+        self.broken: BaseException | None = None
+        """Why it can no longer work, if so."""
+        self._described = b""
+        """What the session has said of itself to those who ask."""
+
+    def alive(self, session: SessionId | None = None) -> bool:
+        """Whether this process holds a lease and, where `session` is given, still the one of that name."""
+        held = self.session
+        return held is not None and session in (None, held) and self.broken is None and self._store.alive(held)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether something may begin here, under the session that there is."""
+        return not self.closing and self.alive()
+
+    def give_up(self, problem: BaseException) -> None:
+        """Begin nothing more: whoever waits here is told, and another process can take over."""
+        self.broken = problem
+        self._work.given_up()
+
+    async def hold(self) -> None:
+        """See that a process that executes has a session that lives.
+
+        A dead one never lives again: somebody found that this process stood still for longer than its lease, and what
+        it was at is theirs now. It goes on under another name.
+        """
+        old = self.session
+        if not self.executes:
+            return
+        if old is not None and (self.alive() or await self._store.renew_session(old)):
+            self._work.session_held()
+            return
+        if old is not None:
+            log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
+            self.session = None
+            self._work.session_lost()
+            await self._store.close_session(old)
+        new, said = self._ids.session(), self._catalog.runnable
+        self._described = msgspec.json.encode(self._work.report(new))
+        await self._store.open_session(new, self._label, said, self._described)
+        self.session = new
+        if self._catalog.runnable != said:  # added while the session was being opened
+            await self.widen()
+        self._work.session_held()
+
+    async def widen(self) -> None:
+        """Have the session say which workflows can be run now."""
+        if self.session is not None:
+            await self._store.widen_session(self.session, self._catalog.runnable)
+
+    async def describe(self) -> bool:
+        """Have the session say what there is here, for those who ask why others wait; whether it had to say anything."""
+        if self.session is None:
+            return False
+        described = msgspec.json.encode(self._work.report(self.session))
+        if described == self._described:
+            return False
+        await self._store.describe_session(self.session, described)
+        self._described = described
+        return True
+
+    async def aclose(self) -> None:
+        """Give the session back."""
+        if self.session is not None:
+            # A store that cannot be told finds out: nobody holds the session's lock any more.
+            with contextlib.suppress(StoreError):
+                await self._store.close_session(self.session)
