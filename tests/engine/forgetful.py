@@ -25,7 +25,7 @@ class ForgetfulFlush(Flush):
 
     async def append(self, append: Append, *, patient: bool = False) -> None:
         await super().append(append, patient=patient)
-        mailbox = self._driver.mailbox(append.run)
+        mailbox = self._driver.runs.mailbox(append.run)
         if self._snapshots and (state := mailbox.state) is not None:
             record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))
             await self._driver.store.snapshot(append.run, record)
@@ -36,5 +36,5 @@ class ForgetfulFlush(Flush):
 
 def forgetful(engine: Engine, *, snapshots: bool = False) -> ForgetfulFlush:
     """Make `engine` forget from now on."""
-    flush = engine.driver.flush = ForgetfulFlush(engine.driver, snapshots)
+    flush = engine.driver.runs.flush = ForgetfulFlush(engine.driver, snapshots)
     return flush

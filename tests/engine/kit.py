@@ -102,7 +102,7 @@ async def die(engine: Engine) -> None:
     async def silence(append: Append, *, patient: bool) -> None:
         raise StoreError("This process is dead.")
 
-    engine.driver.flush.append = silence  # type: ignore[method-assign]
+    engine.driver.runs.flush.append = silence  # type: ignore[method-assign]
     await lose_lease(engine)
 
 

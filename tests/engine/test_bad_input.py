@@ -326,7 +326,9 @@ async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go
         run = await engine.start(wf, "kept")
         await run.settled()
         waiting = asyncio.create_task(run.result())
-        await eventually(lambda: any(each.seq for watchers in engine.driver._watchers.values() for each in watchers))
+        await eventually(
+            lambda: any(each.seq for watchers in engine.driver.runs._watchers.values() for each in watchers)
+        )
         files = [tmp_path / f"holdfast.db{end}" for end in ("", "-wal", "-shm")]
         for file in files:
             file.rename(file.with_name(f"away-{file.name}"))

@@ -503,7 +503,7 @@ async def test_what_became_of_a_call_is_recorded_even_if_nobody_waits_for_it_any
     async with opened(store) as engine:
         run = await engine.start(pays(World(forever), "once"))
         call = call_of(await run.until(lambda state: bool(state.calls)))
-        mailbox = engine.driver.mailbox(RunId(run.id))
+        mailbox = engine.driver.runs.mailbox(RunId(run.id))
         busy = mailbox.post(cmd.SendSignal("busy"))
         sender = asyncio.create_task(mailbox.send(cmd.CompleteEffect(CallId(call), inline({"paid": 5}))))
         await asyncio.sleep(0)

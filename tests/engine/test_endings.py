@@ -223,7 +223,7 @@ async def test_somebody_who_waits_for_a_run_can_stop_waiting(store: str) -> None
         for turns in range(3):
             waits = asyncio.create_task(run.result())
             await asyncio.sleep(0.05)
-            engine.driver.stir()  # nearly at the same moment: something may have changed
+            engine.driver.runs.notify()  # nearly at the same moment: something may have changed
             for _ in range(turns):
                 await asyncio.sleep(0)
             waits.cancel()

@@ -300,7 +300,7 @@ async def test_nothing_is_held_while_a_step_waits(store: str) -> None:
         runs = [await engine.start(one(handler)) for _ in range(10)]
         for run in runs:
             await run.until(lambda state: len(waiting_for(state)) == 3)
-        await eventually(lambda: not (engine.driver.resident or engine.driver.working))
+        await eventually(lambda: not (engine.driver.runs.resident or engine.driver.working))
         assert [row.status for row in await engine.runs()] == ["waiting"] * 10
         waits = waiting_for(await runs[0].state())
         assert sorted(wait.kind for wait in waits) == ["gate", "signal", "timer"]

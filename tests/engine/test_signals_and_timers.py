@@ -328,7 +328,7 @@ async def test_an_acknowledged_signal_survives_the_death_of_everybody(store: str
 
 async def die_quietly(engine) -> None:
     """A process without a session that says nothing more."""
-    engine.driver.flush.append = None
+    engine.driver.runs.flush.append = None
 
 
 async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: str) -> None:

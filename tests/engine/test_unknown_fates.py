@@ -147,7 +147,7 @@ async def test_what_is_decided_together_with_a_migration_follows_it(store: str) 
         run = await engine.start(old)
         gate = await gate_of(run)
         await engine.driver.catalog.add(new)
-        mailbox = engine.driver.mailbox(RunId(run.id))
+        mailbox = engine.driver.runs.mailbox(RunId(run.id))
         moved = mailbox.post(cmd.MigrateRun(Claim("ann")), new.graph)
         decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Claim("bob")))
         await asyncio.gather(moved, decided)
@@ -202,7 +202,7 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
                 run = await worker.start(wf)
                 gate = await gate_of(run)
                 waits = asyncio.create_task(desk.run(run.id).result())
-                while not desk.driver.watched:
+                while not desk.driver.runs.watched:
                     await asyncio.sleep(0.01)
                 store.seqs = away  # type: ignore[method-assign]
                 await worker.decide(gate, by="ann")

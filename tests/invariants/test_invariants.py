@@ -161,7 +161,7 @@ async def test_invariant_05_a_stale_attempt_brings_no_result_and_no_intent_but_a
             cmd.FailAttempt(*stale, error(), None),
         ):
             with pytest.raises(StaleAttempt):
-                await second.driver.send(RunId(run.id), late)
+                await second.driver.runs.send(RunId(run.id), late)
         go_on.set()
         assert await again.result() == "second"
         answer.set()  # the first sender answers after the run has ended
@@ -169,7 +169,7 @@ async def test_invariant_05_a_stale_attempt_brings_no_result_and_no_intent_but_a
             await asyncio.sleep(0.002)
         call = before[0].call  # type: ignore[union-attr]
         with pytest.raises(AlreadyClosed):
-            await second.driver.send(RunId(run.id), cmd.CompleteEffect(call, inline("first")))
+            await second.driver.runs.send(RunId(run.id), cmd.CompleteEffect(call, inline("first")))
         assert [orphan.response.value() for orphan in await events_of(again, ev.OutcomeOrphaned)] == ["first"]
         assert await again.result() == "second"
     assert len(set(asked)) == 1
@@ -409,8 +409,8 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         ]  # fmt: skip
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):
-                await engine.driver.send(RunId(run.id), command)
-        assert await engine.driver.send(RunId(run.id), cmd.Look()) in ([], None)
+                await engine.driver.runs.send(RunId(run.id), command)
+        assert await engine.driver.runs.send(RunId(run.id), cmd.Look()) in ([], None)
         assert await run.events() == events
         assert await engine.find(run.id) == row
         assert row.status == how

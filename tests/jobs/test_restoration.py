@@ -167,7 +167,7 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
         assert set(driver.catalog.workflows) == {each.hash for each in made}
         go.touch()
         assert [(await run.settled()).ended for run in runs] == ["completed"] * 4
-        await eventually(lambda: not driver.resident)
+        await eventually(lambda: not driver.runs.resident)
         await adoption.turn(driver.store.now_ms())
         assert len(driver.catalog.workflows) == 2
         gone = next(each for each in made if each.hash not in driver.catalog.workflows)

@@ -29,12 +29,12 @@ async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) 
         for number in range(MANY):
             reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
             assert (await engine.run(reply.run).settled()).ended == "completed"
-            await eventually(lambda: not engine.driver.resident)
+            await eventually(lambda: not engine.driver.runs.resident)
         assert len(engine.driver.catalog.workflows) <= 5
         size = max(len(each.graph.encoded) for each in engine.driver.catalog.workflows.values())
         engine._adoption = Adoption(engine.driver, restored, most_bytes=3 * size)
         for number in range(MANY, MANY + 10):
             reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
             await engine.run(reply.run).settled()
-            await eventually(lambda: not engine.driver.resident)
+            await eventually(lambda: not engine.driver.runs.resident)
         assert len(engine.driver.catalog.workflows) <= 5 + 3

@@ -219,7 +219,7 @@ async def _work(
         settings=known, grace_s=grace_s,
     )  # fmt: skip
     async with patiently(opening, wait_s) as engine:
-        engine.driver.on_commit = tally.hear
+        engine.driver.runs.on_commit = tally.hear
         names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         for workflow in workflows:

@@ -66,7 +66,7 @@ class Commands(Part):
         input_digest = digest([workflow.name, encoded.decode()])
         if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
-        mailbox = driver.new_run(workflow)
+        mailbox = driver.runs.new(workflow)
         payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
         start = cmd.StartRun(
             mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by), driver.gateway.price_fingerprint,
@@ -121,7 +121,7 @@ class Commands(Part):
         command = cmd.DecideGate(
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
-        await self.driver.send(run_of(gate), command)
+        await self.driver.runs.send(run_of(gate), command)
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
         payloads = self.driver.payloads
@@ -132,13 +132,13 @@ class Commands(Part):
         driver = self.driver
         run = await self.find(run_id)
         payload = await driver.payloads.keep(data, run.tenant, max(driver.store.now_ms(), run.started_at_ms))
-        await driver.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
+        await driver.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
+        await self.driver.runs.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
 
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.driver.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
+        await self.driver.runs.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
 
     async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
         """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
@@ -152,15 +152,15 @@ class Commands(Part):
             raise Conflict(
                 f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run."
             )
-        await self.driver.send(run.run, cmd.RetryRun(self._claim(by)))
+        await self.driver.runs.send(run.run, cmd.RetryRun(self._claim(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
         command = cmd.CancelRun(self.driver.payloads.redact(reason), self._claim(by))
-        await self.driver.send(RunId(run_id), command)
+        await self.driver.runs.send(RunId(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
         """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
-        await self.driver.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
+        await self.driver.runs.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(
         self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None
@@ -178,7 +178,7 @@ class Commands(Part):
             value = nanousd(cost_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
-        await self.driver.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
+        await self.driver.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
 
     async def resolve_effect(
         self,
@@ -191,7 +191,7 @@ class Commands(Part):
     ) -> None:
         """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
         id_ = CallId(call)
-        state = await self.driver.state(run_of(id_))
+        state = await self.driver.runs.state(run_of(id_))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
                 await self.decide(gate_id, decision, response, by=by, reason=reason)
@@ -201,4 +201,4 @@ class Commands(Part):
     async def migrate(self, run_id: str, workflow: Workflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
         await self.driver.catalog.add(workflow)
-        await self.driver.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)
+        await self.driver.runs.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

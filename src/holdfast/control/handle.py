@@ -37,7 +37,7 @@ class Run:
 
     async def state(self) -> State:
         """The folded state, with everything committed by now."""
-        return await self._driver.state(self._run)
+        return await self._driver.runs.state(self._run)
 
     async def status(self) -> str:
         return status(await self.state())
@@ -61,12 +61,12 @@ class Run:
         """`look`: what was heard here of the run may be out of date by what another process has just committed, and
         `met` may hold of it no longer."""
         driver = self._driver
-        async with driver.watch(self._run, met) as changed:
+        async with driver.runs.watch(self._run, met) as changed:
             changed.elsewhere = look
             while True:
                 changed.clear()
                 look, changed.elsewhere = changed.elsewhere, False
-                state = await driver.state(self._run, look=look)
+                state = await driver.runs.state(self._run, look=look)
                 changed.seq = state.seq
                 if met(state):
                     return state

@@ -73,7 +73,8 @@ class Adoption:
         for graph_hash, bytes_ in list(self._adopted.items())[:-1]:
             if count <= self._most and size_bytes <= self._most_bytes:
                 return
-            if await self._driver.forget(graph_hash):
+            if not self._driver.runs.has_any_of(graph_hash):
+                await self._driver.catalog.forget(graph_hash)
                 self._adopted.pop(graph_hash, None)
                 count, size_bytes = count - 1, size_bytes - bytes_
 

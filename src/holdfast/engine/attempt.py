@@ -118,7 +118,7 @@ class Attempt:
     @property
     def mailbox(self) -> Mailbox:
         """The run's own, as it is now: a call may come home long after its attempt, when the run was let go of."""
-        return self.house.mailbox(self.run)
+        return self.house.runs.mailbox(self.run)
 
     @property
     def tools(self) -> dict[str, Tool]:

@@ -149,13 +149,13 @@ class Dispatch:
         while True:
             seqs = await self._queue.news()
             if not seqs:  # nobody knows what was missed
-                driver.stir()
+                driver.runs.notify()
                 continue
-            resident = dict(driver.resident)
+            resident = dict(driver.runs.resident)
             for run, seq in seqs.items():
                 if resident.get(run, seq) < seq:
                     self._begin(self._look(Job(run, "")))
-            driver.stir(seqs)
+            driver.runs.notify(seqs)
 
     async def _take(self) -> None:
         driver = self._driver
@@ -200,7 +200,7 @@ class Dispatch:
 
     async def _look(self, job: Job) -> None:
         try:
-            await self._driver.send(job.run, Look(job.dead))
+            await self._driver.runs.send(job.run, Look(job.dead))
         except CorruptHistory as problem:
             log.error("holdfast leaves run %s alone: %s", job.run, problem)
         except StoreError as problem:

@@ -68,7 +68,7 @@ async def doubts(
         page = await driver.store.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
         for row in page:
             try:
-                state = await driver.state(row.run)
+                state = await driver.runs.state(row.run)
             except CorruptHistory as problem:
                 log.error("holdfast cannot tell what money is in doubt in run %s: %s", row.run, problem)
                 continue
@@ -106,7 +106,7 @@ class Doubts:
         async for each in doubts(self._driver, until_ms=until_ms):
             cost = 0 if rule.is_unspent else each.hold_nanousd
             try:
-                await self._driver.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
+                await self._driver.runs.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
             except (Conflict, NotFound):
                 continue  # somebody else was there first
             done, amount = done + 1, amount + each.hold_nanousd

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.commands import Worker
 from holdfast.core.demand import Resources
 from holdfast.core.events import Event
 from holdfast.core.graph import COMPENSATE, Graph
-from holdfast.core.ids import AppendId, CallId, RunId, SessionId, StepId, node_of
+from holdfast.core.ids import CallId, RunId, SessionId, StepId, node_of
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.fair_queue import FairQueue
-from holdfast.engine.flush import Flush
 from holdfast.engine.guard_judge import GuardJudge
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
@@ -35,6 +32,7 @@ from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.runs import Runs
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Blobs, Clock, Hands, Ids, Report, Store, Threads
@@ -73,27 +71,6 @@ class Running(NamedTuple):
     task: asyncio.Task[None]
     here: bool
     """Whether it takes a slot of this process, and not of a connected worker."""
-
-
-class Watcher(asyncio.Event):
-    """Set when a run may have come to where `met` holds. `elsewhere`: so far that only a look into the store tells."""
-
-    def __init__(self, met: Callable[[State], bool]) -> None:
-        super().__init__()
-        self._met = met
-        self.seq = 0
-        """The latest that is known of the run."""
-        self.elsewhere = True
-
-    def hear(self, state: State) -> None:
-        """Look at what has just been committed."""
-        self.seq = state.seq
-        try:
-            met = self._met(state)
-        except Exception:  # noqa: BLE001 - whoever waits asks the same again, and hears of the error
-            met = True
-        if met:
-            self.set()
 
 
 class Others(Protocol):
@@ -146,14 +123,14 @@ class Driver:
         self.threads = threads
         threads.on_return = self._feed
         self.payloads = Payloads(blobs, secrets, store)
-        self.flush = Flush(store, clock)
         self.resources = resources
         self.membership = Membership(store, ids, label, catalog, self, executes=executes)
-        self._ids = ids
+        self.runs = Runs(store, clock, ids, catalog)
+        self.runs.starter = self
+        self.runs.subscribers.append(self)
         self.slots = slots
         self._starting = 0
         """Slots of steps whose start is on its way to the disk."""
-        self._mailboxes: dict[RunId, Mailbox] = {}
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
         self.calls = OutsideCalls(clock, self.membership.give_up)
@@ -162,12 +139,8 @@ class Driver:
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
-        self._unsure: dict[RunId, None] = {}
-        self.damaged: set[RunId] = set()
-        """Runs whose history cannot be read: they are lost to this process, the others are not."""
         self._reminders: dict[RunId, asyncio.Task[None]] = {}
         """Looks at runs that fall due within a second."""
-        self._watchers: dict[RunId, dict[Watcher, None]] = {}
         here = Capacity(
             worker=HERE, able=frozenset(), labels=frozenset(catalog.labels), tags=frozenset(resources.tags), slots=slots,
             cpu_m=resources.cpu_m, memory_mb=resources.memory_mb, gpus=resources.gpus,
@@ -183,8 +156,6 @@ class Driver:
         )
         self.placing.serves = hands is not None
         self.hindrances = Hindrances(clock, store.now_ms, self.membership.describe)
-        self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
-        """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.others: Others | None = None
 
     # --- What mailboxes ask of the process ---------------------------------------------------------------------------
@@ -216,28 +187,13 @@ class Driver:
             return 0
         return max(0, self._free - len(self._hungry))
 
-    def append_id(self) -> AppendId:
-        return self._ids.append()
-
-    def unsure(self, run: RunId) -> None:
-        self._unsure[run] = None
-
-    def take_unsure(self) -> list[RunId]:
-        """The runs about whose last append nobody here could know; whoever takes them looks at them."""
-        runs, self._unsure = list(self._unsure), {}
-        return runs
-
     def take_slots(self, count: int) -> None:
         self._starting += count
         if count < 0:
             self._feed()
 
-    def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
         run = mailbox.run
-        for watcher in self._watchers.get(run, ()):
-            watcher.hear(state)
-        if events and self.on_commit is not None:
-            self.on_commit(state, events)
         self._match_attempts(mailbox, state)
         is_ours = self.membership.session is not None and state.graph_hash in self.catalog
         if self.others is not None:
@@ -267,51 +223,17 @@ class Driver:
     async def _look_at(self, run: RunId, due_in_ms: int) -> None:
         await self.clock.sleep((due_in_ms + 1) / 1000)
         del self._reminders[run]
-        self.mailbox(run).post(cmd.Look()).add_done_callback(_heard)
+        self.runs.mailbox(run).post(cmd.Look()).add_done_callback(_heard)
 
-    def rested(self, mailbox: Mailbox) -> None:
-        """Let go of a run that nobody here works on: waiting costs no memory."""
+    def needs(self, mailbox: Mailbox) -> bool:
         run = mailbox.run
-        if run in self.guards or run in self._attempts or self.membership.closing:
-            return
-        if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
-            return  # somebody is about to ask
+        if run in self.guards or run in self._attempts:
+            return True
         if self.placing.is_about_to_place(run):
             # Its steps may start at once, and to load it again would take longer than that.
-            asyncio.get_running_loop().call_soon(self.rested, mailbox)
-            return
-        if self._mailboxes.get(run) is mailbox and not mailbox.busy:
-            del self._mailboxes[run]
-
-    # --- Runs --------------------------------------------------------------------------------------------------------
-
-    def mailbox(self, run: RunId) -> Mailbox:
-        found = self._mailboxes.get(run)
-        if found is None:
-            found = self._mailboxes[run] = Mailbox(run, self)
-        return found
-
-    def new_run(self, workflow: Workflow) -> Mailbox:
-        run = self._ids.run(self.store.now_ms())
-        found = self._mailboxes[run] = Mailbox(run, self, workflow.graph)
-        return found
-
-    async def send(self, run: RunId, command: cmd.Command, graph: Graph | None = None) -> list[Event]:
-        return await self.mailbox(run).send(command, graph)
-
-    async def state(self, run: RunId, *, look: bool = True) -> State:
-        """The run as of now; without `look`, as of the last that was heard of it here. Raises NotFound."""
-        mailbox = self.mailbox(run)
-        if look or mailbox.state is None:
-            await mailbox.send(cmd.Look())
-        return await mailbox.stable()
-
-    async def forget(self, graph_hash: str) -> bool:
-        """Be no longer able to run a workflow, unless a run of it is in memory; whether that is so now."""
-        if any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values()):
-            return False
-        await self.catalog.forget(graph_hash)
-        return True
+            asyncio.get_running_loop().call_soon(mailbox.rest)
+            return True
+        return False
 
     async def _say_what_is_able(self) -> None:
         self.placing.able(self.catalog.able, self.catalog.scripts)
@@ -343,12 +265,7 @@ class Driver:
         """Whether anything is still under way: an attempt, here or at a connected worker, a call or a function that its
         attempt has left behind, a guard, something that is being decided or is on its way to the store."""
         under_way = self._attempts or self.calls or self.guards or self.threads.abandoned
-        return bool(under_way) or any(box.busy for box in self._mailboxes.values())
-
-    @property
-    def resident(self) -> list[tuple[RunId, int]]:
-        """The runs in memory, and where each is."""
-        return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
+        return bool(under_way) or self.runs.busy
 
     def session_held(self) -> None:
         self._feed()  # nobody was given a slot while it was not known whether the session lives
@@ -361,37 +278,7 @@ class Driver:
             running.task.cancel()
 
     def given_up(self) -> None:
-        self.stir()
-
-    @asynccontextmanager
-    async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
-        """What is set when the run may have come to where `met` holds."""
-        watcher = Watcher(met)
-        self._watchers.setdefault(run, {})[watcher] = None
-        try:
-            yield watcher
-        finally:
-            watchers = self._watchers[run]
-            del watchers[watcher]
-            if not watchers:
-                del self._watchers[run]
-            mailbox = self._mailboxes.get(run)
-            if mailbox is not None:
-                self.rested(mailbox)
-
-    @property
-    def watched(self) -> list[RunId]:
-        """The runs that somebody here waits for."""
-        return list(self._watchers)
-
-    def stir(self, seqs: Mapping[RunId, int] | None = None) -> None:
-        """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
-        whose run has gone on."""
-        for run, watchers in self._watchers.items():
-            for watcher in watchers:
-                if seqs is None or seqs.get(run, 0) > watcher.seq:
-                    watcher.elsewhere = True
-                    watcher.set()
+        self.runs.notify()
 
     def wants(self, run: RunId) -> bool:
         """Whether a ready step of this run already waits for a slot here."""
@@ -447,8 +334,7 @@ class Driver:
             )
             self.membership.give_up(problem)
         self._feed()
-        if not mailbox.busy:
-            self.rested(mailbox)
+        mailbox.rest()
 
     def _leave(self, key: Key) -> None:
         """The attempt counts no more; nothing if it did not."""
@@ -471,7 +357,7 @@ class Driver:
             self._turn_of_placed = True
             run = self._hungry.next()
             self._starting += 1
-            told = self.mailbox(run).post(cmd.Look(), slots=1)
+            told = self.runs.mailbox(run).post(cmd.Look(), slots=1)
             told.add_done_callback(self._fed)
         self.placing.stir()
 
@@ -486,7 +372,7 @@ class Driver:
             _heard(told)
             self.placing.settle(run, steps)
 
-        self.mailbox(run).post(cmd.Look()).add_done_callback(looked)
+        self.runs.mailbox(run).post(cmd.Look()).add_done_callback(looked)
 
     def _fed(self, told: asyncio.Future[list[Event]]) -> None:
         """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""
@@ -504,19 +390,16 @@ class Driver:
     def in_flight(self, run: RunId) -> dict[CallId, OpenCall]:
         """The calls of a run that have left this process and have no outcome, or had none and are in doubt, as far as it
         is in memory."""
-        box = self._mailboxes.get(run)
-        if box is None or box.state is None:
+        state, session = self.runs.known(run), self.membership.session
+        if state is None:
             return {}
-        return {
-            id_: call
-            for id_, call in box.state.calls.items()
-            if call.session == self.membership.session or call.doubted
-        }
+        return {id_: call for id_, call in state.calls.items() if call.session == session or call.doubted}
 
     async def aclose(self, grace_s: float = 0.0, call_grace_s: float = GRACE_S) -> None:
         """Take nothing new, give what runs `grace_s` to finish, hand the rest over, give calls that have left
         `call_grace_s` to bring their outcomes home, and leave."""
         self.membership.closing = True
+        self.runs.keep()
         self.placing.close()
         if self.others is not None:
             self.others.stir()
@@ -531,7 +414,7 @@ class Driver:
         await self.calls.aclose(call_grace_s)
         # What was just handed over, or became doubtful, is still on its way to the store.
         deadline_s = self.clock.monotonic_s() + _LAST_WORDS_S
-        while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
+        while busy := self.runs.under_way():
             left_s = deadline_s - self.clock.monotonic_s()
             if left_s <= 0:
                 log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))

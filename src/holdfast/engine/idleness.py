@@ -73,7 +73,7 @@ class Idleness:
         """What nobody goes on with. As long as a process lives that has their definition, runs of another one are its."""
         driver, store = self._driver, self._driver.store
         now_ms = store.now_ms()
-        damaged = [await store.run(run) for run in driver.damaged]
+        damaged = [await store.run(run) for run in driver.runs.damaged]
         stranded = [(due, await store.run(due.run)) for due in await store.stranded(now_ms, MOST_LEFT)]
         missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
         found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]

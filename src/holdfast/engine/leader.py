@@ -334,7 +334,7 @@ class Leader:
         """Look here at a run. If that has changed something, a worker may have something to do by now."""
         self._offered_s[run] = self._driver.clock.monotonic_s()
         try:
-            if await self._driver.send(run, look):
+            if await self._driver.runs.send(run, look):
                 self._offered_s.pop(run, None)
         except (Conflict, NotFound):
             pass  # somebody else was there first

@@ -112,12 +112,8 @@ class Letter(NamedTuple):
         return self.told.cancelled() and isinstance(self.command, CallCommand)
 
 
-class House(Protocol):
-    """What a mailbox needs of the process around it."""
-
-    store: Store
-    flush: Flush
-    catalog: Catalog
+class Starter(Protocol):
+    """Who starts steps in this process."""
 
     def worker(self, run: RunId, graph: Graph, *, freed: int) -> Worker | None:
         """Who may start steps of such a run here, which of them were placed, and how many others: `freed` more than there
@@ -132,21 +128,30 @@ class House(Protocol):
         """These were to start: whichever has not begun gives its place back, as soon as that is `known`."""
         ...
 
+    def take_slots(self, count: int) -> None:
+        """Reserve slots for steps that are being started; a negative count gives them back."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a mailbox needs of the process around it."""
+
+    store: Store
+    flush: Flush
+    catalog: Catalog
+    starter: Starter | None
+
     def append_id(self) -> AppendId: ...
 
     def unsure(self, run: RunId) -> None:
         """Nobody here knows what the run's last append came to: see that it is looked at."""
         ...
 
-    def take_slots(self, count: int) -> None:
-        """Reserve slots for steps that are being started; a negative count gives them back."""
-        ...
-
     def rested(self, mailbox: Mailbox) -> None:
         """Called when a mailbox has nothing more to do."""
         ...
 
-    def committed(self, mailbox: Mailbox, events: list[Event], state: State) -> None:
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
         """Called after every commit, before its senders are told, and when a reload brought news (of which `events`
         may be empty)."""
         ...
@@ -155,13 +160,13 @@ class House(Protocol):
 class Mailbox:
     """Owns the state of one run as long as it is of use to somebody here."""
 
-    def __init__(self, run: RunId, house: House, graph: Graph | None = None) -> None:
+    def __init__(self, run: RunId, runtime: Runtime, graph: Graph | None = None) -> None:
         self.run = run
         self.state: State | None = None
         self.graph = graph
         self.due_at_ms: int | None = None
         """When somebody must look at the run, as of the last append that was decided here."""
-        self._house = house
+        self._runtime = runtime
         self._letters: deque[Letter] = deque()
         self._working: asyncio.Task[None] | None = None
         self._appending: asyncio.Future[None] | None = None
@@ -211,7 +216,7 @@ class Mailbox:
     def rest(self) -> None:
         """Have the run let go of, if nobody here needs it in memory."""
         if self._working is None:
-            self._house.rested(self)
+            self._runtime.rested(self)
 
     async def stable(self) -> State:
         """The state with nothing in it that is still on its way to the disk."""
@@ -255,7 +260,7 @@ class Mailbox:
                 if conflicts < _MOST_CONFLICTS:
                     letters = await self._try(letters, short, taken)
                 else:
-                    async with self._house.store.exclusive(self.run):
+                    async with self._runtime.store.exclusive(self.run):
                         letters = await self._try(letters, short, taken)
             except SeqConflict:
                 conflicts += 1
@@ -286,7 +291,7 @@ class Mailbox:
         """Tell every sender; where one of them may have spoilt it for the others, each by itself."""
         self.state = None
         if isinstance(problem, UnknownCommit):
-            self._house.unsure(self.run)
+            self._runtime.unsure(self.run)
         if isinstance(problem, Unstorable) and len(letters) > 1:
             for letter in letters:
                 await self._deliver([letter])
@@ -302,12 +307,13 @@ class Mailbox:
         no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
         state = await self._fresh(letters)
         before = state.seq
-        now_ms = max(self._house.store.now_ms(), state.at_ms)
+        now_ms = max(self._runtime.store.now_ms(), state.at_ms)
         freed = 0
         for letter in letters:
             freed += letter.frees
         assert self.graph is not None
-        worker = self._house.worker(self.run, self.graph, freed=freed)
+        starter = self._runtime.starter
+        worker = starter.worker(self.run, self.graph, freed=freed) if starter is not None else None
         answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
         placed = self._place(state, events, worker, started)
         if placed is not None:
@@ -316,7 +322,7 @@ class Mailbox:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
             self.due_at_ms = changes.run.due_at_ms
-            append = Append(self.run, before, self._house.append_id(), recorded, changes)
+            append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
             patient = any(isinstance(letter.command, _OF_ATTEMPTS) for letter in letters)
             known = True
@@ -326,8 +332,8 @@ class Mailbox:
                 known = False
                 raise
             finally:
-                if placed is not None:
-                    self._house.settle(self.run, placed.placed, known=known)
+                if placed is not None and starter is not None:
+                    starter.settle(self.run, placed.placed, known=known)
         # A refusal too is told only now: it may be for what the letter before it has caused.
         for letter, answer in answers:
             if letter.told.done():
@@ -342,11 +348,14 @@ class Mailbox:
 
     def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
         """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
-        if worker is None or not state.unplaced or self.graph is None or state.graph_hash != self.graph.hash:
+        starter = self._runtime.starter
+        if starter is None or worker is None or not state.unplaced:
+            return None
+        if self.graph is None or state.graph_hash != self.graph.hash:
             return None
         if not any(type(event) is StepReady and event.demand is not None for event in events):
             return None
-        steps = self._house.place(state, worker.slots - started)
+        steps = starter.place(state, worker.slots - started)
         return Worker(worker.session, 0, steps) if steps else None
 
     def _decide(
@@ -386,18 +395,22 @@ class Mailbox:
 
     async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int, patient: bool) -> None:
         """Have `append` written, with `slots` kept meanwhile. The state is forgotten where it was not."""
-        self._house.take_slots(slots)
-        self._appending = asyncio.ensure_future(self._house.flush.append(append, patient=patient))
+        self._take_slots(slots)
+        self._appending = asyncio.ensure_future(self._runtime.flush.append(append, patient=patient))
         try:
             await self._appending
             self._weigh(events)
-            self._house.committed(self, events, state)
+            self._runtime.committed(self, events, state)
         except BaseException:
             self.state = None
             raise
         finally:
             self._appending = None
-            self._house.take_slots(-slots)
+            self._take_slots(-slots)
+
+    def _take_slots(self, count: int) -> None:
+        if self._runtime.starter is not None:
+            self._runtime.starter.take_slots(count)
 
     async def _fresh(self, letters: list[Letter]) -> State:
         """The state to decide on; with the latest that others have committed where a command from outside is among
@@ -406,19 +419,19 @@ class Mailbox:
             if any(isinstance(letter.command, StartRun) for letter in letters):
                 self.state = State()
                 return self.state
-            self._house.committed(self, [], await self._load())
+            self._runtime.committed(self, [], await self._load())
         elif self.state.seq and not all(isinstance(letter.command, _FROM_INSIDE) for letter in letters):
-            news = await self._house.store.events(self.run, self.state.seq)
+            news = await self._runtime.store.events(self.run, self.state.seq)
             if news:
                 self._fold(self.state, news)
-                self._house.committed(self, [recorded.event for recorded in news], self.state)
+                self._runtime.committed(self, [recorded.event for recorded in news], self.state)
         assert self.state is not None
         if self.graph is None or self.graph.hash != self.state.graph_hash:
-            self.graph = await self._house.catalog.graph_of(self.state.graph_hash)
+            self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)
         return self.state
 
     async def _load(self) -> State:
-        history = await self._house.store.load(self.run, FOLD_VERSION)
+        history = await self._runtime.store.load(self.run, FOLD_VERSION)
         state = State()
         self._snapshot_seq = self._snapshot_bytes = self._tail_bytes = 0
         if history.snapshot is not None:
@@ -454,5 +467,5 @@ class Mailbox:
         if tail < graph.definition.snapshot_every or self._tail_bytes < self._snapshot_bytes or state.ended:
             return
         encoded = _encode_state(state)
-        await self._house.store.snapshot(self.run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
+        await self._runtime.store.snapshot(self.run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
         self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0

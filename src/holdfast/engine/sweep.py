@@ -112,7 +112,9 @@ class Sweep:
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
-            if each.run not in driver.damaged and (each.dead or not driver.wants(each.run)) and driver.catalog.is_here(each)
+            if each.run not in driver.runs.damaged
+            and (each.dead or not driver.wants(each.run))
+            and driver.catalog.is_here(each)
         ]  # fmt: skip
         if patience_ms:
             mine = self._overdue(mine)
@@ -120,8 +122,8 @@ class Sweep:
         self._all_wait_here = bool(due) and not mine
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
-        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in driver.damaged]
-        looks += [self._look_again(run) for run in driver.take_unsure()]
+        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in driver.runs.damaged]
+        looks += [self._look_again(run) for run in driver.runs.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._tend()
@@ -201,7 +203,7 @@ class Sweep:
         self._looked_for_stranded_s = now_s
         found = await driver.store.stranded(driver.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = driver.catalog.loaded
-        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in driver.damaged]
+        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in driver.runs.damaged]
         await asyncio.gather(*looks)
 
     async def _look_again(self, run: RunId) -> None:
@@ -209,16 +211,16 @@ class Sweep:
         try:
             await self._look(run, Look())
         except StoreError:
-            self._driver.unsure(run)
+            self._driver.runs.unsure(run)
             raise
 
     async def _look(self, run: RunId, look: Look) -> None:
         try:
-            await self._driver.send(run, look)
+            await self._driver.runs.send(run, look)
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except CorruptHistory as problem:
-            self._driver.damaged.add(run)
+            self._driver.runs.damaged.add(run)
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _keep_looking(self) -> None:
@@ -265,9 +267,9 @@ class Sweep:
     async def _refresh(self) -> None:
         """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
         driver = self._driver
-        resident = dict(driver.resident)
-        runs = list(dict.fromkeys([*resident, *driver.watched]))
+        resident = dict(driver.runs.resident)
+        runs = list(dict.fromkeys([*resident, *driver.runs.watched]))
         now = await driver.store.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._look(run, Look()) for run in behind))
-        driver.stir(now)
+        driver.runs.notify(now)

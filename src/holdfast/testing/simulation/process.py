@@ -103,13 +103,13 @@ class InlineThreads:
 def _wake_for_the_unsure(engine: Engine, store: SimulatedStore) -> None:
     """Have the sweep, which really looks five times a second and here sleeps until something happens, notice that a commit
     of its own process has become doubtful."""
-    mark = engine.driver.unsure
+    mark = engine.driver.runs.unsure
 
     def unsure(run: RunId) -> None:
         mark(run)
         store.remind()
 
-    engine.driver.unsure = unsure  # type: ignore[method-assign]
+    engine.driver.runs.unsure = unsure  # type: ignore[method-assign]
 
 
 class Process:
@@ -197,7 +197,7 @@ class Process:
         asked.cancel()
 
     async def _broken(self, engine: Engine) -> None:
-        async with engine.driver.watch(RunId(""), lambda _: False) as stirred:
+        async with engine.driver.runs.watch(RunId(""), lambda _: False) as stirred:
             while engine.driver.membership.broken is None:
                 stirred.clear()
                 await stirred.wait()

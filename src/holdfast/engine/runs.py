@@ -1,0 +1,194 @@
+"""The runs that are in this process's memory: a mailbox for each, those who wait for them, and who follows their commits.
+
+Never here: executing a step, a session, what follows from a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.commands import Command, Look
+from holdfast.core.events import Event
+from holdfast.core.graph import Graph
+from holdfast.core.ids import AppendId, RunId
+from holdfast.core.state import State
+from holdfast.engine.catalog import Catalog
+from holdfast.engine.flush import Flush
+from holdfast.engine.mailbox import Mailbox, Starter
+from holdfast.ports import Clock, Ids, Store
+
+
+class Watcher(asyncio.Event):
+    """Set when a run may have come to where `met` holds. `elsewhere`: so far that only a look into the store tells."""
+
+    def __init__(self, met: Callable[[State], bool]) -> None:
+        super().__init__()
+        self._met = met
+        self.seq = 0
+        """The latest that is known of the run."""
+        self.elsewhere = True
+
+    def hear(self, state: State) -> None:
+        """Look at what has just been committed."""
+        self.seq = state.seq
+        try:
+            met = self._met(state)
+        except Exception:  # noqa: BLE001 - whoever waits asks the same again, and hears of the error
+            met = True
+        if met:
+            self.set()
+
+
+class Subscriber(Protocol):
+    """Whoever does what follows from commits; must not raise."""
+
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
+        """A run has gone on, here or elsewhere; `events` may be empty, where only its state became known."""
+        ...
+
+    def needs(self, mailbox: Mailbox) -> bool:
+        """Whether its run is to stay in memory."""
+        ...
+
+
+class Runs:
+    """Those of one process. What is lost with it is found again by the sweep."""
+
+    def __init__(self, store: Store, clock: Clock, ids: Ids, catalog: Catalog) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.flush = Flush(store, clock)
+        self.starter: Starter | None = None
+        """Who may start steps here, where this process executes any."""
+        self.subscribers: list[Subscriber] = []
+        """They hear of a commit one after the other, in this order."""
+        self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
+        """Hears of every commit that becomes known here; for showing progress, and must not raise."""
+        self.damaged: set[RunId] = set()
+        """Runs whose history cannot be read: they are lost to this process, the others are not."""
+        self._ids = ids
+        self._mailboxes: dict[RunId, Mailbox] = {}
+        self._watchers: dict[RunId, dict[Watcher, None]] = {}
+        self._unsure: dict[RunId, None] = {}
+        self._closing = False
+
+    # --- Asking and telling -------------------------------------------------------------------------------------------
+
+    def mailbox(self, run: RunId) -> Mailbox:
+        found = self._mailboxes.get(run)
+        if found is None:
+            found = self._mailboxes[run] = Mailbox(run, self)
+        return found
+
+    def new(self, workflow: Workflow) -> Mailbox:
+        """The mailbox of a run that is about to be started."""
+        run = self._ids.run(self.store.now_ms())
+        found = self._mailboxes[run] = Mailbox(run, self, workflow.graph)
+        return found
+
+    async def send(self, run: RunId, command: Command, graph: Graph | None = None) -> list[Event]:
+        """Have `command` decided and committed, as `Mailbox.send` does."""
+        return await self.mailbox(run).send(command, graph)
+
+    async def state(self, run: RunId, *, look: bool = True) -> State:
+        """The run as of now; without `look`, as of the last that was heard of it here. Raises NotFound."""
+        mailbox = self.mailbox(run)
+        if look or mailbox.state is None:
+            await mailbox.send(Look())
+        return await mailbox.stable()
+
+    @asynccontextmanager
+    async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
+        """What is set when the run may have come to where `met` holds."""
+        watcher = Watcher(met)
+        self._watchers.setdefault(run, {})[watcher] = None
+        try:
+            yield watcher
+        finally:
+            watchers = self._watchers[run]
+            del watchers[watcher]
+            if not watchers:
+                del self._watchers[run]
+            mailbox = self._mailboxes.get(run)
+            if mailbox is not None:
+                mailbox.rest()
+
+    def notify(self, seqs: Mapping[RunId, int] | None = None) -> None:
+        """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
+        whose run has gone on."""
+        for run, watchers in self._watchers.items():
+            for watcher in watchers:
+                if seqs is None or seqs.get(run, 0) > watcher.seq:
+                    watcher.elsewhere = True
+                    watcher.set()
+
+    # --- What is in memory --------------------------------------------------------------------------------------------
+
+    @property
+    def watched(self) -> list[RunId]:
+        """The runs that somebody here waits for."""
+        return list(self._watchers)
+
+    @property
+    def resident(self) -> list[tuple[RunId, int]]:
+        """The runs in memory, and where each is."""
+        return [(run, box.state.seq) for run, box in self._mailboxes.items() if box.state is not None]
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being decided, or is on its way to the store."""
+        return any(box.busy for box in self._mailboxes.values())
+
+    def known(self, run: RunId) -> State | None:
+        """The run as far as it is in memory; with what is still on its way to the store."""
+        box = self._mailboxes.get(run)
+        return box.state if box is not None else None
+
+    def has_any_of(self, graph_hash: str) -> bool:
+        """Whether a run of that workflow is in memory."""
+        return any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values())
+
+    def take_unsure(self) -> list[RunId]:
+        """The runs about whose last append nobody here could know; whoever takes them looks at them."""
+        runs, self._unsure = list(self._unsure), {}
+        return runs
+
+    # --- What mailboxes tell ------------------------------------------------------------------------------------------
+
+    def append_id(self) -> AppendId:
+        return self._ids.append()
+
+    def unsure(self, run: RunId) -> None:
+        self._unsure[run] = None
+
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
+        for watcher in self._watchers.get(mailbox.run, ()):
+            watcher.hear(state)
+        if events and self.on_commit is not None:
+            self.on_commit(state, events)
+        for subscriber in self.subscribers:
+            subscriber.committed(mailbox, events, state)
+
+    def rested(self, mailbox: Mailbox) -> None:
+        """Let go of a run that nobody here works on: waiting costs no memory."""
+        run = mailbox.run
+        if self._closing or mailbox.busy or any(each.needs(mailbox) for each in self.subscribers):
+            return
+        if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
+            return  # somebody is about to ask
+        if self._mailboxes.get(run) is mailbox:
+            del self._mailboxes[run]
+
+    # --- The end ------------------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Let go of none any more: this process leaves, and what they have yet to say is waited for."""
+        self._closing = True
+
+    def under_way(self) -> list[asyncio.Task[None]]:
+        """What is being decided, or is on its way to the store."""
+        return [box.working for box in self._mailboxes.values() if box.working is not None]
