@@ -66,7 +66,7 @@ class Meter:
             self.pickup_s.append(time.perf_counter() - acknowledged)
 
     def time_commits(self, engine: Engine) -> None:
-        append = engine.driver.runs.flush.append
+        append = engine.runtime.runs.flush.append
 
         def timed(one: Append, *, patient: bool = False) -> asyncio.Future[None]:
             began = time.perf_counter()
@@ -74,7 +74,7 @@ class Meter:
             done.add_done_callback(lambda _: self.commit_s.append(time.perf_counter() - began))
             return done
 
-        engine.driver.runs.flush.append = timed  # type: ignore[method-assign]
+        engine.runtime.runs.flush.append = timed  # type: ignore[method-assign]
 
     def figures(self) -> dict[str, Any]:
         took_s = time.monotonic() - self.began_s
@@ -110,12 +110,12 @@ async def worker(settings: Settings, slots: int) -> None:
     meter = Meter()
     collect_rarely()
     async with Engine.open(settings.store, workflows=[chain(meter)], slots=slots, settings=settings) as engine:
-        engine.driver.runs.on_commit = meter.hear
+        engine.runtime.runs.on_commit = meter.hear
         meter.time_commits(engine)
         loop = asyncio.get_running_loop()
         while await loop.run_in_executor(None, sys.stdin.readline):
-            if engine.driver.membership.broken is not None:
-                raise engine.driver.membership.broken
+            if engine.runtime.membership.broken is not None:
+                raise engine.runtime.membership.broken
             print(json.dumps(meter.figures()), flush=True)  # noqa: T201
 
 

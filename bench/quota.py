@@ -57,7 +57,7 @@ async def trial(seconds: float, slots: int, rate: int, burst: int) -> dict[str, 
                 ends_s, begins_s = time.time(), time.time() - seconds
                 every = list(server.calls)
                 calls = [call for call in every if begins_s <= call.at_unix_s < ends_s]
-                most_working = engine.driver.working
+                most_working = engine.executor.working
             await providers.aclose()
     refused = sum(call.status == 429 for call in every)
     return {

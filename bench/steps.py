@@ -71,7 +71,7 @@ async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bo
     walls_s: list[float] = []
 
     async with Engine.open(store, workflows=[workflow], slots=concurrency, model=Echo(), settings=settings) as engine:
-        append = engine.driver.runs.flush.append
+        append = engine.runtime.runs.flush.append
 
         def timed(one: Append, *, patient: bool = False) -> asyncio.Future[None]:
             began = time.perf_counter()
@@ -79,7 +79,7 @@ async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bo
             done.add_done_callback(lambda _: commits_s.append(time.perf_counter() - began))
             return done
 
-        engine.driver.runs.flush.append = timed  # type: ignore[method-assign]
+        engine.runtime.runs.flush.append = timed  # type: ignore[method-assign]
 
         async def one() -> None:
             async with places:

@@ -73,7 +73,7 @@ async def measure(store: str, runs: int) -> dict[str, object]:
     async with Engine.open(store, workflows=[workflow]) as engine:
         await engine.idle()
         after_kib = resident_kib()
-        held = len(engine.driver.runs.resident)
+        held = len(engine.runtime.runs.resident)
         took_s: list[float] = []
         for gate, _ in (await engine.gates())[:_DECISIONS]:
             began = time.perf_counter()

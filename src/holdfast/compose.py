@@ -28,11 +28,17 @@ from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import DoubtRule, Doubts
-from holdfast.engine.driver import Driver
+from holdfast.engine.executor import Executor
+from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
+from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.leader import LEASE_S, Leader
-from holdfast.engine.outside_calls import GRACE_S
+from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
+from holdfast.engine.payloads import Payloads
+from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.retention import Retention
+from holdfast.engine.runtime import Runtime
+from holdfast.engine.step_services import StepServices
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
 from holdfast.extra import needs
@@ -59,6 +65,7 @@ from holdfast.ports import (
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
+from holdfast.scheduling.placement import Scheduler
 from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.storage import is_postgres, open_administration, open_blobs, open_store, postgres
 from holdfast.threads import Threads
@@ -119,8 +126,13 @@ class Surroundings(NamedTuple):
         return cls(
             clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
             prices=_prices(declared),
-            label=f"{socket.gethostname()}:{os.getpid()}", resources=resources_of_machine(),
+            label=_label(), resources=resources_of_machine(),
         )  # fmt: skip
+
+
+def _label() -> str:
+    """What people know this process by."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @asynccontextmanager
@@ -140,17 +152,9 @@ async def leading(
     lanes = _lanes(known, lane)
     queue = open_queue(known.queue, lane)
     opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
-    secrets = _secrets(known, store)
-    around = Surroundings.of_machine(1, {})
-    providers = Providers({})
-    driver = Driver(
-        opened, opened, clock=around.clock, ids=around.ids, secrets=secrets,
-        gateway=Gateway(providers, around.prices, Quotas({}, None, around.clock)),
-        executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label, executes=True, slots=1,
-        catalog=Catalog(opened, lanes=lanes, lane=lane),
-    )  # fmt: skip
+    runtime = Runtime.of(MachineClock(), RandomIds(), Catalog(opened, lanes=lanes, lane=lane), _label(), works=True)
     leader = Leader(
-        driver, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
+        runtime, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
     )
     try:
         leader.start()
@@ -159,11 +163,8 @@ async def leading(
             yield leader
     finally:
         await leader.aclose()
-        await driver.aclose()
-        await driver.desk.aclose()
-        await driver.membership.aclose()
-        await providers.aclose()
-        around.threads.close()
+        await runtime.runs.aclose()
+        await runtime.membership.aclose()
         await queue.aclose()
         await opened.aclose()
 
@@ -200,8 +201,8 @@ async def _administering(store: str, known: Settings, secrets: Secrets) -> Async
 class Engine(Commands, Allowances, DeclaredPools):
     """Starts, drives and decides runs in one process, on one store."""
 
-    def __init__(self, driver: Driver, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
-        super().__init__(driver)
+    def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
+        super().__init__(executor)
         self._adoption = adoption
         self._sweep = sweep
         self._idleness = idleness
@@ -261,52 +262,65 @@ class Engine(Commands, Allowances, DeclaredPools):
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
         quotas = _quotas(known, store, served_by, around)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
-        driver = Driver(
-            opened, Moved(elsewhere, opened) if elsewhere is not None else opened, clock=around.clock, ids=around.ids,
-            secrets=secrets, gateway=Gateway(providers, around.prices, quotas),
-            executor=ToolExecutor(secrets, around.threads), threads=around.threads, label=around.label,
-            executes=execute, slots=slots, hands=hands,
-            catalog=Catalog(
-                opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
-            ),
-            resources=resources if resources is not None else around.resources,
-            strategy=known.strategy(lane) if strategy is None else strategy, weights=known.weights,
-        )  # fmt: skip
-        driver.script_limits = known.limits
+        catalog = Catalog(opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute)
+        runtime = Runtime.of(around.clock, around.ids, catalog, around.label, works=execute)
+        scheduler = Scheduler(
+            known.strategy(lane) if strategy is None else strategy,
+            tenants_apart=hands is not None and hands.tells_tenants_apart,
+        )
+        for tenant, weight in known.weights.items():
+            scheduler.set_weight(tenant, weight)
+        services = StepServices(
+            runtime=runtime,
+            payloads=Payloads(Moved(elsewhere, opened) if elsewhere is not None else opened, secrets, opened),
+            secrets=secrets,
+            gateway=Gateway(providers, around.prices, quotas),
+            tools=ToolExecutor(secrets, around.threads),
+            threads=around.threads,
+            hands=hands,
+            desk=PoolDesk(opened, around.clock, around.ids.session(), lambda: runtime.membership.session, scheduler),
+            hindrances=Hindrances(around.clock, opened.now_ms, runtime.membership.describe),
+            calls=OutsideCalls(around.clock, runtime.membership.give_up),
+            job_logs=JobLogWriter(opened, around.clock),
+            script_limits=known.limits,
+        )
+        executor = Executor(
+            services, scheduler, slots, resources if resources is not None else around.resources, known.weights
+        )
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
         led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None
-        adoption = Adoption(driver, _restore(around.shell)) if yaml and execute else None
+        adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
         sweep = Sweep(
-            driver,
+            executor,
             workflow_grace_s=known.workflow_grace_s,
             lane=led,
             adoption=adoption,
-            doubts=Doubts(driver, _doubt_rule(known)) if execute else None,
+            doubts=Doubts(runtime, _doubt_rule(known)) if execute else None,
         )
-        dispatch = Dispatch(driver, hints)
+        dispatch = Dispatch(executor, hints)
         if is_fleet:
-            driver.others = dispatch
-        engine = cls(driver, sweep, Idleness(driver, adoption), adoption)
+            executor.others = dispatch
+        engine = cls(executor, sweep, Idleness(executor, adoption), adoption)
         log.addFilter(clean_log)
         try:
             for workflow in workflows:
-                await driver.catalog.add(workflow)
-            await driver.membership.hold()
+                await catalog.add(workflow)
+            await runtime.membership.hold()
             if execute:
-                driver.desk.start(driver.membership.give_up)
+                services.desk.start(runtime.membership.give_up)
             sweep.start()
             if is_fleet:
                 dispatch.start()
             yield engine
         finally:
             await sweep.aclose()
-            await driver.aclose(grace_s, call_grace_s)
+            await executor.aclose(grace_s, call_grace_s)
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()
-            await driver.desk.aclose()
-            await driver.membership.aclose()
+            await services.desk.aclose()
+            await runtime.membership.aclose()
             await quotas.aclose()
             if model is None:
                 await providers.aclose()
@@ -314,6 +328,16 @@ class Engine(Commands, Allowances, DeclaredPools):
             if isinstance(store, str | Path):
                 await opened.aclose()
             log.removeFilter(clean_log)
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Why this process can no longer work, if so."""
+        return self.runtime.membership.broken
+
+    @property
+    def working(self) -> int:
+        """How many steps it is at."""
+        return self.executor.working
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that

@@ -87,7 +87,7 @@ async def test_a_place_that_is_left_behind_is_still_read(tmp_path: Path) -> None
     async with opened(tmp_path, f"file://{tmp_path}/payloads") as engine:
         again = engine.run(run.id)
         output = (await again.state()).steps["make"].output
-        assert (await engine.driver.payloads.value(output, "default"))["text"] == LARGE
+        assert (await engine.payloads.value(output, "default"))["text"] == LARGE
         assert not list((tmp_path / "payloads").iterdir())
 
 
@@ -371,7 +371,7 @@ async def test_a_blob_that_is_lost_fails_the_step_that_needs_it_by_name_and_no_o
         assert await (await engine.start(wf, "keep")).result() == len(LARGE)  # stored again, and mended
         if how == "missing":
             with pytest.raises(BlobLost, match="copy what is there"):
-                await engine.driver.payloads.value((await bad.state()).steps["make"].output, "nobody")
+                await engine.payloads.value((await bad.state()).steps["make"].output, "nobody")
 
 
 async def test_credentials_from_the_secrets_file_are_used_and_never_logged(
@@ -399,9 +399,9 @@ async def test_a_graph_is_found_without_the_place_of_the_payloads(tmp_path: Path
         run = await engine.start(flow(), "small")
         await run.result()
         hash_ = flow().graph.hash
-        assert await engine.driver.store.graph(hash_) == flow().graph.encoded
+        assert await engine.runtime.store.graph(hash_) == flow().graph.encoded
         with pytest.raises(NotFound):
-            await engine.driver.store.get("", "", hash_)
+            await engine.runtime.store.get("", "", hash_)
     assert not list((tmp_path / "payloads").rglob(hash_))
 
 

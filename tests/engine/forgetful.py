@@ -6,9 +6,7 @@ import msgspec
 
 from holdfast import Engine
 from holdfast.core.state import FOLD_VERSION
-from holdfast.engine.driver import Driver
 from holdfast.engine.flush import Flush
-from holdfast.engine.payloads import Payloads
 from holdfast.ports import Append, SnapshotRecord
 
 
@@ -17,24 +15,25 @@ class ForgetfulFlush(Flush):
     the commit. `forgotten` counts how often. With `snapshots` the state is written down before, so that nothing is ever
     folded twice: what a snapshot leaves out is gone."""
 
-    def __init__(self, driver: Driver, snapshots: bool) -> None:
-        super().__init__(driver.store, driver.clock)
-        self._driver = driver
+    def __init__(self, engine: Engine, snapshots: bool) -> None:
+        super().__init__(engine.runtime.store, engine.runtime.clock)
+        self._engine = engine
         self._snapshots = snapshots
         self.forgotten = 0
 
     async def append(self, append: Append, *, patient: bool = False) -> None:
         await super().append(append, patient=patient)
-        mailbox = self._driver.runs.mailbox(append.run)
+        mailbox = self._engine.runtime.runs.mailbox(append.run)
         if self._snapshots and (state := mailbox.state) is not None:
             record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))
-            await self._driver.store.snapshot(append.run, record)
+            await self._engine.runtime.store.snapshot(append.run, record)
         mailbox.state = None
-        self._driver.payloads = Payloads(self._driver.store, self._driver.secrets)
+        self._engine.payloads._cache.clear()
+        self._engine.payloads._cached_bytes = 0
         self.forgotten += 1
 
 
 def forgetful(engine: Engine, *, snapshots: bool = False) -> ForgetfulFlush:
     """Make `engine` forget from now on."""
-    flush = engine.driver.runs.flush = ForgetfulFlush(engine.driver, snapshots)
+    flush = engine.runtime.runs.flush = ForgetfulFlush(engine, snapshots)
     return flush

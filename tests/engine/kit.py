@@ -92,8 +92,8 @@ def call_of(state: State) -> str:
 
 async def lose_lease(engine: Engine) -> None:
     """What a process finds that has stood still for too long: its session is dead, and others may know it."""
-    assert engine.driver.membership.session is not None
-    await engine.driver.store.close_session(engine.driver.membership.session)
+    assert engine.runtime.membership.session is not None
+    await engine.runtime.store.close_session(engine.runtime.membership.session)
 
 
 async def die(engine: Engine) -> None:
@@ -102,7 +102,7 @@ async def die(engine: Engine) -> None:
     async def silence(append: Append, *, patient: bool) -> None:
         raise StoreError("This process is dead.")
 
-    engine.driver.runs.flush.append = silence  # type: ignore[method-assign]
+    engine.runtime.runs.flush.append = silence  # type: ignore[method-assign]
     await lose_lease(engine)
 
 

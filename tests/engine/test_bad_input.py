@@ -204,7 +204,7 @@ async def test_an_end_that_cannot_be_stored_fails_its_own_step_and_the_process_w
         with pytest.raises(RunFailed, match="How 'odd' ended cannot be stored") as failed:
             await (await engine.start(wf)).result()
         assert failed.value.error.error_class == "validation"  # type: ignore[attr-defined]
-        assert engine.driver.membership.broken is None
+        assert engine.runtime.membership.broken is None
         await engine.signal(other.id, "go")
         assert await other.result() == "unharmed"
 
@@ -226,7 +226,7 @@ async def test_whatever_in_a_flush_cannot_be_stored_its_neighbours_are(store: st
         runs = [await engine.start(wf, number) for number in range(20)]
         ended = [await run.settled() for run in runs]
         assert [state.ended for state in ended] == ["completed" if n % 5 else "failed" for n in range(20)]
-        assert engine.driver.membership.broken is None
+        assert engine.runtime.membership.broken is None
 
 
 # --- What a model says -------------------------------------------------------------------------------------------------
@@ -302,14 +302,14 @@ def full(engine: Engine, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     refusals = iter(range(times))
 
     def refusing(method: str, has: Callable[[Any], bool]) -> None:
-        take = getattr(engine.driver.store, method)
+        take = getattr(engine.runtime.store, method)
 
         async def store(*given: Any) -> Any:
             if has(given) and next(refusals, None) is not None:
                 raise StoreFull("There is no room left.")
             return await take(*given)
 
-        monkeypatch.setattr(engine.driver.store, method, store)
+        monkeypatch.setattr(engine.runtime.store, method, store)
 
     refusing("append", lambda given: any(append.expected > 0 for append in given[0]))
     refusing("put", lambda given: len(given[2]) > MEGABYTE // 10)
@@ -327,14 +327,14 @@ async def test_a_store_that_was_taken_away_ends_the_work_at_once_and_its_runs_go
         await run.settled()
         waiting = asyncio.create_task(run.result())
         await eventually(
-            lambda: any(each.seq for watchers in engine.driver.runs._watchers.values() for each in watchers)
+            lambda: any(each.seq for watchers in engine.runtime.runs._watchers.values() for each in watchers)
         )
         files = [tmp_path / f"holdfast.db{end}" for end in ("", "-wal", "-shm")]
         for file in files:
             file.rename(file.with_name(f"away-{file.name}"))
         with pytest.raises(StoreGone, match=r"deleted or replaced .* runs go on from what is in it"):
             await waiting
-        assert isinstance(engine.driver.membership.broken, StoreGone)
+        assert isinstance(engine.runtime.membership.broken, StoreGone)
         with pytest.raises(StoreGone):
             await engine.idle()
         with pytest.raises(StoreGone):
@@ -360,7 +360,7 @@ async def test_a_store_that_cannot_be_read_for_a_while_is_told_of_once(
             asked.append(1)
             raise StoreUnreadable("It is damaged.")
 
-        monkeypatch.setattr(engine.driver.store, "due", damaged)
+        monkeypatch.setattr(engine.runtime.store, "due", damaged)
         await eventually(lambda: len(asked) > 5)
     assert [record.message for record in caplog.records if "damaged" in record.message] == [
         "holdfast cannot look into the store and tries again: It is damaged."

@@ -17,7 +17,7 @@ MODEL = "claude-haiku-4-5"
 
 def commits_of(engine: Engine) -> list[list[str]]:
     """What each commit from now on carries, as the names of its events."""
-    store, seen = engine.driver.store, []
+    store, seen = engine.runtime.store, []
     append = store.append
 
     async def spy(appends: Sequence[Append]) -> Sequence[HoldfastError | None]:

@@ -195,9 +195,9 @@ async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_
     async with engine_at(tmp_path, now, workflows=[wf]) as older:
         run = await older.start(wf)
         await begun.wait()
-        assert older.driver.membership.session is not None
-        older.driver.membership.closing = True  # as if it were killed: it hands nothing over
-        await older.driver.store.close_session(older.driver.membership.session)
+        assert older.runtime.membership.session is not None
+        older.runtime.membership.closing = True  # as if it were killed: it hands nothing over
+        await older.runtime.store.close_session(older.runtime.membership.session)
         async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
             now.forward(GRACE_S + 1)
             await looked(newer)

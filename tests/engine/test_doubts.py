@@ -37,7 +37,7 @@ async def test_money_in_doubt_is_listed_with_what_is_known_until_it_is_reconcile
         assert (row.step, row.model, row.workflow) == ("answer#1", "claude-haiku-4-5", "asks")
         assert row.hold_nanousd > 0
         assert 0 < row.sent_at_ms <= row.in_doubt_since_ms
-        assert row.session == engine.driver.membership.session
+        assert row.session == engine.runtime.membership.session
         assert [each.run for each in await engine.doubts(run_id=row.run)] == [row.run]
         assert not await engine.doubts(until_ms=row.sent_at_ms - 1)
         assert {each.tenant for each in await engine.doubts(tenant="acme")} <= {"acme"}
@@ -57,13 +57,13 @@ async def test_a_rule_settles_what_is_in_doubt_for_so_long_and_the_history_says_
         await run.result()
         (doubt,) = await engine.doubts()
         rule = DoubtRule(2, is_unspent, "ada")
-        await Doubts(engine.driver, None).turn()
-        await Doubts(engine.driver, rule).turn()
+        await Doubts(engine.runtime, None).turn()
+        await Doubts(engine.runtime, rule).turn()
         now.forward(1.9 * 3600)
-        await Doubts(engine.driver, rule).turn()
+        await Doubts(engine.runtime, rule).turn()
         assert await engine.doubts(), "nobody has said anything of one that is this young"
         now.forward(0.2 * 3600)
-        await Doubts(engine.driver, rule).turn()
+        await Doubts(engine.runtime, rule).turn()
         assert not await engine.doubts()
         (told,) = [each.event for each in await run.events() if isinstance(each.event, ModelCallReconciled)]
         assert (told.cost_nanousd, told.by, told.rule) == (0 if is_unspent else doubt.hold_nanousd, "ada", str(rule))

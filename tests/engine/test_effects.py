@@ -157,7 +157,7 @@ async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
     world = World(ValueError("no such account"))
     async with opened(store) as engine:
         run = await engine.start(pays(world, "once"))
-        before_ms = engine.driver.store.now_ms()
+        before_ms = engine.runtime.store.now_ms()
         state = await run.settled()
         (error,) = state.errors
         assert state.steps["pay"].error == state.error
@@ -487,14 +487,14 @@ async def test_a_process_that_stops_waits_until_a_slow_store_has_the_outcome(sto
     async with opened(store) as engine:
         run = await engine.start(wf)
         await gone.wait()
-        append = engine.driver.store.append
+        append = engine.runtime.store.append
 
         async def late(appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
             if any(isinstance(each.event, ev.EffectCompleted) for one in appends for each in one.events):
                 await asyncio.sleep(0.3)
             return await append(appends)
 
-        engine.driver.store.append = late  # type: ignore[method-assign]
+        engine.runtime.store.append = late  # type: ignore[method-assign]
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.run(run.id).result() == {"paid": 5}
 
@@ -503,7 +503,7 @@ async def test_what_became_of_a_call_is_recorded_even_if_nobody_waits_for_it_any
     async with opened(store) as engine:
         run = await engine.start(pays(World(forever), "once"))
         call = call_of(await run.until(lambda state: bool(state.calls)))
-        mailbox = engine.driver.runs.mailbox(RunId(run.id))
+        mailbox = engine.runtime.runs.mailbox(RunId(run.id))
         busy = mailbox.post(cmd.SendSignal("busy"))
         sender = asyncio.create_task(mailbox.send(cmd.CompleteEffect(CallId(call), inline({"paid": 5}))))
         await asyncio.sleep(0)

@@ -165,7 +165,7 @@ async def test_a_cancel_acts_at_once_on_a_handler_that_waits_for_nothing_of_ours
         assert time.monotonic() - started_s < 1
         (event,) = await events_of(run, ev.RunCancelling)
         assert (event.reason, event.by) == ("no longer wanted", "ann")
-        await eventually(lambda: not engine.driver.working)
+        await eventually(lambda: not engine.executor.working)
         with pytest.raises(RunEnded):
             await engine.cancel(run.id)
 
@@ -223,7 +223,7 @@ async def test_somebody_who_waits_for_a_run_can_stop_waiting(store: str) -> None
         for turns in range(3):
             waits = asyncio.create_task(run.result())
             await asyncio.sleep(0.05)
-            engine.driver.runs.notify()  # nearly at the same moment: something may have changed
+            engine.runtime.runs.notify()  # nearly at the same moment: something may have changed
             for _ in range(turns):
                 await asyncio.sleep(0)
             waits.cancel()

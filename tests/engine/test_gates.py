@@ -283,7 +283,7 @@ async def test_waiting_for_a_person_holds_no_task_no_memory_and_no_slot(store: s
         for run in runs:
             await run.settled()
         # The sweep may be asking the store just now; whatever a run held would never go away.
-        while engine.driver.runs.resident or engine.driver.working or len(asyncio.all_tasks()) > before + 1:
+        while engine.runtime.runs.resident or engine.executor.working or len(asyncio.all_tasks()) > before + 1:
             await asyncio.sleep(0.001)
         assert [row.status for row in await engine.runs()] == ["waiting"] * 20
         for run in runs:

@@ -300,7 +300,7 @@ async def test_nothing_is_held_while_a_step_waits(store: str) -> None:
         runs = [await engine.start(one(handler)) for _ in range(10)]
         for run in runs:
             await run.until(lambda state: len(waiting_for(state)) == 3)
-        await eventually(lambda: not (engine.driver.runs.resident or engine.driver.working))
+        await eventually(lambda: not (engine.runtime.runs.resident or engine.executor.working))
         assert [row.status for row in await engine.runs()] == ["waiting"] * 10
         waits = waiting_for(await runs[0].state())
         assert sorted(wait.kind for wait in waits) == ["gate", "signal", "timer"]
@@ -319,7 +319,7 @@ async def test_a_cancelled_step_waits_no_longer(store: str, world: list[Any], no
         await eventually(lambda: world)
         await engine.cancel(run.id)
         assert (await run.settled()).ended == "cancelled"
-        await eventually(lambda: not engine.driver.working)
+        await eventually(lambda: not engine.executor.working)
     assert world == ["begun", "cancelled"]
 
 
@@ -662,7 +662,7 @@ async def test_an_attempt_that_another_process_has_replaced_is_told_and_changes_
         await lose_lease(first)
         assert await second.run(run.id).result() == "in time"
         go_on.set()
-        await eventually(lambda: told and not first.driver.working)
+        await eventually(lambda: told and not first.executor.working)
     assert world == ["begun", "begun", "in time"]
 
 
@@ -677,8 +677,8 @@ async def test_a_call_of_a_session_that_died_is_not_sent_under_the_one_that_took
             if not swapped:
                 swapped.append(self.session)
                 await lose_lease(engine)
-                await engine.driver.membership.hold()
-                assert engine.driver.membership.alive()
+                await engine.runtime.membership.hold()
+                assert engine.runtime.membership.alive()
             return await call
 
         return await outside(self, later())
@@ -729,7 +729,7 @@ async def test_a_handler_sees_the_run_as_it_was_while_others_commit(
     for name in ("look", *names):
         wf.edge(name, "end")
     async with opened(store) as engine:
-        payloads = engine.driver.payloads
+        payloads = engine.payloads
         get = payloads._blobs.get
 
         async def slowly(tenant: str, month: str, sha256: str) -> bytes:

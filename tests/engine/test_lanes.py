@@ -49,7 +49,7 @@ async def test_who_stops_when_idle_neither_waits_for_what_is_of_another_lane_nor
         await asyncio.wait_for(own.idle(), 20)
         for run in runs:
             assert await run.status() == "completed"
-            assert await sessions_of(run) == {own.driver.membership.session}
+            assert await sessions_of(run) == {own.runtime.membership.session}
 
 
 @bounded
@@ -58,7 +58,7 @@ async def test_each_lane_may_place_in_its_own_way(store: str, lane: str, chosen:
     """The small worker is half taken, so it is the one with more load and with less left."""
     settings = Settings(lanes={"packed": LaneRules(tenants=("acme",), placement="best_fit")})
     async with opened(store, settings=settings, lane=lane) as engine:
-        scheduler = engine.driver.placing.scheduler
+        scheduler = engine.executor.placing.scheduler
         for name, slots, busy in (("large", 10, 0), ("small", 2, 1)):
             scheduler.join(Capacity(name, frozenset({"g"}), frozenset(), frozenset(), slots, busy=busy), 0.0)
         scheduler.submit(Job(("a",), "g", "acme", Demand()), 0.0)

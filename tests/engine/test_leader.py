@@ -161,7 +161,7 @@ async def test_more_jobs_than_slots_are_spread_over_the_workers(settings: Settin
         await leader.leads.wait()
         await until_free(leader, 20)
         runs = await asyncio.gather(*(asking.start(wf) for _ in range(20)))
-        while one.driver.working + two.driver.working < 20:
+        while one.executor.working + two.executor.working < 20:
             await asyncio.sleep(0.01)
         await until_free(leader, 0)
         enough.set()

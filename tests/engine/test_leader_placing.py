@@ -32,7 +32,7 @@ def settings(database: str) -> Iterator[Settings]:
 
 async def led(engines: list[Engine]) -> None:
     """Until every worker leaves placing to the leader."""
-    while any(engine.driver.placing.places for engine in engines):
+    while any(engine.executor.placing.places for engine in engines):
         await asyncio.sleep(0.02)
 
 
@@ -41,7 +41,7 @@ def kill(leader: Leader) -> None:
     for task in leader._tasks:
         task.cancel()
     leader._desk._shares._task.cancel()  # type: ignore[union-attr]
-    leader._driver.store._renewer.stop()  # type: ignore[attr-defined]
+    leader._runtime.store._renewer.stop()  # type: ignore[attr-defined]
 
 
 @bounded
@@ -72,7 +72,7 @@ async def test_the_leader_sends_each_step_to_a_worker_that_has_what_it_asks_for(
                 for each in await run.events()
                 if isinstance(each.event, StepStarted) and each.event.step.startswith("step")
             }
-            assert on == {engines[label].driver.membership.session}
+            assert on == {engines[label].runtime.membership.session}
     assert stage.most == {"on-gpu": 1, "on-disk": 1}, "four cores each, and each step takes them all"
 
 
@@ -123,7 +123,7 @@ async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_l
             await led([busy])
             run = await busy.start(wf)
             await stage.seen("quota", 5)
-        dispatch: Any = busy.driver.others
+        dispatch: Any = busy.executor.others
         report, dispatch._report = dispatch._report, lambda: asyncio.sleep(0)
         assert settings.queue is not None
         async with Redis.from_url(settings.queue) as redis:
@@ -193,7 +193,7 @@ async def test_each_lane_has_a_leader_and_workers_of_its_own_and_pools_are_share
         for lane, run in runs.items():
             await run.result()
             (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-            assert on == engines[lane].driver.membership.session
+            assert on == engines[lane].runtime.membership.session
     assert stage.most["shared"] == 1, "one slot for both lanes"
 
 
@@ -220,7 +220,7 @@ async def test_what_a_service_starts_is_done_in_its_lane_whoever_finds_it(settin
             for by, run in runs:
                 await run.result()
                 (on,) = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-                assert on == engines["default" if by in ("ada", None) else "shop"].driver.membership.session, by
+                assert on == engines["default" if by in ("ada", None) else "shop"].runtime.membership.session, by
 
         await each_in_its_lane(quiet)  # found by the workers
         for lane in engines:

@@ -170,7 +170,7 @@ async def test_a_long_rate_limit_is_waited_for_without_holding_anything(
         assert row.due_at_ms is not None
         assert row.due_at_ms >= (time.time() + 3_590) * 1000
         assert row.held_nanousd == 0
-        assert engine.driver.working == 0
+        assert engine.executor.working == 0
 
 
 @BOTH
@@ -265,7 +265,7 @@ async def test_a_process_that_lost_its_lease_before_sending_does_not_send_and_ho
             if not frozen:  # between hold and send, until the session is dead and the process has another
                 frozen.append(self.session)
                 await lose_lease(engine)
-                await engine.driver.membership.hold()
+                await engine.runtime.membership.hold()
             return await call
 
         return await outside(self, later())

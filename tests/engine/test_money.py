@@ -430,13 +430,13 @@ async def test_a_settlement_that_comes_after_the_doubt_settles_the_call_once(
         assert await run.result() == "."
         doubted, settled = await events_of(run, ModelCallHeld)
         late = cmd.SettleModelCall(doubted.call, 1_000, 1, 0, NULL)
-        await engine.driver.runs.send(run._run, late)
+        await engine.runtime.runs.send(run._run, late)
         row = await engine.find(run.id)
         assert row.in_doubt_nanousd == 0
         assert row.settled_nanousd == 1_000 + (await events_of(run, ModelCallSettled))[0].cost_nanousd
         for call in (doubted.call, settled.call):
             with pytest.raises(AlreadyClosed):
-                await engine.driver.runs.send(run._run, cmd.SettleModelCall(call, 1_000, 1, 0, NULL))
+                await engine.runtime.runs.send(run._run, cmd.SettleModelCall(call, 1_000, 1, 0, NULL))
         assert await run.result() == "."
 
 

@@ -71,7 +71,7 @@ async def test_a_step_starts_only_in_a_process_that_has_its_label(store: str) ->
         async with opened(store, workflows=[wf], labels=["gpu", "more"]) as able:
             await run.result()
             sessions = {each.event.session for each in await run.events() if isinstance(each.event, StepStarted)}
-            assert sessions == {able.driver.membership.session}
+            assert sessions == {able.runtime.membership.session}
 
 
 @bounded
@@ -166,8 +166,8 @@ async def test_a_step_that_is_tried_again_is_placed_again_and_leaks_nothing(stor
     async with opened(store, workflows=[wf], resources=FOUR_CORES) as engine:
         assert await (await engine.start(wf)).result() == "done"
         assert len(tries) == 3
-        assert engine.driver.placing.held() == ()
-        assert engine.driver.placing.kept == 0
+        assert engine.executor.placing.held() == ()
+        assert engine.executor.placing.kept == 0
 
 
 @bounded
@@ -228,8 +228,8 @@ async def test_a_process_that_can_place_nothing_more_says_so_and_ends_its_work(t
         def broken(*_: object) -> Any:
             raise ZeroDivisionError("a fault of ours")
 
-        of = engine.driver.placing.scheduler if what == "place" else engine.driver.store
+        of = engine.executor.placing.scheduler if what == "place" else engine.runtime.store
         setattr(of, what, broken)
         with pytest.raises(ZeroDivisionError):
             await (await engine.start(wf)).result()
-        assert isinstance(engine.driver.membership.broken, ZeroDivisionError)
+        assert isinstance(engine.runtime.membership.broken, ZeroDivisionError)

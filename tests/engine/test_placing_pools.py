@@ -104,7 +104,7 @@ async def test_a_rate_lets_out_its_burst_and_no_more_than_its_rate_after_that(st
     for number in range(30):
         wf.edge(f"n{number}", "end")
     async with opened(store, workflows=[wf]) as engine:
-        scheduler = engine.driver.placing.scheduler
+        scheduler = engine.executor.placing.scheduler
         place = scheduler.place
 
         def placed(now_s: float):
@@ -158,14 +158,14 @@ async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(s
     @wf.node("only", demand=Demand(pools={"TPM": None}))
     @task
     async def only(state):
-        (held,) = engine.driver.placing.held()
+        (held,) = engine.executor.placing.held()
         asked.append(dict(held.demand.pools))
 
     async with opened(store, workflows=[wf]) as engine:
         await engine.set_pool("TPM", rate=100_000, per_s=60, burst=50_000, counts="tokens", of="openai")
         await (await engine.start(wf)).result()
-        await engine.driver.store.learn([Use("guessing", "only", "TPM", 7_000)])
-        desk: PoolDesk = engine.driver.desk
+        await engine.runtime.store.learn([Use("guessing", "only", "TPM", 7_000)])
+        desk: PoolDesk = engine.executor.services.desk
         desk._known_s.clear()
         await (await engine.start(wf)).result()
     assert asked == [{"TPM": 4_000}, {"TPM": 7_000}]
@@ -233,14 +233,14 @@ async def test_what_is_placed_is_said_before_anything_of_it_could_be_given_back(
     stage = Stage()
     wf = played(stage, "said", Demand(pools={"P": 2}))
     async with opened(f"sqlite:///{tmp_path / 'said.db'}", workflows=[wf]) as engine:
-        place = engine.driver.placing.place
+        place = engine.executor.placing.place
 
         def placed(*given, **named) -> None:
             place(*given, **named)
-            if engine.driver.placing.held():
-                said.append(engine.driver.desk._shares._needs["P"].used)
+            if engine.executor.placing.held():
+                said.append(engine.executor.services.desk._shares._needs["P"].used)
 
-        engine.driver.placing.place = placed
+        engine.executor.placing.place = placed
         await engine.set_pool("P", slots=2)
         run = await engine.start(wf)
         await stage.seen("said")
@@ -261,12 +261,12 @@ async def test_however_many_steps_say_no_amount_the_store_is_asked_once(tmp_path
     async with opened(f"sqlite:///{tmp_path / 'many.db'}", workflows=[wf]) as engine:
         await engine.set_pool("P", slots=50)
         asked: list[str | None] = []
-        estimates = engine.driver.store.estimates
+        estimates = engine.runtime.store.estimates
 
         async def counted(**about):
             asked.append(about.get("workflow"))
             return await estimates(**about)
 
-        engine.driver.store.estimates = counted  # type: ignore[method-assign]
+        engine.runtime.store.estimates = counted  # type: ignore[method-assign]
         await (await engine.start(wf)).result()
     assert asked == ["many"]

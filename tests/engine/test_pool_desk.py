@@ -78,7 +78,7 @@ class Place:
         self.again: list[PlacedStep] = []
         self.desk = PoolDesk(
             self.store,  # type: ignore[arg-type]
-            self.time, "lane", lambda: self.session, self.scheduler, lambda: None,
+            self.time, "lane", lambda: self.session, self.scheduler,
         )  # fmt: skip
         self.scheduler.join(HERE, self.time.monotonic_s())
 

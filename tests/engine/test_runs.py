@@ -415,7 +415,7 @@ async def test_no_run_is_forgotten_that_was_ready_while_nobody_knew_whether_its_
     wf = Workflow("one")
     wf.node("only")(task(lambda state: "done"))
     async with asyncio.timeout(60), Engine.open(store) as engine:
-        kept = engine.driver.store
+        kept = engine.runtime.store
         alive = kept.alive
         kept.alive = lambda session: False  # type: ignore[method-assign]
         run = await engine.start(wf)

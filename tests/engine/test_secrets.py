@@ -142,9 +142,9 @@ async def test_canaries_planted_everywhere_appear_nowhere(
         state = await run.state()
         shown = [repr(state), repr(await run.events()), repr(await engine.gates(run.id, open_only=False))]
         shown += [repr(await engine.effects(run.id)), str(failed.value), repr(failed.value.error), repr(engine)]
-        shown.append(repr(await engine.driver.payloads.value(state.steps["tools"].output, state.tenant)))
+        shown.append(repr(await engine.payloads.value(state.steps["tools"].output, state.tenant)))
         assert state.steps["large"].output.blob is not None
-        shown.append((await engine.driver.payloads.value(state.steps["large"].output, state.tenant))["text"])
+        shown.append((await engine.payloads.value(state.steps["large"].output, state.tenant))["text"])
         assert "[secret]" in shown[-1]
     assert_nowhere(tmp_path, stored(), *shown, caplog.text)
 
@@ -287,7 +287,7 @@ async def test_secrets_of_a_file_are_known_from_the_start_and_need_not_be_asked_
     async with opened(store, settings=Settings(secrets_file=file)) as engine:
         run = await engine.start(wf, {"text": "canary-from-a-file"})
         assert await run.result() == "[secret] [secret] [secret]"
-        assert engine.driver.secrets.get("OTHER") == "spaced-canary"
+        assert engine.executor.services.secrets.get("OTHER") == "spaced-canary"
     file.unlink()
     assert b"canary" not in b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
 

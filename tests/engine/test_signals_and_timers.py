@@ -45,7 +45,7 @@ async def test_what_falls_due_soon_waits_for_no_sweep(store: str) -> None:
         await engine._sweep.aclose()
         run = await engine.start(one(handler, retry=RetryPolicy(max_attempts=3, initial_s=SOON_S)))
         assert await run.result() == "done"
-        assert not engine.driver._reminders
+        assert not engine.executor._reminders
 
 
 async def test_a_timer_of_thirty_days_fires_once_and_not_early_across_restarts(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ async def test_a_retry_waits_its_time_across_a_restart_and_no_longer(tmp_path: P
     async with engine_at(tmp_path, now, workflows=[wf]) as engine:
         again = engine.run(run.id)
         assert await again.status() == "waiting"
-        await engine.driver.store.changed(0.05)
+        await engine.runtime.store.changed(0.05)
         assert len(tries) == 1
         now.forward(2)
         assert await again.result() == 2
@@ -328,7 +328,7 @@ async def test_an_acknowledged_signal_survives_the_death_of_everybody(store: str
 
 async def die_quietly(engine) -> None:
     """A process without a session that says nothing more."""
-    engine.driver.runs.flush.append = None
+    engine.runtime.runs.flush.append = None
 
 
 async def test_a_signal_to_a_run_that_has_ended_or_never_was_is_refused(store: str) -> None:

@@ -37,14 +37,14 @@ async def test_an_intent_that_is_committed_after_its_attempt_timed_out_is_releas
     calls: list[str] = []
     wf = program(calls, timeout_s=0.5)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, held = engine.driver.runs.flush, [0]
+        flush, held = engine.runtime.runs.flush, [0]
         plainly = flush.append
 
         async def append(append: Append, *, patient: bool) -> None:
             if held[0] == 0 and any(isinstance(each.event, EffectIntended) for each in append.events):
                 held[0] += 1
                 # The disk is so slow that the attempt's time is up, and it says so, before the intent is durable.
-                await eventually(lambda: engine.driver.runs.mailbox(append.run)._letters)
+                await eventually(lambda: engine.runtime.runs.mailbox(append.run)._letters)
             await plainly(append, patient=patient)
 
         flush.append = append  # type: ignore[method-assign]
@@ -61,7 +61,7 @@ async def test_an_outcome_that_the_store_refuses_for_a_while_is_brought_home(tmp
     calls: list[str] = []
     wf = program(calls)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, refused = engine.driver.runs.flush, [0]
+        flush, refused = engine.runtime.runs.flush, [0]
         plainly = flush.append
 
         async def append(append: Append, *, patient: bool) -> None:
@@ -82,7 +82,7 @@ async def test_an_outcome_that_waits_for_the_store_outlives_the_time_of_its_atte
     calls: list[str] = []
     wf = program(calls, timeout_s=0.5)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, failed = engine.driver.runs.flush, [False]
+        flush, failed = engine.runtime.runs.flush, [False]
         plainly = flush.append
 
         async def append(append: Append, *, patient: bool) -> None:

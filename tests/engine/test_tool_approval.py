@@ -55,7 +55,7 @@ async def test_a_call_waits_for_its_approval_and_shows_what_it_would_do(store: s
     async with opened(store) as engine:
         run = await engine.start(node(pay, {"to": "ada", "amount": 5}))
         gate = await gate_of(run)
-        await eventually(lambda: not engine.driver.runs.resident)
+        await eventually(lambda: not engine.runtime.runs.resident)
         opened_ = (await run.state()).gates[gate].opened
         assert (opened_.reason, opened_.allowed) == ("tool_approval", ("approve", "edit", "reject"))
         assert opened_.shown.value() == {"tool": "pay", "arguments": {"to": "ada", "amount": 5}}

@@ -80,7 +80,7 @@ async def test_a_step_that_started_without_its_process_knowing_is_found(
     try:
         async with opened(store) as engine:
             wf = two()
-            await engine.driver.catalog.add(wf)
+            await engine.runtime.catalog.add(wf)
             Lossy(store, "lost")
             with pytest.raises(UnknownCommit):
                 await engine.start(wf)
@@ -123,7 +123,7 @@ async def test_a_store_that_is_away_for_longer_than_a_command_waits_ends_no_step
             run = await engine.start(wf)
             assert [await run.result()] == posted
             assert begun == [1]
-            assert engine.driver.membership.broken is None
+            assert engine.runtime.membership.broken is None
     finally:
         await store.aclose()
 
@@ -146,8 +146,8 @@ async def test_what_is_decided_together_with_a_migration_follows_it(store: str) 
     async with opened(store) as engine:
         run = await engine.start(old)
         gate = await gate_of(run)
-        await engine.driver.catalog.add(new)
-        mailbox = engine.driver.runs.mailbox(RunId(run.id))
+        await engine.runtime.catalog.add(new)
+        mailbox = engine.runtime.runs.mailbox(RunId(run.id))
         moved = mailbox.post(cmd.MigrateRun(Claim("ann")), new.graph)
         decided = mailbox.post(cmd.DecideGate(GateId(gate), "approve", None, Claim("bob")))
         await asyncio.gather(moved, decided)
@@ -202,7 +202,7 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
                 run = await worker.start(wf)
                 gate = await gate_of(run)
                 waits = asyncio.create_task(desk.run(run.id).result())
-                while not desk.driver.runs.watched:
+                while not desk.runtime.runs.watched:
                     await asyncio.sleep(0.01)
                 store.seqs = away  # type: ignore[method-assign]
                 await worker.decide(gate, by="ann")

@@ -156,7 +156,7 @@ async def _serving() -> AsyncIterator[tuple[Engine, str]]:
         server.listening("127.0.0.1:0") as number,
         Engine.open(_store(), workflows=[made], hands=roster, yaml=True, shell=False) as engine,
     ):
-        roster.open(engine.driver.placing)
+        roster.open(engine.executor.placing)
         server.desk = Desk(engine, [made], Submissions("store", {}).take)
         yield engine, f"127.0.0.1:{number}"
 

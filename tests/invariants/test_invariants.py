@@ -101,7 +101,7 @@ async def test_invariant_02_a_seq_has_no_gap_and_no_twin_and_history_only_grows(
 async def test_invariant_03_rows_equal_the_folded_state_after_any_crash(path: Path, desk: Engine, start: Start) -> None:
     runs = [await desk.start(worker.WORKFLOWS["chain"], {"n": n}) for n in range(25)]
     runs += [await desk.start(worker.WORKFLOWS["pay-idempotent"], {"n": n}) for n in range(10)]
-    store = desk.driver.store
+    store = desk.runtime.store
     assert isinstance(store, SqliteStore)
     for lines in (3, 20, 35):
         process = await start()
@@ -161,7 +161,7 @@ async def test_invariant_05_a_stale_attempt_brings_no_result_and_no_intent_but_a
             cmd.FailAttempt(*stale, error(), None),
         ):
             with pytest.raises(StaleAttempt):
-                await second.driver.runs.send(RunId(run.id), late)
+                await second.runtime.runs.send(RunId(run.id), late)
         go_on.set()
         assert await again.result() == "second"
         answer.set()  # the first sender answers after the run has ended
@@ -169,7 +169,7 @@ async def test_invariant_05_a_stale_attempt_brings_no_result_and_no_intent_but_a
             await asyncio.sleep(0.002)
         call = before[0].call  # type: ignore[union-attr]
         with pytest.raises(AlreadyClosed):
-            await second.driver.runs.send(RunId(run.id), cmd.CompleteEffect(call, inline("first")))
+            await second.runtime.runs.send(RunId(run.id), cmd.CompleteEffect(call, inline("first")))
         assert [orphan.response.value() for orphan in await events_of(again, ev.OutcomeOrphaned)] == ["first"]
         assert await again.result() == "second"
     assert len(set(asked)) == 1
@@ -191,7 +191,7 @@ async def test_invariant_06_a_superseded_writer_is_told(path: Path, desk: Engine
     assert await run.events() == ended
     assert count(path, "noted") == 1
 
-    one, two = desk.driver.store, await SqliteStore.connect(path)
+    one, two = desk.runtime.store, await SqliteStore.connect(path)
     story = Story()
     assert list(await one.append([story.start()])) == [None]
     mine = story.does(cmd.SendSignal("mine"))
@@ -409,8 +409,8 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         ]  # fmt: skip
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):
-                await engine.driver.runs.send(RunId(run.id), command)
-        assert await engine.driver.runs.send(RunId(run.id), cmd.Look()) in ([], None)
+                await engine.runtime.runs.send(RunId(run.id), command)
+        assert await engine.runtime.runs.send(RunId(run.id), cmd.Look()) in ([], None)
         assert await run.events() == events
         assert await engine.find(run.id) == row
         assert row.status == how
@@ -513,5 +513,5 @@ async def test_invariant_30_progress_resumes_within_a_bound_after_faults_stop(
     paid_ = Counter(each["key"] for each in happened(path) if each["what"] == "paid")
     assert len(paid_) == len(runs)
     hashes = [wf.graph.hash for wf in worker.WORKFLOWS.values()]
-    left = await desk.driver.store.due(2**60, hashes, 100)
+    left = await desk.runtime.store.due(2**60, hashes, 100)
     assert list(left) == [], "nothing is left to be looked at"

@@ -92,7 +92,8 @@ async def test_invariant_13_a_hold_settles_at_most_once(store: str, server: Mode
         for call, winners in ((doubted.call, 1), (settled.call, 0)):
             late = [cmd.SettleModelCall(call, 1_000 + n, 1, 0, NULL) for n in range(20)]
             sent = [
-                engine.driver.runs.send(RunId(run.id), each) for each, engine in zip(late, [one, two] * 10, strict=True)
+                engine.runtime.runs.send(RunId(run.id), each)
+                for each, engine in zip(late, [one, two] * 10, strict=True)
             ]
             told = await asyncio.gather(*sent, return_exceptions=True)
             lost = [each for each in told if isinstance(each, BaseException)]
@@ -157,12 +158,12 @@ async def test_invariant_17_a_wait_holds_no_worker_task_lock_connection_or_pool(
     async with opened(store, slots=1, workflows=[wf]) as engine:
         first = await engine.start(quick)
         assert await first.result() == "done"
-        await eventually(lambda: not (engine.driver.runs.resident or engine.driver.working))
+        await eventually(lambda: not (engine.runtime.runs.resident or engine.executor.working))
         tasks, threads, files = len(asyncio.all_tasks()), threading.active_count(), len(list(descriptors.iterdir()))
         runs = [await engine.start(wf) for _ in range(30)]
         for run in runs:
             await run.until(lambda state: len(waiting_for(state)) == 4)
-        await eventually(lambda: not (engine.driver.runs.resident or engine.driver.working))
+        await eventually(lambda: not (engine.runtime.runs.resident or engine.executor.working))
         await eventually(lambda: len(asyncio.all_tasks()) <= tasks)
         assert threading.active_count() <= threads
         # A store may still make a connection that its process was to have anyway; none of them is a run's.
@@ -221,7 +222,7 @@ async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or
     async with opened(store, workflows=[newer]) as engine:  # another graph: left alone, until a person moves it
         before = await engine.run(alone.id).events()
         with pytest.raises(Conflict):
-            await engine.driver.runs.send(RunId(alone.id), cmd.Look(), newer.graph)
+            await engine.runtime.runs.send(RunId(alone.id), cmd.Look(), newer.graph)
         assert await engine.run(alone.id).events() == before
         await engine.migrate(moved.id, newer, by="ann")
         await engine.signal(moved.id, "go")

@@ -55,7 +55,7 @@ async def done(engine: Any, state: State) -> Done:
         if step.status == "skipped":
             jobs[str(name)] = {"result": "skipped"}
         elif step.status == "completed" and "." not in name:
-            jobs[str(name)] = await engine.driver.payloads.value(step.output, state.tenant)
+            jobs[str(name)] = await engine.payloads.value(step.output, state.tenant)
     output = await engine.output(state) if state.ended == "completed" else None
     return Done(status(state), state, jobs, output)
 

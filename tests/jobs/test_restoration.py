@@ -122,7 +122,7 @@ async def test_on_postgresql_it_is_taken_up_as_well(database: str, outside: Path
     async with opened(database, yaml=True) as engine, opened(database, execute=False) as starter:
         run = await starter.start(made, {"word": "x"})
         assert (await done(starter, await run.settled())).status == "completed"
-        assert made.hash in engine.driver.catalog.workflows
+        assert made.hash in engine.runtime.catalog.workflows
 
 
 async def test_without_being_asked_to_a_process_takes_up_nothing(store: str, outside: Path) -> None:
@@ -130,7 +130,7 @@ async def test_without_being_asked_to_a_process_takes_up_nothing(store: str, out
     async with opened(store) as engine, opened(store, execute=False) as starter:
         await starter.start(made, {"word": "x"})
         await asyncio.sleep(2)
-        assert engine.driver.catalog.workflows == {}
+        assert engine.runtime.catalog.workflows == {}
     assert world(outside) == []
 
 
@@ -147,7 +147,7 @@ async def test_what_is_no_file_or_would_be_another_workflow_is_left_to_others(
             with caplog.at_level(logging.WARNING, "holdfast"):
                 await eventually(lambda: "another version has stored it" in caplog.text)
             await asyncio.sleep(1.2)
-            assert engine.driver.catalog.workflows == {}
+            assert engine.runtime.catalog.workflows == {}
         assert [await run.status() for run in runs] == ["waiting", "running"]
     assert caplog.text.count("another version has stored it") == 1
     assert world(outside) == []
@@ -159,24 +159,25 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
     text = f"jobs: {{wait: {{runs-on: any, steps: [{{run: 'echo >> {begun}; until test -e {go}; do sleep 0.02; done'}}]}}}}"
     made = [workflow(text, f"flow-{n}") for n in range(4)]
     async with opened(store, execute=False) as starter, opened(store) as engine:
-        adoption, driver = Adoption(engine.driver, restored, most=2), engine.driver
+        runtime = engine.runtime
+        adoption = Adoption(runtime, engine.executor.services.threads, restored, most=2)
         runs = [await starter.start(each) for each in made]
         await learned(adoption, engine, {each.hash for each in made})
         await eventually(lambda: len(world(begun)) == 4)
-        await adoption.turn(driver.store.now_ms())
-        assert set(driver.catalog.workflows) == {each.hash for each in made}
+        await adoption.turn(runtime.store.now_ms())
+        assert set(runtime.catalog.workflows) == {each.hash for each in made}
         go.touch()
         assert [(await run.settled()).ended for run in runs] == ["completed"] * 4
-        await eventually(lambda: not driver.runs.resident)
-        await adoption.turn(driver.store.now_ms())
-        assert len(driver.catalog.workflows) == 2
-        gone = next(each for each in made if each.hash not in driver.catalog.workflows)
+        await eventually(lambda: not runtime.runs.resident)
+        await adoption.turn(runtime.store.now_ms())
+        assert len(runtime.catalog.workflows) == 2
+        gone = next(each for each in made if each.hash not in runtime.catalog.workflows)
         again = await starter.start(gone)
         await learned(adoption, engine, {gone.hash})
         assert (await again.settled()).ended == "completed"
 
 
 async def learned(adoption: Adoption, engine: Engine, hashes: set[str]) -> None:
-    while not hashes <= set(engine.driver.catalog.workflows):
-        await adoption.turn(engine.driver.store.now_ms())
+    while not hashes <= set(engine.runtime.catalog.workflows):
+        await adoption.turn(engine.runtime.store.now_ms())
         await asyncio.sleep(0.02)

@@ -24,17 +24,17 @@ def file(number: int) -> str:
 async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) -> None:
     """The thousand and first used to be refused, to every tenant, until the server was started anew."""
     async with Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", yaml=True) as engine:
-        engine._adoption = Adoption(engine.driver, restored, most=5)
+        engine._adoption = Adoption(engine.runtime, engine.executor.services.threads, restored, most=5)
         desk = Desk(engine, [], Submissions("store", {}).take)
         for number in range(MANY):
             reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
             assert (await engine.run(reply.run).settled()).ended == "completed"
-            await eventually(lambda: not engine.driver.runs.resident)
-        assert len(engine.driver.catalog.workflows) <= 5
-        size = max(len(each.graph.encoded) for each in engine.driver.catalog.workflows.values())
-        engine._adoption = Adoption(engine.driver, restored, most_bytes=3 * size)
+            await eventually(lambda: not engine.runtime.runs.resident)
+        assert len(engine.runtime.catalog.workflows) <= 5
+        size = max(len(each.graph.encoded) for each in engine.runtime.catalog.workflows.values())
+        engine._adoption = Adoption(engine.runtime, engine.executor.services.threads, restored, most_bytes=3 * size)
         for number in range(MANY, MANY + 10):
             reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
             await engine.run(reply.run).settled()
-            await eventually(lambda: not engine.driver.runs.resident)
-        assert len(engine.driver.catalog.workflows) <= 5 + 3
+            await eventually(lambda: not engine.runtime.runs.resident)
+        assert len(engine.runtime.catalog.workflows) <= 5 + 3

@@ -79,7 +79,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
         server.listening("127.0.0.1:0") as number,
         Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], hands=roster) as engine,
     ):
-        roster.open(engine.driver.placing)
+        roster.open(engine.executor.placing)
         server.desk = Desk(engine, [wf])
         yield Port(f"127.0.0.1:{number}", engine, roster, identity)
 

@@ -285,7 +285,7 @@ async def _doubts(tenant: str | None, run: str | None, older_than: str | None, s
 
 
 async def _found(engine: Engine, tenant: str | None, run: str | None, older_than: str | None) -> Sequence[Doubt]:
-    until_ms = None if older_than is None else given(older_than, "--older-than", engine.driver.store.now_ms())
+    until_ms = None if older_than is None else given(older_than, "--older-than", engine.now_ms())
     if run is not None:
         run = (await reference.run(engine, run)).run
     return await engine.doubts(tenant=tenant, run_id=run, until_ms=until_ms)

@@ -75,7 +75,7 @@ async def do(name: str, deed: Deed, usual: Sequence[str], many: Many, as_json: b
 
 async def _found(engine: Engine, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
-    sought = many.asked.of(engine.driver.store.now_ms(), _PAGE)
+    sought = many.asked.of(engine.now_ms(), _PAGE)
     sought["status"] = sought["status"] or usual
     rows: list[RunRow] = []
     while len(rows) <= many.limit:

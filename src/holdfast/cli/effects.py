@@ -63,7 +63,7 @@ async def _list(run: str | None, state: str | None, as_json: bool, store: str | 
     async with asking(store) as engine:
         named = None if run is None else (await reference.run(engine, run)).run
         rows = await engine.effects(named, state=state)
-        now_ms = engine.driver.store.now_ms()
+        now_ms = engine.now_ms()
         if as_json:
             terminal.emit([await report.of_effect(engine, *each) for each in rows])
             return

@@ -74,7 +74,7 @@ async def _list(run: str | None, everything: bool, as_json: bool, store: str | N
     async with looking(store) as inquiries:
         named = None if run is None else (await reference.run(inquiries, run)).run
         rows = await inquiries.gates(named, open_only=not everything)
-        now_ms = inquiries.store.now_ms()
+        now_ms = inquiries.now_ms()
     found = [report.of_gate(row, change) for row, change in rows]
     if as_json:
         terminal.emit(found)
@@ -146,10 +146,10 @@ async def _show(given: str, as_json: bool, store: str | None) -> None:
     async with asking(store) as engine:
         story = await _story(engine, await _found(engine, given))
         run = await engine.find(run_of(story.opened.gate))
-        value, tenant = engine.driver.payloads.value, run.tenant
+        value, tenant = engine.payloads.value, run.tenant
         shown, filled = await value(story.opened.shown, tenant), await value(story.opened.filled, tenant)
         data = await value(story.decided.data, tenant) if story.decided is not None else None
-        now_ms = engine.driver.store.now_ms()
+        now_ms = engine.now_ms()
     commands = advice.commands(run.run, story.opened, store) if story.state in ("open", "escalated") else []
     if as_json:
         terminal.emit({**_facts(story, run), "shown": shown, "filled": filled, "data": data, "commands": commands})

@@ -47,7 +47,7 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
     from holdfast.cli import report
 
     async with looking(store) as inquiries:
-        now_ms = inquiries.store.now_ms()
+        now_ms = inquiries.now_ms()
         sought = asked.of(now_ms, limit)
         if before is not None:
             sought["before"] = (await reference.run(inquiries, before)).run
@@ -74,10 +74,10 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
     interruption.stops(task)
     seen: dict[str, int] = {}
     async with looking(store) as inquiries:
-        sought = asked.of(inquiries.store.now_ms(), limit)
+        sought = asked.of(inquiries.now_ms(), limit)
         while not terminal.is_unread():
             rows = await _changed(inquiries, sought, seen)
-            now_ms = inquiries.store.now_ms()
+            now_ms = inquiries.now_ms()
             for row in rows if as_json else ():
                 terminal.emit_line(report.of_row(row))
             if rows and not as_json:

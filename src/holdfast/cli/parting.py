@@ -15,7 +15,7 @@ from holdfast.core.ids import node_of
 if TYPE_CHECKING:
     from holdfast.core.ids import CallId, RunId
     from holdfast.core.state import OpenCall
-    from holdfast.engine.driver import Driver
+    from holdfast.engine.executor import Executor
 
 _AFTERWARDS: Final = {
     "once": "a person will be asked whether it happened, before the run goes on",
@@ -24,23 +24,23 @@ _AFTERWARDS: Final = {
 """What becomes of a call whose outcome is lost, by its policy; any other is made again under the same key."""
 
 
-def heard(driver: Driver, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]:
+def heard(executor: Executor, run: RunId) -> Callable[[], Mapping[CallId, OpenCall]]:
     """Say what is waited for at the end of this process, second by second at a terminal; what is in flight, to ask."""
     last: dict[CallId, OpenCall] = {}
     said: list[bool] = []
 
     def tell(left_s: float) -> None:
         last.clear()
-        last.update(driver.in_flight(run))
+        last.update(executor.in_flight(run))
         awaited = {id_: call for id_, call in last.items() if not call.doubted}
         if awaited and left_s and (not said or terminal.is_live()):
             said.append(True)
             terminal.say(f"Waiting for {_named(awaited)}: {left_s:.0f} s at most. Interrupt again to leave at once.")
 
     def now() -> Mapping[CallId, OpenCall]:
-        return last if driver.membership.closing and said else driver.in_flight(run)
+        return last if executor.closing and said else executor.in_flight(run)
 
-    driver.calls.on_parting = tell
+    executor.services.calls.on_parting = tell
     return now
 
 

@@ -85,7 +85,7 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
             settings=known, grace_s=how.grace_s, hands=roster, shell=how.shell, lane=how.lane,
         ) as engine,
     ):  # fmt: skip
-        roster.open(engine.driver.placing)
+        roster.open(engine.executor.placing)
         server.desk = wire.desk.Desk(engine, [*workflows], files.take if files is not None else None)
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"

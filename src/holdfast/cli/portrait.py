@@ -44,7 +44,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
         hindered = await engine.hindered(row.run)
         missing_ms = await engine.missing_since_ms(row)
-        now_ms = engine.driver.store.now_ms()
+        now_ms = engine.now_ms()
     terminal.sheet(_head(state, found, now_ms))
     terminal.show("\nSteps")
     table.show(STEPS, [_step(step, workers, now_ms) for step in state.steps.values()])

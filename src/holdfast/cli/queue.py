@@ -76,7 +76,7 @@ async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
     run, _, step = job.partition("/")
     async with asking(store) as engine:
         run = (await reference.run(engine, run)).run
-        now_ms = engine.driver.store.now_ms()
+        now_ms = engine.now_ms()
         found = await engine.why(run, step or None)
         held = await _held(engine, {key for each in found for key in each.reason.holders}, now_ms)
         return [

@@ -56,7 +56,7 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
 async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
     """A run with its steps, its effects and its books."""
     workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
-    row = await engine.driver.store.run(state.run)
+    row = await engine.store.run(state.run)
     effects = await engine.effects(state.run, limit=MOST_EFFECTS)
     return {
         **await of_run(engine, state),
@@ -191,7 +191,7 @@ async def of_effect(
     engine: Engine, row: EffectRow, change: EffectChange | None, tenant: str | None = None
 ) -> dict[str, Any]:
     """A line of the ledger; `tenant` is its run's, where that is known already."""
-    value, tenant = engine.driver.payloads.value, tenant or (await engine.find(row.run)).tenant
+    value, tenant = engine.payloads.value, tenant or (await engine.find(row.run)).tenant
     response = change.response if change is not None else None
     return {
         "call": row.call,

@@ -178,7 +178,7 @@ async def _run(
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
-        following.in_flight = parting.heard(engine.driver, RunId(begun.id))
+        following.in_flight = parting.heard(engine.executor, RunId(begun.id))
         terminal.say(f"Run {begun.id} of {workflow.name} {workflow.version}")
         state = await begun.state()
         following.unattended = not execute and status(state) == "running" and not await engine.workers_of(workflow)
@@ -190,7 +190,7 @@ async def _run(
                 " `holdfast runs migrate` would have it go on with this one."
             )
         if not how.detach:
-            with progress.display(workflow.graph, engine.driver.store.now_ms) as display, job_log.shown():
+            with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 state = await progress.follow(begun, display)
         found = await report.of_run(engine, state)
         following.status = found["status"]

@@ -173,7 +173,7 @@ async def _serve(
 def broken(leader: Leader | None, serving: Serving | None) -> BaseException | None:
     """Why this process can no longer do its work, if so."""
     problem = leader.broken if leader is not None else None
-    return problem if problem is not None or serving is None else serving.engine.driver.membership.broken
+    return problem if problem is not None or serving is None else serving.engine.broken
 
 
 def gauges(leader: Leader | None, serving: Serving | None) -> Gauges:

@@ -219,7 +219,7 @@ async def _work(
         settings=known, grace_s=grace_s,
     )  # fmt: skip
     async with patiently(opening, wait_s) as engine:
-        engine.driver.runs.on_commit = tally.hear
+        engine.runtime.runs.on_commit = tally.hear
         names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         for workflow in workflows:
@@ -236,9 +236,9 @@ async def _work(
             waits.append(idle)
         with _glance() as glance, job_log.shown(with_run=True):
             while not any(wait.done() for wait in waits):
-                if engine.driver.membership.broken is not None:
-                    raise engine.driver.membership.broken
-                glance(f"running: {engine.driver.working}; {tally}")
+                if engine.broken is not None:
+                    raise engine.broken
+                glance(f"running: {engine.working}; {tally}")
                 await asyncio.wait(waits, timeout=_LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             if wait.done():

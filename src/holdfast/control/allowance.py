@@ -29,11 +29,11 @@ class Allowances(Part):
         except ValueError as problem:
             raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
-        await self.driver.store.set_limit(family, amount)
+        await self.store.set_limit(family, amount)
 
     async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
         """The books of a tenant, or of one of its teams: of this day and of this month."""
-        store = self.driver.store
+        store = self.store
         scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.now_ms())
         return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
 
@@ -43,7 +43,7 @@ class Allowances(Part):
         """The model calls of which nobody knows what they cost, of one run, a tenant or all, the newest run's first; those
         that are in doubt since `until_ms` or longer. `reconcile` says of one what it cost."""
         run = None if run_id is None else (await self.find(run_id)).run
-        return [each async for each in doubts(self.driver, run=run, tenant=tenant, until_ms=until_ms)]
+        return [each async for each in doubts(self.runtime, run=run, tenant=tenant, until_ms=until_ms)]
 
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
         """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
@@ -51,18 +51,18 @@ class Allowances(Part):
         if runs is not None and runs < 0:
             raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
-        await self.driver.store.set_limit(scope, runs)
+        await self.store.set_limit(scope, runs)
 
     async def admission(self, tenant: str | None = None) -> ScopeRow:
         """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
-        (row,) = await self.driver.store.scopes([scope])
+        (row,) = await self.store.scopes([scope])
         return row
 
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
         """Bring the roll-up of costs up to date, with all that is known now; False where `within_s` was not enough for
         that, and the next will go on from there. Sweeps do so once a day."""
-        store, clock = self.store, self.driver.clock
+        store, clock = self.store, self.runtime.clock
         until_s = clock.monotonic_s() + within_s
         after = await count_some(store, store.now_ms() + 1, None)
         while after is not None and clock.monotonic_s() < until_s:

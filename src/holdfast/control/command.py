@@ -50,7 +50,7 @@ class Commands(Part):
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
-        driver = self.driver
+        runtime = self.runtime
         valid = workflow.validated_input(input)
         try:
             encoded = encode(valid)  # refuse what cannot be stored before anything is
@@ -62,24 +62,24 @@ class Commands(Part):
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
-        await driver.catalog.add(workflow)
+        await runtime.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
-        if key is not None and (known := await driver.store.run_of_key(tenant, key)) is not None:
+        if key is not None and (known := await runtime.store.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
-        mailbox = driver.runs.new(workflow)
-        payload = await driver.payloads.keep(valid, tenant, driver.store.now_ms())
+        mailbox = runtime.runs.new(workflow)
+        payload = await self.payloads.keep(valid, tenant, runtime.store.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by), driver.gateway.price_fingerprint,
-            team, queue,
+            mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by),
+            self.executor.services.gateway.price_fingerprint, team, queue,
         )  # fmt: skip
         try:
             await mailbox.send(start)
         except KeyReused as taken:
-            known = await driver.store.run_of_key(tenant, key or "")
+            known = await runtime.store.run_of_key(tenant, key or "")
             if known is None:
                 raise taken from None
             return self._same(key or "", known, input_digest)
-        return Run(self.driver, mailbox.run)
+        return Run(self.executor, mailbox.run)
 
     def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
         run, digest_then = known
@@ -88,14 +88,14 @@ class Commands(Part):
                 f"The key {key!r} has started run {run} with another input. Nothing was started: use another key.",
                 run=run,
             )
-        return Run(self.driver, run)
+        return Run(self.executor, run)
 
     def run(self, run_id: str) -> Run:
-        return Run(self.driver, RunId(run_id))
+        return Run(self.executor, RunId(run_id))
 
     async def output(self, state: State) -> Any:
         """What a completed run returned."""
-        return await output(self.driver.payloads, state)
+        return await output(self.payloads, state)
 
     async def decide(
         self,
@@ -117,28 +117,28 @@ class Commands(Part):
         """
         gate = GateId(gate_id)
         given = data is not NOT_GIVEN
-        plain = self.driver.payloads.plain(data) if given else None
+        plain = self.payloads.plain(data) if given else None
         command = cmd.DecideGate(
             gate, decision, plain, self._claim(by), self._clean(reason), shown_hash, given, self._roles(roles)
         )
-        await self.driver.runs.send(run_of(gate), command)
+        await self.runtime.runs.send(run_of(gate), command)
 
     def _roles(self, roles: Sequence[str]) -> tuple[str, ...]:
-        payloads = self.driver.payloads
+        payloads = self.payloads
         return tuple(payloads.redact(role) for role in ([roles] if isinstance(roles, str) else roles))
 
     async def signal(self, run_id: str, name: str, data: Any = None, *, by: str | Claim | None = None) -> None:
         """Send a run a signal; it is kept until a step asks for it."""
-        driver = self.driver
+        runtime = self.runtime
         run = await self.find(run_id)
-        payload = await driver.payloads.keep(data, run.tenant, max(driver.store.now_ms(), run.started_at_ms))
-        await driver.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
+        payload = await self.payloads.keep(data, run.tenant, max(runtime.store.now_ms(), run.started_at_ms))
+        await runtime.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.driver.runs.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
+        await self.runtime.runs.send(RunId(run_id), cmd.PauseRun(self._claim(by)))
 
     async def resume(self, run_id: str, *, by: str | Claim | None = None) -> None:
-        await self.driver.runs.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
+        await self.runtime.runs.send(RunId(run_id), cmd.ResumeRun(self._claim(by)))
 
     async def retry(self, run_id: str, *, by: str | Claim | None = None) -> None:
         """Take up a run that has failed, where it failed: what failed or was called off is tried again, with its journal;
@@ -148,19 +148,19 @@ class Commands(Part):
         Conflict for one that has not ended or is archived.
         """
         run = await self.find(run_id)
-        if await self.driver.store.is_archived(run.run):
+        if await self.store.is_archived(run.run):
             raise Conflict(
                 f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run."
             )
-        await self.driver.runs.send(run.run, cmd.RetryRun(self._claim(by)))
+        await self.runtime.runs.send(run.run, cmd.RetryRun(self._claim(by)))
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled", by: str | Claim | None = None) -> None:
-        command = cmd.CancelRun(self.driver.payloads.redact(reason), self._claim(by))
-        await self.driver.runs.send(RunId(run_id), command)
+        command = cmd.CancelRun(self.payloads.redact(reason), self._claim(by))
+        await self.runtime.runs.send(RunId(run_id), command)
 
     async def extend(self, run_id: str, limit: str, value: int, *, by: str | Claim | None = None) -> None:
         """Raise a limit: `steps`, `tokens`, `active` or `lifespan` (seconds), `cost` (nano-dollars)."""
-        await self.driver.runs.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
+        await self.runtime.runs.send(RunId(run_id), cmd.RaiseLimit(limit, value, self._claim(by)))
 
     async def raise_budget(
         self, run_id: str, limit_usd: float | str | Decimal, *, by: str | Claim | None = None
@@ -178,7 +178,7 @@ class Commands(Part):
             value = nanousd(cost_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost cannot be used: {problem}. Nothing was reconciled.") from None
-        await self.driver.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
+        await self.runtime.runs.send(run_of(id_), cmd.ReconcileCall(id_, value, self._claim(by)))
 
     async def resolve_effect(
         self,
@@ -191,7 +191,7 @@ class Commands(Part):
     ) -> None:
         """Say what became of a call of unknown outcome: `answer` (it happened), `reject` (not), `retry` (again)."""
         id_ = CallId(call)
-        state = await self.driver.runs.state(run_of(id_))
+        state = await self.runtime.runs.state(run_of(id_))
         for gate_id, gate in state.gates.items():
             if gate.opened.reason == EFFECT_UNKNOWN and gate.opened.subject == call:
                 await self.decide(gate_id, decision, response, by=by, reason=reason)
@@ -200,5 +200,5 @@ class Commands(Part):
 
     async def migrate(self, run_id: str, workflow: Workflow, *, by: str | Claim | None = None) -> None:
         """Have a run go on with another definition of its workflow."""
-        await self.driver.catalog.add(workflow)
-        await self.driver.runs.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)
+        await self.runtime.catalog.add(workflow)
+        await self.runtime.runs.send(RunId(run_id), cmd.MigrateRun(self._claim(by)), workflow.graph)

@@ -16,7 +16,7 @@ from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed
 
 if TYPE_CHECKING:
-    from holdfast.engine.driver import Driver
+    from holdfast.engine.executor import Executor
     from holdfast.engine.payloads import Payloads
 
 _LOOK_AGAIN_S: Final = 30.0
@@ -27,8 +27,9 @@ _HOPE_S: Final = 1.0
 class Run:
     """A handle on a run: it can be asked and waited for, from any process."""
 
-    def __init__(self, driver: Driver, run: RunId) -> None:
-        self._driver = driver
+    def __init__(self, executor: Executor, run: RunId) -> None:
+        self._executor = executor
+        self._runtime = executor.services.runtime
         self.id: str = run
         self._run = run
 
@@ -37,7 +38,7 @@ class Run:
 
     async def state(self) -> State:
         """The folded state, with everything committed by now."""
-        return await self._driver.runs.state(self._run)
+        return await self._runtime.runs.state(self._run)
 
     async def status(self) -> str:
         return status(await self.state())
@@ -48,7 +49,7 @@ class Run:
         if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
             state = await self._until(lambda state: bool(state.ended), look=True)
         if state.ended == "completed":
-            return await output(self._driver.payloads, state)
+            return await output(self._executor.services.payloads, state)
         error = state.error
         why = error.message if error is not None else state.reason
         raise RunFailed(f"Run {self.id} {state.ended}: {why}", run=self.id, status=state.ended, error=error)
@@ -60,18 +61,18 @@ class Run:
     async def _until(self, met: Callable[[State], bool], *, look: bool) -> State:
         """`look`: what was heard here of the run may be out of date by what another process has just committed, and
         `met` may hold of it no longer."""
-        driver = self._driver
-        async with driver.runs.watch(self._run, met) as changed:
+        runtime = self._runtime
+        async with runtime.runs.watch(self._run, met) as changed:
             changed.elsewhere = look
             while True:
                 changed.clear()
                 look, changed.elsewhere = changed.elsewhere, False
-                state = await driver.runs.state(self._run, look=look)
+                state = await runtime.runs.state(self._run, look=look)
                 changed.seq = state.seq
                 if met(state):
                     return state
-                if driver.membership.broken is not None:
-                    raise driver.membership.broken
+                if runtime.membership.broken is not None:
+                    raise runtime.membership.broken
                 again_s = _HOPE_S if may_be_placed(state) else _LOOK_AGAIN_S
                 try:
                     async with asyncio.timeout(again_s):  # wait_for may swallow that somebody cancels the wait
@@ -86,11 +87,11 @@ class Run:
 
     def needs_somebody(self, state: State) -> bool:
         """Whether the run goes no further by itself, as far as this process knows."""
-        return needs_somebody(state) and not self._driver.may_place(state)
+        return needs_somebody(state) and not self._executor.may_place(state)
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         """The history after the event `after`, at most `limit` of it."""
-        return await self._driver.store.events(self._run, after, limit)
+        return await self._runtime.store.events(self._run, after, limit)
 
 
 async def output(payloads: Payloads, state: State) -> Any:

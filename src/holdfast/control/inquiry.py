@@ -28,6 +28,10 @@ class Inquiries:
     def __init__(self, store: Store) -> None:
         self.store = store
 
+    def now_ms(self) -> int:
+        """The store's time."""
+        return self.store.now_ms()
+
     async def find(self, run_id: str) -> RunRow:
         """The run's row. Raises NotFound."""
         row = await self.store.run(RunId(run_id))

@@ -10,16 +10,18 @@ from unicodedata import category
 from holdfast.control.inquiry import Inquiries
 from holdfast.core.claim import Claim
 from holdfast.core.ids import MOST_NAME_BYTES
-from holdfast.engine.driver import Driver
+from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
 
 
 class Part(Inquiries):
     """A part of an engine's control: whoever tells can ask."""
 
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver.store)
-        self.driver = driver
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(executor.services.runtime.store)
+        self.executor = executor
+        self.runtime = executor.services.runtime
+        self.payloads = executor.services.payloads
 
     def _claim(self, by: str | Claim | None) -> Claim:
         """Who acts, as he says, without the values of secrets; a name of blanks is none."""
@@ -30,7 +32,7 @@ class Part(Inquiries):
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""
-        return None if text is None else self.driver.payloads.redact(text)
+        return None if text is None else self.payloads.redact(text)
 
 
 def word(what: str, text: str) -> str:

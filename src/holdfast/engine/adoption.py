@@ -13,7 +13,8 @@ from typing import Final
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.graph import Definition, Graph
-from holdfast.engine.driver import Driver
+from holdfast.engine.runtime import Runtime
+from holdfast.ports import Threads
 
 log = logging.getLogger("holdfast")
 
@@ -33,9 +34,16 @@ class Adoption:
     """What one process has learned so, those first that were wanted longest ago."""
 
     def __init__(
-        self, driver: Driver, restore: Restore, *, most: int = MOST_ADOPTED, most_bytes: int = MOST_ADOPTED_BYTES
-    ) -> None:
-        self._driver = driver
+        self,
+        runtime: Runtime,
+        threads: Threads,
+        restore: Restore,
+        *,
+        most: int = MOST_ADOPTED,
+        most_bytes: int = MOST_ADOPTED_BYTES,
+    ) -> None:  # fmt: skip
+        self._runtime = runtime
+        self._threads = threads
         self._restore = restore
         self._most = most
         self._most_bytes = most_bytes
@@ -57,11 +65,11 @@ class Adoption:
     async def lent(self, workflow: Workflow) -> AsyncIterator[None]:
         """Whatever starts runs of `workflow` meanwhile makes it one that was learned: it is let go as those are. One that the
         process has anyway stays."""
-        is_own = workflow.hash in self._driver.catalog.workflows and workflow.hash not in self._adopted
+        is_own = workflow.hash in self._runtime.catalog.workflows and workflow.hash not in self._adopted
         try:
             yield
         finally:
-            if not is_own and workflow.hash in self._driver.catalog.workflows:
+            if not is_own and workflow.hash in self._runtime.catalog.workflows:
                 self._adopted.pop(workflow.hash, None)
                 self._adopted[workflow.hash] = len(workflow.graph.encoded)
                 async with self._turning:
@@ -73,23 +81,23 @@ class Adoption:
         for graph_hash, bytes_ in list(self._adopted.items())[:-1]:
             if count <= self._most and size_bytes <= self._most_bytes:
                 return
-            if not self._driver.runs.has_any_of(graph_hash):
-                await self._driver.catalog.forget(graph_hash)
+            if not self._runtime.runs.has_any_of(graph_hash):
+                await self._runtime.catalog.forget(graph_hash)
                 self._adopted.pop(graph_hash, None)
                 count, size_bytes = count - 1, size_bytes - bytes_
 
     async def _learn(self, before_ms: int) -> None:
-        wanted = set(await self._driver.store.wanted_hashes(before_ms))
+        wanted = set(await self._runtime.store.wanted_hashes(before_ms))
         self._foreign &= wanted
         self.differing &= wanted
         for graph_hash in sorted(wanted - self._foreign):
             if graph_hash in self._adopted:
                 self._adopted[graph_hash] = self._adopted.pop(graph_hash)
-            elif graph_hash not in self._driver.catalog.workflows:
+            elif graph_hash not in self._runtime.catalog.workflows:
                 await self._adopt(graph_hash)
 
     async def _adopt(self, graph_hash: str) -> None:
-        graph = await self._driver.catalog.graph_of(graph_hash)
+        graph = await self._runtime.catalog.graph_of(graph_hash)
         definition = graph.definition
         workflow = await self._restored(graph)
         if workflow is not None and workflow.hash != graph_hash:
@@ -102,7 +110,7 @@ class Adoption:
         if workflow is None:
             self._foreign.add(graph_hash)
             return
-        await self._driver.catalog.add(workflow)
+        await self._runtime.catalog.add(workflow)
         self._adopted[graph_hash] = len(graph.encoded)
 
     async def _restored(self, graph: Graph) -> Workflow | None:
@@ -114,5 +122,5 @@ class Adoption:
 
         if len(graph.encoded) <= _IN_THE_LOOP_BYTES:
             return restore()
-        found: Workflow | None = await self._driver.threads.run(restore, {})
+        found: Workflow | None = await self._threads.run(restore, {})
         return found

@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView, payloads_of, typed_state
+from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
-from holdfast.core.graph import Graph
+from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
@@ -29,6 +29,7 @@ from holdfast.engine.journal import Abandonment, Divergence, StepContext, Suspen
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Storage, read
 from holdfast.engine.placing import Placed
+from holdfast.engine.step_services import StepServices
 from holdfast.errors import (
     Conflict,
     CorruptHistory,
@@ -45,10 +46,6 @@ from holdfast.errors import (
 )
 from holdfast.models.pace import Pace
 
-if TYPE_CHECKING:
-    from holdfast.engine.driver import Driver
-
-
 log = logging.getLogger("holdfast")
 
 T = TypeVar("T")
@@ -57,6 +54,14 @@ _STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
 """How long an attempt waits, again and again, for a store that is away: ten minutes in all."""
 _NO_USE: Final = (StoreGone, Unstorable, CorruptHistory)
 """What waiting does not mend."""
+
+
+class Key(NamedTuple):
+    """An attempt's name in a process."""
+
+    run: RunId
+    step: StepId
+    number: int
 
 
 class Posted(NamedTuple):
@@ -70,29 +75,19 @@ class Attempt:
     """A step being worked on. Whoever holds it may cancel its task: what it has committed stands."""
 
     def __init__(
-        self,
-        house: Driver,
-        run: RunId,
-        graph: Graph,
-        step: StepId,
-        number: int,
-        definition: NodeDefinition | None,
-        tenant: str,
-        started_at_ms: int,
-        placed: Placed | None = None,
+        self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None = None
     ) -> None:
-        self.house = house
-        self.graph = graph
-        self.run = run
-        self.step = step
-        self.number = number
-        self.definition = definition
-        self.tenant = tenant
-        self._started_at_ms = started_at_ms
+        self.services = services
+        self.graph = workflow.graph
+        self.run, self.step, self.number = key
+        self.definition = None if node_of(key.step) == COMPENSATE else workflow.nodes[node_of(key.step)]
+        self.tenant = state.tenant
+        self._started_at_ms = state.started_at_ms
         self.placed = placed
         """Where it does its work and what it was lent of pools, if the step demanded something."""
-        self.session = house.membership.session
-        self.state_model = house.catalog.workflows[graph.hash].state_model
+        self._runtime = services.runtime
+        self.session = services.runtime.membership.session
+        self.state_model = workflow.state_model
         self.pace: Pace | None = None
         self.storage: Storage | None = None
         """Where its values go, if it matters."""
@@ -118,7 +113,7 @@ class Attempt:
     @property
     def mailbox(self) -> Mailbox:
         """The run's own, as it is now: a call may come home long after its attempt, when the run was let go of."""
-        return self.house.runs.mailbox(self.run)
+        return self._runtime.runs.mailbox(self.run)
 
     @property
     def tools(self) -> dict[str, Tool]:
@@ -128,7 +123,7 @@ class Attempt:
     def keeping_ms(self) -> int:
         """The time for which large payloads are kept: never before the run's start, though the clocks of two processes may
         differ by a little. Retention goes by months, and relies on it."""
-        return max(self.house.store.now_ms(), self._started_at_ms)
+        return max(self._runtime.store.now_ms(), self._started_at_ms)
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have what the step does next committed; while the store is away, it waits."""
@@ -167,11 +162,11 @@ class Attempt:
         """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left
         brings its outcome home, because an outcome that is known is worth more than a question to a person. Nor does the
         end of the process, which gives calls a moment of their own."""
-        task = self.house.calls.track(call)
+        task = self.services.calls.track(call)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not (self._called_off or self.house.membership.closing) and not task.done():
+            if not (self._called_off or self._runtime.membership.closing) and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
             raise
@@ -182,7 +177,7 @@ class Attempt:
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
         view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
-        blobs |= await self.patiently(lambda: self.house.payloads.fetch([*payloads_of(state)], self.tenant))
+        blobs |= await self.patiently(lambda: self.services.payloads.fetch([*payloads_of(state)], self.tenant))
         return view
 
     async def handle(self, context: StepContext, view: StateView) -> Any:
@@ -190,7 +185,7 @@ class Attempt:
         assert self.definition is not None
         handler = self.definition.handler
         given = {name: context if name == "ctx" else view for name in self.definition.parameters}
-        return await self.house.threads.run(handler, given)
+        return await self.services.threads.run(handler, given)
 
     async def talk(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None,
@@ -214,7 +209,7 @@ class Attempt:
                 await self._report(command, context)
             if self.pace is not None and isinstance(command, cmd.CompleteStep):
                 workflow, pace = self.graph.definition.name, self.pace
-                self.house.desk.learn(Use(workflow, self.name, pool, amount) for pool, amount in pace.uses())
+                self.services.desk.learn(Use(workflow, self.name, pool, amount) for pool, amount in pace.uses())
             await self._drain()
         except (Conflict, NotFound):
             return  # the step has moved on; whoever moved it knows better
@@ -226,7 +221,7 @@ class Attempt:
             posts, self._posted = self._posted, []
             for posted in posts:
                 self._see_home(posted)
-            if self.house.membership.closing:
+            if self._runtime.membership.closing:
                 # Handed over, not lost: whoever takes it up goes on where the journal ends.
                 handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, context.take_values(), yields=True))
                 await asyncio.wait([handed])
@@ -237,8 +232,8 @@ class Attempt:
         """At which pace it may call models, if something was reserved for it."""
         lent = self.placed.pools if self.placed is not None else {}
         if lent:
-            pools = await self.patiently(lambda: self.house.desk.read(self.graph.definition.name))
-            self.pace = Pace(self.house.clock, [(pools[name], lent[name]) for name in lent if name in pools])
+            pools = await self.patiently(lambda: self.services.desk.read(self.graph.definition.name))
+            self.pace = Pace(self._runtime.clock, [(pools[name], lent[name]) for name in lent if name in pools])
 
     async def _end(self, context: StepContext) -> cmd.Command | None:
         """How the attempt ended, as a command; None if its last operation said it all."""
@@ -258,7 +253,7 @@ class Attempt:
                 typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
             turns = result.conversation
             talk = None if turns is None else await self._kept(msgspec.to_builtins(turns))
-            ways = result.decisions and tuple(self.house.payloads.redact(way) for way in result.decisions)
+            ways = result.decisions and tuple(self.services.payloads.redact(way) for way in result.decisions)
             return cmd.CompleteStep(
                 self.step, self.number, output, ways, context.take_values(), context.provisional, talk
             )
@@ -278,7 +273,7 @@ class Attempt:
                 raise
             if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
                 problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
-            error, path = failure.record(problem, self.name, self.house.store.now_ms())
+            error, path = failure.record(problem, self.name, self._runtime.store.now_ms())
             clean = context.error(
                 error.error_class, error.message, retryable=error.retryable, tool=error.tool,
                 retry_after_s=error.retry_after_s, trace=error.trace,
@@ -286,7 +281,7 @@ class Attempt:
             return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
 
     async def _kept(self, value: Any) -> Payload:
-        keep, now_ms = self.house.payloads.keep, self.keeping_ms
+        keep, now_ms = self.services.payloads.keep, self.keeping_ms
         return await self.patiently(lambda: keep(value, self.tenant, now_ms, self.storage))
 
     async def _is_over(self) -> bool:
@@ -305,8 +300,8 @@ class Attempt:
             return await self._bring(*commands)
         except asyncio.CancelledError:
             outcomes = [command for command in commands if isinstance(command, cmd.CallCommand)]
-            if outcomes and not self.house.membership.closing:
-                self.house.calls.bring(self._bring(*outcomes))
+            if outcomes and not self._runtime.membership.closing:
+                self.services.calls.bring(self._bring(*outcomes))
             raise
 
     async def _bring(self, *commands: cmd.Command) -> list[Event]:
@@ -323,7 +318,7 @@ class Attempt:
             left = [command for command, each in zip(commands, told, strict=True) if _untaken(each)]
             if not left or wait_s is None:
                 return told[-1].result()
-            await self.house.clock.sleep(wait_s)
+            await self._runtime.clock.sleep(wait_s)
             commands = (*self._untaken_posts(), *left)
         raise AssertionError("unreachable")
 
@@ -338,7 +333,7 @@ class Attempt:
 
         def heard(_: asyncio.Future[list[Event]]) -> None:
             if _untaken(posted.told):
-                self.house.calls.bring(self.report(posted.command))
+                self.services.calls.bring(self.report(posted.command))
 
         posted.told.add_done_callback(heard)
 
@@ -349,16 +344,16 @@ class Attempt:
         def heard(_: asyncio.Future[list[Event]]) -> None:
             problem = None if intent.cancelled() else intent.exception()
             if isinstance(problem, UnknownCommit):
-                self.house.membership.give_up(
+                self._runtime.membership.give_up(
                     problem
                 )  # dead, this process can be recovered, and with it what it may have left
             for event in [] if intent.cancelled() or problem is not None else intent.result():
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."
-                    error = ErrorRecord(self.name, CANCELLED, message, False, self.house.store.now_ms())
-                    self.house.calls.bring(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
+                    error = ErrorRecord(self.name, CANCELLED, message, False, self._runtime.store.now_ms())
+                    self.services.calls.bring(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
                 elif isinstance(event, EffectIntended):
-                    self.house.calls.bring(self.report(cmd.ReleaseEffect(event.call)))
+                    self.services.calls.bring(self.report(cmd.ReleaseEffect(event.call)))
 
         intent.add_done_callback(heard)
 
@@ -375,7 +370,7 @@ class Attempt:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
         step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
         written."""
-        hindrances = self.house.hindrances
+        hindrances = self.services.hindrances
         try:
             for wait_s in _STORE_AWAY_S:
                 try:
@@ -386,7 +381,7 @@ class Attempt:
                     if isinstance(problem, UnknownCommit) and not repeatable:
                         raise
                     hindrances.note(self.run, problem)
-                    await self.house.clock.sleep(wait_s)
+                    await self._runtime.clock.sleep(wait_s)
             return await store()
         finally:
             hindrances.clear(self.run)

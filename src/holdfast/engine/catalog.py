@@ -32,7 +32,7 @@ class Catalog:
         """`labels` are what this process has, for workflows and steps that ask for it; `lane` is the one of `lanes` that it
         leads or works in. `runs_scripts` and `adopts` say whether it runs scripts of workflow files, and learns workflows in
         YAML from the store."""
-        self._store = store
+        self.store = store
         self.labels = tuple(sorted(set(labels)))
         self.lanes = lanes
         self.lane = lane
@@ -54,7 +54,7 @@ class Catalog:
         graph = workflow.graph
         if graph.hash in self.workflows:
             return
-        await self._store.put_graph(graph.hash, graph.encoded)
+        await self.store.put_graph(graph.hash, graph.encoded)
         if not self.lacking(workflow):
             self.workflows[graph.hash] = workflow
             await self._changed()
@@ -84,7 +84,7 @@ class Catalog:
         if graph_hash in self.workflows:
             return self.workflows[graph_hash].graph
         if graph_hash not in self._graphs:
-            encoded = await self._store.graph(graph_hash)
+            encoded = await self.store.graph(graph_hash)
             self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition), is_accepted=True)
         return self._graphs[graph_hash]
 

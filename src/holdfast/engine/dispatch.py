@@ -18,7 +18,7 @@ from holdfast.core.commands import Look
 from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.core.state import State
 from holdfast.core.status import may_start
-from holdfast.engine.driver import Driver
+from holdfast.engine.executor import Executor
 from holdfast.engine.placing import unplaced_of
 from holdfast.errors import CorruptHistory, HoldfastError, StoreError, UnknownCommit
 from holdfast.ports import Handed, Job, Queue, Report
@@ -46,10 +46,11 @@ async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class Dispatch:
-    """Keeps driver.Others."""
+    """Keeps executor.Others."""
 
-    def __init__(self, driver: Driver, queue: Queue) -> None:
-        self._driver = driver
+    def __init__(self, executor: Executor, queue: Queue) -> None:
+        self._executor = executor
+        self._runtime = executor.services.runtime
         self._queue = queue
         self._offers: dict[str, dict[RunId, Job]] = {}
         """What wants a worker, by lane."""
@@ -65,7 +66,7 @@ class Dispatch:
         """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
-        loops = [self._speak, self._hear, *([self._take] if self._driver.membership.executes else [])]
+        loops = [self._speak, self._hear, *([self._take] if self._runtime.membership.works else [])]
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
         ]
@@ -85,23 +86,23 @@ class Dispatch:
             await loop()
         except Exception as problem:
             log.exception("holdfast can no longer speak with the rest of the fleet")
-            self._driver.membership.give_up(problem)
+            self._runtime.membership.give_up(problem)
             raise
 
-    # --- What the driver tells ----------------------------------------------------------------------------------------
+    # --- What the executor tells ----------------------------------------------------------------------------------------
 
     def committed(self, state: State, *, here: bool) -> None:
         """A run has gone on. `here`: this process takes up what is ready in it."""
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
         # The tasks of connected workers are found by whoever they are connected to; a leader knows none of these.
-        waits = () if self._driver.places(state) else unplaced_of(state)
+        waits = () if self._executor.places(state) else unplaced_of(state)
         steps = tuple(each for each in waits if not each.demand.is_remote)
         if (wants and not here) or steps:
-            lane = self._driver.catalog.lanes.of(state.workflow, state.tenant, state.by)
+            lane = self._runtime.catalog.lanes.of(state.workflow, state.tenant, state.by)
             self._offers.setdefault(lane, {})[state.run] = Job(
                 state.run, state.graph_hash, tenant=state.tenant, steps=steps, looks=wants and not here
             )
-        if not self._driver.membership.executes or state.ended or not (state.active or wants or steps):
+        if not self._runtime.membership.works or state.ended or not (state.active or wants or steps):
             self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
         self._stirred.set()
 
@@ -120,7 +121,7 @@ class Dispatch:
                 pass
             self._stirred.clear()
             await self._say()
-            await self._driver.clock.sleep(_SHORTEST_S)
+            await self._runtime.clock.sleep(_SHORTEST_S)
 
     async def _say(self) -> None:
         offers, self._offers = self._offers, {}
@@ -131,46 +132,46 @@ class Dispatch:
         await self._report()
 
     async def _report(self) -> None:
-        driver = self._driver
-        if driver.membership.session is None or not driver.membership.executes:
+        executor, runtime = self._executor, self._runtime
+        if runtime.membership.session is None or not runtime.membership.works:
             return
-        free = max(0, driver.room - self._taking)
-        said = driver.report(driver.membership.session, free, self._taken)
-        now_s = driver.clock.monotonic_s()
+        free = max(0, executor.room - self._taking)
+        said = executor.report(runtime.membership.session, free, self._taken)
+        now_s = runtime.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
-            await self._queue.report(msgspec.structs.replace(said, at_ms=driver.store.now_ms()))
+            await self._queue.report(msgspec.structs.replace(said, at_ms=runtime.store.now_ms()))
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
     async def _hear(self) -> None:
         """Bring up to date what others have changed of runs in memory, and tell those who wait here."""
-        driver = self._driver
+        runtime = self._runtime
         while True:
             seqs = await self._queue.news()
             if not seqs:  # nobody knows what was missed
-                driver.runs.notify()
+                runtime.runs.notify()
                 continue
-            resident = dict(driver.runs.resident)
+            resident = dict(runtime.runs.resident)
             for run, seq in seqs.items():
                 if resident.get(run, seq) < seq:
                     self._begin(self._look(Job(run, "")))
-            driver.runs.notify(seqs)
+            runtime.runs.notify(seqs)
 
     async def _take(self) -> None:
-        driver = self._driver
+        executor, runtime = self._executor, self._runtime
         while True:
-            session = driver.membership.session
-            if session is None or not driver.membership.alive() or driver.membership.closing:
-                await driver.clock.sleep(_SESSION_S)
+            session = runtime.membership.session
+            if session is None or not runtime.membership.alive() or runtime.membership.closing:
+                await runtime.clock.sleep(_SESSION_S)
                 continue
             handed = await self._queue.placed(session)
             if handed:
                 # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
-                now_ms = driver.store.now_ms()
+                now_ms = runtime.store.now_ms()
                 for each in handed:
                     if not each.job.until_ms or now_ms <= each.job.until_ms:
-                        driver.placing.accept(each.job.steps)
+                        executor.placing.accept(each.job.steps)
                 self._taken += len(handed)
                 self._taking += _slots(handed)
                 self._begin(self._take_up(session, handed))
@@ -196,16 +197,16 @@ class Dispatch:
             await self._look(job)
         finally:
             if job.steps:
-                self._driver.placing.settle(job.run, [each.step for each in job.steps])
+                self._executor.placing.settle(job.run, [each.step for each in job.steps])
 
     async def _look(self, job: Job) -> None:
         try:
-            await self._driver.runs.send(job.run, Look(job.dead))
+            await self._runtime.runs.send(job.run, Look(job.dead))
         except CorruptHistory as problem:
             log.error("holdfast leaves run %s alone: %s", job.run, problem)
         except StoreError as problem:
             if isinstance(problem, UnknownCommit):
-                self._driver.placing.doubt(job.run, [each.step for each in job.steps])
+                self._executor.placing.doubt(job.run, [each.step for each in job.steps])
             log.warning("holdfast could not look at run %s, and finds it again later: %s", job.run, problem)
         except HoldfastError:
             pass  # somebody else was first, or there is no such run

@@ -16,7 +16,7 @@ from holdfast.core.claim import Claim
 from holdfast.core.commands import ReconcileCall
 from holdfast.core.ids import CallId, RunId, SessionId
 from holdfast.core.money import usd
-from holdfast.engine.driver import Driver
+from holdfast.engine.runtime import Runtime
 from holdfast.errors import Conflict, CorruptHistory, NotFound
 
 log = logging.getLogger("holdfast")
@@ -60,15 +60,15 @@ class DoubtRule(NamedTuple):
 
 
 async def doubts(
-    driver: Driver, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None
+    runtime: Runtime, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None
 ) -> AsyncIterator[Doubt]:
     """The calls in doubt, of the newest run first, that became so until a moment."""
     before: str | None = None
     while True:
-        page = await driver.store.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
+        page = await runtime.store.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
         for row in page:
             try:
-                state = await driver.runs.state(row.run)
+                state = await runtime.runs.state(row.run)
             except CorruptHistory as problem:
                 log.error("holdfast cannot tell what money is in doubt in run %s: %s", row.run, problem)
                 continue
@@ -88,25 +88,25 @@ async def doubts(
 class Doubts:
     """Keeps the rule, where there is one: some calls a turn, a turn a minute."""
 
-    def __init__(self, driver: Driver, rule: DoubtRule | None) -> None:
-        self._driver = driver
+    def __init__(self, runtime: Runtime, rule: DoubtRule | None) -> None:
+        self._runtime = runtime
         self._rule = rule
         self._looked_s = -_EVERY_S
 
     async def turn(self) -> None:
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         if self._rule is None or now_s - self._looked_s < _EVERY_S:
             return
         self._looked_s = now_s
         await self._settle(self._rule)
 
     async def _settle(self, rule: DoubtRule) -> None:
-        until_ms = self._driver.store.now_ms() - int(rule.after_h * 3_600_000)
+        until_ms = self._runtime.store.now_ms() - int(rule.after_h * 3_600_000)
         done, amount = 0, 0
-        async for each in doubts(self._driver, until_ms=until_ms):
+        async for each in doubts(self._runtime, until_ms=until_ms):
             cost = 0 if rule.is_unspent else each.hold_nanousd
             try:
-                await self._driver.runs.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
+                await self._runtime.runs.send(each.run, ReconcileCall(each.call, cost, Claim(rule.set_by), str(rule)))
             except (Conflict, NotFound):
                 continue  # somebody else was there first
             done, amount = done + 1, amount + each.hold_nanousd

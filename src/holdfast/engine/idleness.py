@@ -16,7 +16,7 @@ from holdfast.core.projection import RunRow
 from holdfast.core.scopes import with_room
 from holdfast.core.status import Wait
 from holdfast.engine.adoption import Adoption
-from holdfast.engine.driver import Driver
+from holdfast.engine.executor import Executor
 from holdfast.engine.placing import in_line
 from holdfast.engine.stored_line import StoredLine
 from holdfast.ports import DueRun
@@ -48,32 +48,34 @@ class Left(NamedTuple):
 class Idleness:
     """Of one process."""
 
-    def __init__(self, driver: Driver, adoption: Adoption | None) -> None:
+    def __init__(self, executor: Executor, adoption: Adoption | None) -> None:
         """`adoption`: where the process also takes up what it learns from the store."""
-        self._driver = driver
+        self._executor = executor
+        self._runtime = executor.services.runtime
         self._adoption = adoption
 
     async def reached(self) -> list[Left]:
         """Wait until nothing of its workflows runs or will fall due soon, here or anywhere: all runs have ended or wait.
         The runs that are left behind, `MOST_LEFT` at most."""
-        driver = self._driver
+        executor, runtime = self._executor, self._runtime
         while True:
-            if driver.membership.broken is not None:
-                raise driver.membership.broken
+            if runtime.membership.broken is not None:
+                raise runtime.membership.broken
             pause_s = _LOOK_EVERY_S
-            if not driver.at_work and not await self._work_soon():
+            if not executor.at_work and not await self._work_soon():
                 left = await self._left_behind()
                 if await self._others_work(left):
                     pause_s = _LOOK_AT_OTHERS_EVERY_S
-                elif not await self._work_soon() and not driver.at_work:
+                elif not await self._work_soon() and not executor.at_work:
                     return left  # what began while the store was asked was no longer due, and is seen here
-            await driver.clock.sleep(pause_s)
+            await runtime.clock.sleep(pause_s)
 
     async def _left_behind(self) -> list[Left]:
         """What nobody goes on with. As long as a process lives that has their definition, runs of another one are its."""
-        driver, store = self._driver, self._driver.store
+        runtime = self._runtime
+        store = self._runtime.store
         now_ms = store.now_ms()
-        damaged = [await store.run(run) for run in driver.runs.damaged]
+        damaged = [await store.run(run) for run in runtime.runs.damaged]
         stranded = [(due, await store.run(due.run)) for due in await store.stranded(now_ms, MOST_LEFT)]
         missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
         found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]
@@ -86,17 +88,17 @@ class Idleness:
 
     def _is_ours(self, row: RunRow) -> bool:
         """Whether it is a run of this process's workflows and lane, be it of another definition."""
-        driver = self._driver
+        runtime = self._runtime
         differs = self._adoption is not None and row.graph_hash in self._adoption.differing
-        named = differs or any(each.name == row.workflow for each in driver.catalog.workflows.values())
-        return named and driver.catalog.lanes.of(row.workflow, row.tenant, row.started_by) == driver.catalog.lane
+        named = differs or any(each.name == row.workflow for each in runtime.catalog.workflows.values())
+        return named and runtime.catalog.lanes.of(row.workflow, row.tenant, row.started_by) == runtime.catalog.lane
 
     async def _others_work(self, left: list[Left]) -> bool:
         """Whether another process runs one of them, or has died and is not known to be dead yet."""
         known = {each.run for each in left}
-        for name in {workflow.name for workflow in self._driver.catalog.workflows.values()}:
+        for name in {workflow.name for workflow in self._runtime.catalog.workflows.values()}:
             before: RunId | None = None
-            while page := await self._driver.store.runs(workflow=name, status="running", before=before, limit=_PAGE):
+            while page := await self._runtime.store.runs(workflow=name, status="running", before=before, limit=_PAGE):
                 if any(row.run not in known and self._is_ours(row) for row in page):
                     return True
                 before = page[-1].run
@@ -104,33 +106,34 @@ class Idleness:
 
     async def _may_place(self) -> bool:
         """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
-        driver = self._driver
-        line = StoredLine(driver.store, driver.clock, driver.catalog.is_here)
+        executor, runtime = self._executor, self._runtime
+        line = StoredLine(runtime.store, runtime.clock, runtime.catalog.is_here)
         found = await line.look()
         while True:
-            driver.placing.find(in_line(found.runs))
+            executor.placing.find(in_line(found.runs))
             if found.all_since_s is not None:
                 break
             found = await line.look()
         await asyncio.sleep(0)  # what can be placed is placed after this turn of the loop
-        return driver.placing.kept > 0 or driver.placing.hopeful()
+        return executor.placing.kept > 0 or executor.placing.hopeful()
 
     async def _work_soon(self) -> bool:
         """Whether a step of its workflows and its lane is lost, ready, or due soon; that a person is to be reminded is no
         work."""
-        driver, store = self._driver, self._driver.store
+        runtime = self._runtime
+        store = self._runtime.store
         await store.bury()  # what a killed process left is work, even before the sweep has come by for the first time
         soon_ms = store.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)
-        for due in filter(driver.catalog.is_here, await store.due(soon_ms, driver.catalog.hashes, _MOST_SOON)):
+        for due in filter(runtime.catalog.is_here, await store.due(soon_ms, runtime.catalog.hashes, _MOST_SOON)):
             row = await store.run(due.run)
             if row is None or _is_work(due, row, soon_ms):
                 return True
         if await self._may_place():
             return True
         rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
-        return any(row is not None and driver.catalog.is_here(row) for row in rows)
+        return any(row is not None and runtime.catalog.is_here(row) for row in rows)
 
 
 def _is_work(due: DueRun, row: RunRow, by_ms: int) -> bool:

@@ -140,6 +140,8 @@ class StepContext:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        self._services = attempt.services
+        self._runtime = attempt.services.runtime
         self._values: list[cmd.Value] = []
         self.run: RunId = attempt.run
         self.tenant: str = attempt.tenant
@@ -179,16 +181,16 @@ class StepContext:
     @property
     def clock(self) -> Clock:
         """For how long something takes; what the time is, `now` says."""
-        return self._attempt.house.clock
+        return self._runtime.clock
 
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
-        return self._attempt.house.payloads.redact(text)
+        return self._services.payloads.redact(text)
 
     @property
     def script_limits(self) -> ScriptLimits:
         """How far a script may go, where its file says nothing."""
-        return self._attempt.house.script_limits
+        return self._services.script_limits
 
     @contextmanager
     def tidying(self) -> Iterator[bool]:
@@ -206,23 +208,23 @@ class StepContext:
 
     def kept_log(self, job: str) -> JobLog:
         """Where what the step prints is kept for people; `job` is what they call it."""
-        return self._attempt.house.job_logs.begin(self._attempt.run, job, self._attempt.number)
+        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number)
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What `work` returns, worked out in a thread: the event loop is not kept from others."""
-        done: T = await self._attempt.house.threads.run(work, {})
+        done: T = await self._services.threads.run(work, {})
         return done
 
     def secret(self, name: str) -> str:
         """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
-        return self._attempt.house.secrets.get(name)
+        return self._services.secrets.get(name)
 
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
         with self._place() as path:
             op = self._match(self._before, path, "now", "now", "")
             if op is None or op.outcome is None:
-                at_ms = self._attempt.house.store.now_ms()
+                at_ms = self._runtime.store.now_ms()
                 self._values.append(cmd.Value(path, "now", at_ms))
             else:
                 at_ms = op.outcome.value()
@@ -386,17 +388,17 @@ class StepContext:
 
     async def call_model(self, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()) -> ModelReply:
         with self._place() as path:
-            return await self._attempt.house.gateway.call(self, path, request, cheaper)
+            return await self._services.gateway.call(self, path, request, cheaper)
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
         compensates: CallId | None = None,
         allowed: Mapping[str, Tool] | None = None,
     ) -> Any:  # fmt: skip
-        asked = self._attempt.house.payloads.redact(name)  # of a tool that nobody offered, any text
+        asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
         with self._place() as path:
             return fields(
-                await self._attempt.house.executor.call(
+                await self._services.tools.call(
                     self, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
                     unique=unique, compensates=compensates,
                 )
@@ -438,14 +440,13 @@ class StepContext:
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
         retry_after_s: float | None = None, trace: str | None = None,
     ) -> ErrorRecord:  # fmt: skip
-        house = self._attempt.house
-        text, told = house.payloads.redact(message), None if trace is None else house.payloads.redact(trace)
+        text, told = self.redact(message), None if trace is None else self.redact(trace)
         return ErrorRecord(
-            node_of(self.step), error_class, text, retryable, house.store.now_ms(), tool, retry_after_s, told
+            node_of(self.step), error_class, text, retryable, self._runtime.store.now_ms(), tool, retry_after_s, told
         )
 
     def may_send(self) -> bool:
-        return self._attempt.house.membership.alive(self._attempt.session)
+        return self._runtime.membership.alive(self._attempt.session)
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         return await self._attempt.outside(call)
@@ -543,7 +544,7 @@ class StepContext:
         return answer
 
     async def wait_until(self, path: Path, due_at_ms: int) -> None:
-        await self._timer(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._attempt.house.store.now_ms()))
+        await self._timer(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._runtime.store.now_ms()))
 
     # --- How it is done ----------------------------------------------------------------------------------------------
 
@@ -574,7 +575,7 @@ class StepContext:
         return self._described(left.op.kind, left.op.name, recorded), self._described(kind, name, asked)
 
     def _described(self, kind: str, name: str, arguments: Any) -> dict[str, Any]:
-        redact = self._attempt.house.payloads.redact
+        redact = self._services.payloads.redact
         try:
             text = redact(encode(arguments).decode())
         except InvalidInput:
@@ -585,7 +586,7 @@ class StepContext:
 
     async def _recorded(self, path: Path) -> Any:
         """The arguments of the operation at `path`, as far as the history has them: not what a model was asked."""
-        store, found, after = self._attempt.house.store, None, 0
+        store, found, after = self._runtime.store, None, 0
         while page := await self._attempt.patiently(partial(store.events, self.run, after, _PAGE)):
             for each in page:
                 event: Any = each.event
@@ -622,17 +623,16 @@ class StepContext:
         return taken
 
     async def _keep(self, value: Any) -> Payload:
-        house = self._attempt.house
         now_ms = self._attempt.keeping_ms
         return await self._attempt.patiently(
-            lambda: house.payloads.keep(value, self.tenant, now_ms, self._attempt.storage)
+            lambda: self._services.payloads.keep(value, self.tenant, now_ms, self._attempt.storage)
         )
 
     async def value(self, payload: Payload) -> Any:
         """What `payload` holds."""
         if payload.blob is None:
             return payload.value()
-        return await self._attempt.patiently(lambda: self._attempt.house.payloads.value(payload, self.tenant))
+        return await self._attempt.patiently(lambda: self._services.payloads.value(payload, self.tenant))
 
     async def _send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
@@ -692,7 +692,7 @@ class StepContext:
         completes_step: bool = False,
     ) -> None:  # fmt: skip
         kept = await self._keep(shown)
-        asked = tuple(self._attempt.house.payloads.redact(name) for name in reviewers)
+        asked = tuple(self._services.payloads.redact(name) for name in reviewers)
         await self._send(
             cmd.OpenGate(
                 self.step, self._number, path, reason, args_hash, kept, digest(await self.value(kept)), allowed,

@@ -22,10 +22,10 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
-from holdfast.engine.driver import Driver
 from holdfast.engine.placing import in_line
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
+from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
 from holdfast.ports import DueRun, Handed, Job, Leadership, PlacedStep, Queue, Report, Store
@@ -68,29 +68,30 @@ class Leader:
 
     def __init__(
         self,
-        driver: Driver,
+        runtime: Runtime,
         store: Fleet,
         queue: Queue,
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
         doubts: DoubtRule | None = None,
     ) -> None:
-        self._driver = driver
+        self._runtime = runtime
         self._store = store
         self._queue = queue
-        self.lane = driver.catalog.lane
+        self.lane = runtime.catalog.lane
         self.leads = asyncio.Event()
         self._awake = asyncio.Event()
         self._jobs = Lane(Scheduler(strategy))
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
         self._desk = PoolDesk(
-            store, driver.clock, f"lane/{self.lane}", lambda: driver.membership.session if self.leads.is_set() else None,
-            self._jobs.scheduler, self._awake.set, outlives_s=_OUTLIVES_S,
+            store, runtime.clock, f"lane/{self.lane}", lambda: runtime.membership.session if self.leads.is_set() else None,
+            self._jobs.scheduler, outlives_s=_OUTLIVES_S,
         )  # fmt: skip
+        self._desk.on_more = self._awake.set
         self._line = StoredLine(
-            store, driver.clock,
-            lambda each: driver.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == driver.catalog.lane,
+            store, runtime.clock,
+            lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
         )  # fmt: skip
         self._offered_s: dict[RunId, float] = {}
         self._damaged: set[RunId] = set()
@@ -99,8 +100,8 @@ class Leader:
         """Since when it leads."""
         self._knows = False
         """Whether it has heard of every worker what that has, since it leads."""
-        self._costs = Daily(store, driver.clock)
-        self._doubts = Doubts(driver, doubts)
+        self._costs = Daily(store, runtime.clock)
+        self._doubts = Doubts(runtime, doubts)
         self._hashes: Sequence[str] = ()
         self._hashes_s = -_HASHES_EVERY_S
         self._tasks: list[asyncio.Task[None]] = []
@@ -126,14 +127,14 @@ class Leader:
     @property
     def broken(self) -> BaseException | None:
         """Why this process can no longer work, if so."""
-        return self._driver.membership.broken
+        return self._runtime.membership.broken
 
     async def reach(self) -> None:
         """Ask the store something. Raises StoreError where it cannot be reached."""
         await self._store.is_led(self.lane)
 
     def start(self) -> None:
-        self._desk.start(self._driver.membership.give_up)
+        self._desk.start(self._runtime.membership.give_up)
         loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
@@ -149,7 +150,7 @@ class Leader:
             await loop()
         except Exception as problem:
             log.exception("holdfast can no longer lead")
-            self._driver.membership.give_up(problem)
+            self._runtime.membership.give_up(problem)
             raise
 
     # --- Leading ------------------------------------------------------------------------------------------------------
@@ -158,33 +159,33 @@ class Leader:
         told = ""
         while True:
             try:
-                await self._driver.membership.hold()
-                session = self._driver.membership.session
+                await self._runtime.membership.hold()
+                session = self._runtime.membership.session
                 leads = session is not None and await self._store.lead(self.lane, session)
                 told = ""
             except StoreError as problem:
                 # Nobody else can have led before the lease is over.
-                leads = self.leads.is_set() and self._driver.membership.alive()
+                leads = self.leads.is_set() and self._runtime.membership.alive()
                 if str(problem) != told:
                     told = str(problem)
                     log.warning("holdfast cannot lead lane %s for now: %s", self.lane, problem)
             if leads and not self.leads.is_set():
-                log.info("holdfast leads lane %s as %s", self.lane, self._driver.membership.session)
-                self._led_s, self._knows = self._driver.clock.monotonic_s(), False
+                log.info("holdfast leads lane %s as %s", self.lane, self._runtime.membership.session)
+                self._led_s, self._knows = self._runtime.clock.monotonic_s(), False
                 self.leads.set()
             elif not leads and self.leads.is_set():
                 log.warning("holdfast leads lane %s no more", self.lane)
                 self.leads.clear()
                 self._offered_s.clear()
                 await self._queue.drop(self._jobs.clear())
-            await self._driver.clock.sleep(CLAIM_EVERY_S)
+            await self._runtime.clock.sleep(CLAIM_EVERY_S)
 
     async def _hear_jobs(self) -> None:
         while True:
             await self.leads.wait()
-            session = self._driver.membership.session
+            session = self._runtime.membership.session
             if session is None:
-                await self._driver.clock.sleep(CLAIM_EVERY_S)
+                await self._runtime.clock.sleep(CLAIM_EVERY_S)
                 continue
             useless = [self._offer(handed) for handed in await self._queue.offered(session)]
             if any(useless):
@@ -192,7 +193,7 @@ class Leader:
 
     async def _hear_workers(self) -> None:
         while True:
-            reports, now_s, roster = await self._queue.reported(), self._driver.clock.monotonic_s(), self._jobs.roster
+            reports, now_s, roster = await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.roster
             for report in reports:
                 roster.hear(report, now_s)
             if (
@@ -204,7 +205,7 @@ class Leader:
 
     def _offer(self, handed: Handed) -> Handed | None:
         """Have a run placed, or steps of it, or both. Returns what was offered in vain."""
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         self._find(handed.job.steps)
         if handed.job.looks:
             self._offered_s[handed.job.run] = now_s
@@ -214,13 +215,13 @@ class Leader:
     def _find(self, steps: Iterable[PlacedStep]) -> None:
         """Steps that stand in line, with what they take of pools."""
         known = [self._desk.known(step, lambda again: self._find([again])) for step in steps]
-        self._jobs.find([step for step in known if step is not None], self._driver.clock.monotonic_s())
+        self._jobs.find([step for step in known if step is not None], self._runtime.clock.monotonic_s())
         self._awake.set()
 
     async def _place(self) -> None:
         while True:
             next_s = self._jobs.scheduler.next_s
-            pause_s = None if next_s is None else max(0.0, next_s - self._driver.clock.monotonic_s())
+            pause_s = None if next_s is None else max(0.0, next_s - self._runtime.clock.monotonic_s())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):  # until a pool has refilled
                     await self._awake.wait()
@@ -228,7 +229,7 @@ class Leader:
             if not (self.leads.is_set() and self._knows):
                 continue
             until_ms = self._store.now_ms() + ON_ITS_WAY_MS
-            placed = self._jobs.placements(self._driver.clock.monotonic_s(), until_ms)
+            placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
             if placed:
                 self._desk.placed()
             self._desk.stir()
@@ -251,11 +252,11 @@ class Leader:
                     told = str(problem)
                     log.warning("holdfast cannot look into the store and tries again: %s", problem)
                 pause_s = _AWAY_S
-            await self._driver.clock.sleep(pause_s)
+            await self._runtime.clock.sleep(pause_s)
 
     async def turn(self) -> int:
         """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
-        store, now_s = self._store, self._driver.clock.monotonic_s()
+        store, now_s = self._store, self._runtime.clock.monotonic_s()
         await store.bury()
         await self._get_to_know(now_s)
         if now_s - self._hashes_s >= _HASHES_EVERY_S:
@@ -309,9 +310,10 @@ class Leader:
         """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
         so that however many they are, the others are found."""
         found: list[DueRun] = []
-        lanes, lane = self._driver.catalog.lanes, self.lane
+        lanes, lane = self._runtime.catalog.lanes, self.lane
         names = {
-            graph_hash: (await self._driver.catalog.graph_of(graph_hash)).definition.name for graph_hash in self._hashes
+            graph_hash: (await self._runtime.catalog.graph_of(graph_hash)).definition.name
+            for graph_hash in self._hashes
         }
         able = {
             graph_hash: self._jobs.roster.can_run(graph_hash)
@@ -332,9 +334,9 @@ class Leader:
 
     async def _look(self, run: RunId, look: Look) -> None:
         """Look here at a run. If that has changed something, a worker may have something to do by now."""
-        self._offered_s[run] = self._driver.clock.monotonic_s()
+        self._offered_s[run] = self._runtime.clock.monotonic_s()
         try:
-            if await self._driver.runs.send(run, look):
+            if await self._runtime.runs.send(run, look):
                 self._offered_s.pop(run, None)
         except (Conflict, NotFound):
             pass  # somebody else was there first

@@ -7,6 +7,7 @@ means reloading and deciding again. Never here: executing a step, finding due ru
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -50,6 +51,8 @@ from holdfast.errors import (
     Unstorable,
 )
 from holdfast.ports import Append, SnapshotRecord, Store
+
+log = logging.getLogger("holdfast")
 
 MOST_WAITING: Final = 10_000
 """Commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and whoever is outside
@@ -469,3 +472,9 @@ class Mailbox:
         encoded = _encode_state(state)
         await self._runtime.store.snapshot(self.run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
         self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0
+
+
+def unheard(told: asyncio.Future[list[Event]]) -> None:
+    """A look that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
+    if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
+        log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

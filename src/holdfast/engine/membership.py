@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.engine.catalog import Catalog
 from holdfast.errors import StoreError
-from holdfast.ports import Ids, Report, Store
+from holdfast.ports import Ids, Report
 
 log = logging.getLogger("holdfast")
 
@@ -42,14 +42,14 @@ class Work(Protocol):
 class Membership:
     """Of one process. One that only asks and decides has no session."""
 
-    def __init__(self, store: Store, ids: Ids, label: str, catalog: Catalog, work: Work, *, executes: bool) -> None:
-        """`label` says to people which process of which machine this is. One that `executes` has a session."""
-        self._store = store
+    def __init__(self, ids: Ids, label: str, catalog: Catalog, work: Work, *, works: bool) -> None:
+        """`label` says to people which process of which machine this is. One that `works` has a session."""
+        self.work = work
+        self.works = works
+        self._store = catalog.store
         self._ids = ids
         self._label = label
         self._catalog = catalog
-        self._work = work
-        self.executes = executes
         self.session: SessionId | None = None
         self.closing = False
         """Whether it leaves: it begins nothing more."""
@@ -71,32 +71,32 @@ class Membership:
     def give_up(self, problem: BaseException) -> None:
         """Begin nothing more: whoever waits here is told, and another process can take over."""
         self.broken = problem
-        self._work.given_up()
+        self.work.given_up()
 
     async def hold(self) -> None:
-        """See that a process that executes has a session that lives.
+        """See that a process that works has a session that lives.
 
         A dead one never lives again: somebody found that this process stood still for longer than its lease, and what
         it was at is theirs now. It goes on under another name.
         """
         old = self.session
-        if not self.executes:
+        if not self.works:
             return
         if old is not None and (self.alive() or await self._store.renew_session(old)):
-            self._work.session_held()
+            self.work.session_held()
             return
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
             self.session = None
-            self._work.session_lost()
+            self.work.session_lost()
             await self._store.close_session(old)
         new, said = self._ids.session(), self._catalog.runnable
-        self._described = msgspec.json.encode(self._work.report(new))
+        self._described = msgspec.json.encode(self.work.report(new))
         await self._store.open_session(new, self._label, said, self._described)
         self.session = new
         if self._catalog.runnable != said:  # added while the session was being opened
             await self.widen()
-        self._work.session_held()
+        self.work.session_held()
 
     async def widen(self) -> None:
         """Have the session say which workflows can be run now."""
@@ -107,7 +107,7 @@ class Membership:
         """Have the session say what there is here, for those who ask why others wait; whether it had to say anything."""
         if self.session is None:
             return False
-        described = msgspec.json.encode(self._work.report(self.session))
+        described = msgspec.json.encode(self.work.report(self.session))
         if described == self._described:
             return False
         await self._store.describe_session(self.session, described)

@@ -191,7 +191,7 @@ def _negative(attempt: Attempt) -> str:
 async def _compensate(attempt: Attempt, context: StepContext) -> Result:
     """Undo the run's effects, the latest first; each undoing is an effect itself."""
     effects = list((await attempt.state()).compensable)
-    known = attempt.house.catalog.tools_of(attempt.graph.hash)
+    known = attempt.services.runtime.catalog.tools_of(attempt.graph.hash)
     attempt.posts_outcomes = True
     for done in reversed(effects):
         tool = known.get(done.compensation)

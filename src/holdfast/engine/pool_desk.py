@@ -39,13 +39,14 @@ class PoolDesk:
 
     def __init__(
         self, store: Store, clock: Clock, holder: str, session: Callable[[], SessionId | None], scheduler: Scheduler,
-        stir: Callable[[], None], *, outlives_s: float = 0.0,
+        *, outlives_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """`stir` is called when more can be placed than before; the others are as `PoolShares` takes them."""
+        """What it takes is as `PoolShares` takes it."""
+        self.on_more: Callable[[], None] = lambda: None
+        """Called when more can be placed than before."""
         self._store = store
         self._clock = clock
         self._scheduler = scheduler
-        self._stir = stir
         self._shares = PoolShares(store, clock, holder, session, self._changed, outlives_s=outlives_s)
         self.borrows = True
         """Whether what is placed here is placed against shares of its own; not where a leader places."""
@@ -138,7 +139,7 @@ class PoolDesk:
             burst = max(1, pool.burst_of(usable))
             level = min(burst, self._scheduler.level(name, now_s) + grant.filled)
             self._scheduler.set_pool(name, "rate", usable, now_s, per_s=pool.per_s, burst=burst, level=level)
-        self._stir()
+        self.on_more()
 
     def may_have(self, step: PlacedStep, since_s: float) -> bool:
         """Whether there may ever be what a step wants that has waited since then. What others have now they give back; and

@@ -48,7 +48,7 @@ class RemoteWorker:
 
 def worker_of(attempt: Attempt) -> RemoteWorker | None:
     """Who does the attempt's work, if this process does not."""
-    hands, placed = attempt.house.hands, attempt.placed
+    hands, placed = attempt.services.hands, attempt.placed
     return (
         None
         if hands is None or placed is None or placed.worker == HERE

@@ -6,9 +6,10 @@ Never here: executing a step, a session, what follows from a commit.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.commands import Command, Look
@@ -19,7 +20,12 @@ from holdfast.core.state import State
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox, Starter
-from holdfast.ports import Clock, Ids, Store
+from holdfast.ports import Clock, Ids
+
+log = logging.getLogger("holdfast")
+
+_LAST_WORDS_S: Final = 15.0
+"""What the store gets to take them; others find in it what it has not taken, once the lease is over."""
 
 
 class Watcher(asyncio.Event):
@@ -58,10 +64,11 @@ class Subscriber(Protocol):
 class Runs:
     """Those of one process. What is lost with it is found again by the sweep."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids, catalog: Catalog) -> None:
-        self.store = store
+    def __init__(self, clock: Clock, ids: Ids, catalog: Catalog) -> None:
+        self.store = catalog.store
         self.catalog = catalog
-        self.flush = Flush(store, clock)
+        self.flush = Flush(self.store, clock)
+        self._clock = clock
         self.starter: Starter | None = None
         """Who may start steps here, where this process executes any."""
         self.subscribers: list[Subscriber] = []
@@ -189,6 +196,13 @@ class Runs:
         """Let go of none any more: this process leaves, and what they have yet to say is waited for."""
         self._closing = True
 
-    def under_way(self) -> list[asyncio.Task[None]]:
-        """What is being decided, or is on its way to the store."""
-        return [box.working for box in self._mailboxes.values() if box.working is not None]
+    async def aclose(self) -> None:
+        """What was just handed over, or became doubtful, is still on its way to the store: give it a while."""
+        self.keep()
+        deadline_s = self._clock.monotonic_s() + _LAST_WORDS_S
+        while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
+            left_s = deadline_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))
+                return
+            await asyncio.wait(busy, timeout=left_s)

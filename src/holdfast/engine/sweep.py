@@ -18,7 +18,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.doubt import Doubts
-from holdfast.engine.driver import Driver
+from holdfast.engine.executor import Executor
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
@@ -58,7 +58,7 @@ class Sweep:
 
     def __init__(
         self,
-        driver: Driver,
+        executor: Executor,
         *,
         workflow_grace_s: float,
         lane: Lane | None = None,
@@ -68,7 +68,8 @@ class Sweep:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
         there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
         keeps a rule about money in doubt."""
-        self._driver = driver
+        self._executor = executor
+        self._runtime = runtime = executor.services.runtime
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
         self._looked_for_stranded_s = -math.inf
         self._lane = lane
@@ -78,9 +79,9 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._tended_s = -math.inf
-        self._line = StoredLine(driver.store, driver.clock, driver.catalog.is_here)
+        self._line = StoredLine(runtime.store, runtime.clock, runtime.catalog.is_here)
         self._described_s = -math.inf
-        self._costs = Daily(driver.store, driver.clock)
+        self._costs = Daily(runtime.store, runtime.clock)
         self._doubts = doubts
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -98,23 +99,23 @@ class Sweep:
 
     async def turn(self) -> int:
         """Look once at everything that is due now; how many runs that were."""
-        driver = self._driver
-        store = driver.store
-        await driver.membership.hold()
-        if driver.membership.session is None:
+        executor, runtime = self._executor, self._runtime
+        store = runtime.store
+        await runtime.membership.hold()
+        if runtime.membership.session is None:
             return 0
         await store.bury()
         await self._adopt()
         await self._find_unplaced()
         await self._describe()
-        hashes = driver.catalog.hashes
+        hashes = runtime.catalog.hashes
         patience_ms = await self._patience_ms()
         due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
-            if each.run not in driver.runs.damaged
-            and (each.dead or not driver.wants(each.run))
-            and driver.catalog.is_here(each)
+            if each.run not in runtime.runs.damaged
+            and (each.dead or not executor.wants(each.run))
+            and runtime.catalog.is_here(each)
         ]  # fmt: skip
         if patience_ms:
             mine = self._overdue(mine)
@@ -122,8 +123,8 @@ class Sweep:
         self._all_wait_here = bool(due) and not mine
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
-        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in driver.runs.damaged]
-        looks += [self._look_again(run) for run in driver.runs.take_unsure()]
+        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
+        looks += [self._look_again(run) for run in runtime.runs.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._tend()
@@ -134,14 +135,14 @@ class Sweep:
         return len(mine)
 
     async def _adopt(self) -> None:
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         if self._adoption is not None and now_s - self._adopted_s >= _ADOPT_EVERY_S:
             self._adopted_s = now_s
-            await self._adoption.turn(self._driver.store.now_ms())
+            await self._adoption.turn(self._runtime.store.now_ms())
 
     async def _find_unplaced(self) -> None:
         """Have those placed that stand in line in the store, and nobody else."""
-        placing = self._driver.placing
+        placing = self._executor.placing
         if self._is_led:
             placing.hand_over()
             if not placing.serves:
@@ -155,55 +156,57 @@ class Sweep:
 
     async def _describe(self) -> None:
         """Have the session say what there is here, and which steps are placed with it, for those who ask why others wait."""
-        now_s = self._driver.clock.monotonic_s()
-        if now_s - self._described_s >= _DESCRIBED_EVERY_S and await self._driver.membership.describe():
+        now_s = self._runtime.clock.monotonic_s()
+        if now_s - self._described_s >= _DESCRIBED_EVERY_S and await self._runtime.membership.describe():
             self._described_s = now_s
 
     async def _patience_ms(self) -> int:
         if self._lane is None:
             return 0
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         if now_s - self._asked_lane_s >= _LED_LOOK_S:
             self._is_led, self._asked_lane_s = await self._lane.is_led(), now_s
         return int(_PATIENCE_S * 1000) if self._is_led else 0
 
     def _overdue(self, due: Sequence[DueRun]) -> list[DueRun]:
         """Without the runs of the dead that the leader has had no time to find."""
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         self._seen_dead_s = {each.run: self._seen_dead_s.get(each.run, now_s) for each in due if each.dead}
         return [each for each in due if now_s - self._seen_dead_s.get(each.run, -math.inf) >= _PATIENCE_S]
 
     async def _tend(self) -> None:
         """A store that cannot be tended (its user may make no tables, say) works on; its administrator is told."""
-        now_s = self._driver.clock.monotonic_s()
+        now_s = self._runtime.clock.monotonic_s()
         if now_s - self._tended_s < _TEND_EVERY_S:
             return
         self._tended_s = now_s
         try:
-            await self._driver.store.tend()
+            await self._runtime.store.tend()
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 
     def _share(self, due: list[DueRun]) -> list[DueRun]:
         """As many as there is room for, where more are due: in an order of this process's own, so that others who find
         the same runs at the same moment begin with other ones."""
-        driver = self._driver
-        if len(due) <= driver.room:
+        executor, runtime = self._executor, self._runtime
+        if len(due) <= executor.room:
             return due
-        own = crc32((driver.membership.session or "").encode())
+        own = crc32((runtime.membership.session or "").encode())
         ordered = sorted(due, key=lambda each: crc32(each.run.encode(), own))
-        return ordered[: max(driver.room, FEWEST_RUNS)]
+        return ordered[: max(executor.room, FEWEST_RUNS)]
 
     async def _look_for_stranded(self) -> None:
         """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
-        driver = self._driver
-        now_s = driver.clock.monotonic_s()
+        runtime = self._runtime
+        now_s = runtime.clock.monotonic_s()
         if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:
             return
         self._looked_for_stranded_s = now_s
-        found = await driver.store.stranded(driver.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
-        loaded = driver.catalog.loaded
-        looks = [self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in driver.runs.damaged]
+        found = await runtime.store.stranded(runtime.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
+        loaded = runtime.catalog.loaded
+        looks = [
+            self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged
+        ]
         await asyncio.gather(*looks)
 
     async def _look_again(self, run: RunId) -> None:
@@ -211,16 +214,16 @@ class Sweep:
         try:
             await self._look(run, Look())
         except StoreError:
-            self._driver.runs.unsure(run)
+            self._runtime.runs.unsure(run)
             raise
 
     async def _look(self, run: RunId, look: Look) -> None:
         try:
-            await self._driver.runs.send(run, look)
+            await self._runtime.runs.send(run, look)
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except CorruptHistory as problem:
-            self._driver.runs.damaged.add(run)
+            self._runtime.runs.damaged.add(run)
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
     async def _keep_looking(self) -> None:
@@ -229,47 +232,47 @@ class Sweep:
             await self._look_for_ever()
         except Exception as problem:
             log.exception("holdfast can no longer watch its store")
-            self._driver.membership.give_up(problem)
+            self._runtime.membership.give_up(problem)
             raise
 
     async def _look_for_ever(self) -> None:
-        driver = self._driver
+        runtime = self._runtime
         told, missed = "", False
-        while driver.membership.broken is None and not self._closing:
+        while runtime.membership.broken is None and not self._closing:
             try:
                 found = await self.turn()
                 pause_s = SHORTEST_PAUSE_S if found >= FEWEST_RUNS else await self._pause_s()
                 if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
-                    await driver.clock.sleep(_LED_LOOK_S)
+                    await runtime.clock.sleep(_LED_LOOK_S)
                     pause_s = 0.0
-                if await driver.store.changed(pause_s) or missed:
+                if await runtime.store.changed(pause_s) or missed:
                     await self._refresh()
                 told, missed = "", False
             except StoreGone as problem:
-                driver.membership.give_up(problem)
+                runtime.membership.give_up(problem)
             except StoreError as problem:
                 if str(problem) != told:  # once, not every second as long as it lasts
                     log.warning("holdfast cannot look into the store and tries again: %s", problem)
                 # The store tells of a commit once: what it told just now may not have been looked at.
                 told, missed = str(problem), True
-                await driver.clock.sleep(_AWAY_S)
+                await runtime.clock.sleep(_AWAY_S)
 
     async def _pause_s(self) -> float:
-        driver = self._driver
+        runtime = self._runtime
         due_ms = (
-            await driver.store.next_due_ms(driver.catalog.hashes) if driver.membership.session is not None else None
+            await runtime.store.next_due_ms(runtime.catalog.hashes) if runtime.membership.session is not None else None
         )
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
-        until_s = (due_ms - driver.store.now_ms()) / 1000
+        until_s = (due_ms - runtime.store.now_ms()) / 1000
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
     async def _refresh(self) -> None:
         """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
-        driver = self._driver
-        resident = dict(driver.runs.resident)
-        runs = list(dict.fromkeys([*resident, *driver.runs.watched]))
-        now = await driver.store.seqs(runs) if runs else {}
+        runtime = self._runtime
+        resident = dict(runtime.runs.resident)
+        runs = list(dict.fromkeys([*resident, *runtime.runs.watched]))
+        now = await runtime.store.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._look(run, Look()) for run in behind))
-        driver.runs.notify(now)
+        runtime.runs.notify(now)

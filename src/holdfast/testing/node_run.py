@@ -283,7 +283,7 @@ async def _outcome(engine: Engine, run: Run, node: str, model: _Replies) -> Node
     decisions: tuple[str, ...] = ()
     calls: dict[str, ToolCall] = {}
     step, tenant = f"{node}#1", (await run.state()).tenant
-    value = engine.driver.payloads.value
+    value = engine.payloads.value
     for recorded in await run.events():
         match recorded.event:
             case ev.StepCompleted() as event if event.step == step:

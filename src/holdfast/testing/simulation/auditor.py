@@ -504,7 +504,7 @@ class Auditor:
         for process in self.world.processes.values() if wanted.labels and self._is_done_here(wanted) else ():
             if (
                 process.engine is not None
-                and process.engine.driver.membership.session == e.session
+                and process.engine.runtime.membership.session == e.session
                 and GPU not in process.labels
             ):
                 self.fault("a step starts only where its labels are", run, f"{e.step} in {process.name}")
@@ -904,7 +904,7 @@ class Auditor:
         store, engine = process.store, process.engine
         held = store.leases if store is not None else {}
         # While a process stops it has no engine to be asked, but what still runs may go on under its session.
-        sessions = list(held) if engine is None else [engine.driver.membership.session]
+        sessions = list(held) if engine is None else [engine.runtime.membership.session]
         leases = [held[session] for session in sessions if session in held]
         if not any(lease.lasts(self.loop.time()) for lease in leases):
             self.fault("nobody sends past his lease", run, f"{process.name}: {what}")

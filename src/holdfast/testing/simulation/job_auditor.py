@@ -329,7 +329,7 @@ class JobAuditor:
         if execution.is_here and job.demands.get("runs-on") == GPU and GPU not in process.labels:
             self._fault("a step starts only where its labels are", run, f"{execution}")
         visit = books.steps[job.id]
-        session = process.engine.driver.membership.session if process.engine is not None else None
+        session = process.engine.runtime.membership.session if process.engine is not None else None
         if session is None or not visit.active or visit.session != session:
             return  # of an attempt that is over, and may not know it yet
         number = [_text(each) for each in known.matrices(job)].index(_leg(execution))

@@ -103,13 +103,13 @@ class InlineThreads:
 def _wake_for_the_unsure(engine: Engine, store: SimulatedStore) -> None:
     """Have the sweep, which really looks five times a second and here sleeps until something happens, notice that a commit
     of its own process has become doubtful."""
-    mark = engine.driver.runs.unsure
+    mark = engine.runtime.runs.unsure
 
     def unsure(run: RunId) -> None:
         mark(run)
         store.remind()
 
-    engine.driver.runs.unsure = unsure  # type: ignore[method-assign]
+    engine.runtime.runs.unsure = unsure  # type: ignore[method-assign]
 
 
 class Process:
@@ -176,7 +176,7 @@ class Process:
                 settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, hands=hands,
                 surroundings=around,
             ) as engine:  # fmt: skip
-                hands.open(engine.driver.placing)
+                hands.open(engine.executor.placing)
                 self.engine = engine
                 _wake_for_the_unsure(engine, store)
                 self.on_open(self, engine)
@@ -197,8 +197,8 @@ class Process:
         asked.cancel()
 
     async def _broken(self, engine: Engine) -> None:
-        async with engine.driver.runs.watch(RunId(""), lambda _: False) as stirred:
-            while engine.driver.membership.broken is None:
+        async with engine.runtime.runs.watch(RunId(""), lambda _: False) as stirred:
+            while engine.runtime.membership.broken is None:
                 stirred.clear()
                 await stirred.wait()
 

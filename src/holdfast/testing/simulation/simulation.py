@@ -131,7 +131,7 @@ class _Simulation:
         return [each for each in (self.program.workflow, self.program.later) if each is not None]
 
     def _opened(self, process: Process, engine: Engine) -> None:
-        engine.driver.runs.on_commit = self.auditor.live
+        engine.runtime.runs.on_commit = self.auditor.live
 
     # --- What happens to processes ------------------------------------------------------------------------------------
 

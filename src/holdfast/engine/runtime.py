@@ -1,0 +1,52 @@
+"""What every process that works on a store has, also one that only leads, or asks: runs, workflows, a membership.
+
+Never here: executing a step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.ids import SessionId
+from holdfast.engine.catalog import Catalog
+from holdfast.engine.membership import Membership
+from holdfast.engine.runs import Runs
+from holdfast.ports import Clock, Ids, Report, Store
+
+
+class Runtime(NamedTuple):
+    """The parts of one process that know one another."""
+
+    store: Store
+    clock: Clock
+    catalog: Catalog
+    runs: Runs
+    membership: Membership
+
+    @classmethod
+    def of(cls, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool) -> Runtime:
+        """On the catalog's store. `label` says to people which process of which machine this is; one that `works`, be it by
+        leading, has a session."""
+        runs = Runs(clock, ids, catalog)
+        membership = Membership(ids, label, catalog, Watching(runs, catalog), works=works)
+        return cls(catalog.store, clock, catalog, runs, membership)
+
+
+class Watching:
+    """Keeps `membership.Work` of a process that executes nothing."""
+
+    def __init__(self, runs: Runs, catalog: Catalog) -> None:
+        self._runs = runs
+        self._catalog = catalog
+
+    def report(self, session: SessionId) -> Report:
+        return Report(session, self._catalog.able, 1, 0, 0, self._catalog.labels, lane=self._catalog.lane)
+
+    def session_held(self) -> None:
+        pass
+
+    def session_lost(self) -> None:
+        pass
+
+    def given_up(self) -> None:
+        self._runs.notify()

@@ -1,0 +1,39 @@
+"""What an attempt at a step may use of its process and of the world outside.
+
+Never here: anything that changes while the process lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.engine.hindrance import Hindrances
+from holdfast.engine.job_log import JobLogWriter
+from holdfast.engine.outside_calls import OutsideCalls
+from holdfast.engine.payloads import Payloads
+from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.runtime import Runtime
+from holdfast.models.gateway import Gateway
+from holdfast.ports import Hands, Threads
+from holdfast.settings import ScriptLimits, Secrets
+from holdfast.tools.executor import ToolExecutor
+
+
+@dataclass(frozen=True)
+class StepServices:
+    """Those of one process."""
+
+    runtime: Runtime
+    payloads: Payloads
+    secrets: Secrets
+    gateway: Gateway
+    tools: ToolExecutor
+    threads: Threads
+    hands: Hands | None
+    """Workers that are connected to this process, if it takes connections."""
+    desk: PoolDesk
+    hindrances: Hindrances
+    calls: OutsideCalls
+    job_logs: JobLogWriter
+    script_limits: ScriptLimits
+    """How far a script of a workflow file may go."""
