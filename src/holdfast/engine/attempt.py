@@ -10,22 +10,16 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
-from pydantic import BaseModel
-
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView, payloads_of, typed_state
+from holdfast.authoring.view import StateView, payloads_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
-from holdfast.core.estimates import Use
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.payload import Payload
-from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
+from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.core.state import State
-from holdfast.engine import conversation, failure, journal, nodes
-from holdfast.engine.journal import Abandonment, Divergence, StepContext, Suspension
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Storage, read
 from holdfast.engine.placing import Placed
@@ -34,11 +28,6 @@ from holdfast.errors import (
     Conflict,
     CorruptHistory,
     HoldfastError,
-    NotFound,
-    PlaceLost,
-    RunEnded,
-    SeqConflict,
-    StaleAttempt,
     StoreError,
     StoreGone,
     UnknownCommit,
@@ -180,111 +169,12 @@ class Attempt:
         blobs |= await self.patiently(lambda: self.services.payloads.fetch([*payloads_of(state)], self.tenant))
         return view
 
-    async def handle(self, context: StepContext, view: StateView) -> Any:
-        """Call the node's function. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
-        assert self.definition is not None
-        handler = self.definition.handler
-        given = {name: context if name == "ctx" else view for name in self.definition.parameters}
-        return await self.services.threads.run(handler, given)
-
-    async def talk(
-        self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None,
-        output: type[BaseModel] | None, temperature: float | None,
-    ) -> Any:  # fmt: skip
-        """One exchange with a model inside a step of the user's own."""
-        return await conversation.talk(
-            context, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
-        )
-
-    async def work(self) -> None:
-        """Run the attempt to its end and have the end committed. Raises nothing but cancellation."""
-        context = StepContext(self)
-        journal.begin()
-        try:
-            await self._find_pace()
-            await context.open()
-            command = await self._end(context)
-            if command is not None:
-                self.said_its_last = True
-                await self._report(command, context)
-            if self.pace is not None and isinstance(command, cmd.CompleteStep):
-                workflow, pace = self.graph.definition.name, self.pace
-                self.services.desk.learn(Use(workflow, self.name, pool, amount) for pool, amount in pace.uses())
-            await self._drain()
-        except (Conflict, NotFound):
-            return  # the step has moved on; whoever moved it knows better
-        except CorruptHistory as problem:
-            # Its own run is lost to us; the others are not.
-            log.error("holdfast leaves run %s alone: %s", self.run, problem)
-        except asyncio.CancelledError:
-            self._left = True
-            posts, self._posted = self._posted, []
-            for posted in posts:
-                self._see_home(posted)
-            if self._runtime.membership.closing:
-                # Handed over, not lost: whoever takes it up goes on where the journal ends.
-                handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, context.take_values(), yields=True))
-                await asyncio.wait([handed])
-                handed.exception()
-            raise
-
-    async def _find_pace(self) -> None:
-        """At which pace it may call models, if something was reserved for it."""
-        lent = self.placed.pools if self.placed is not None else {}
-        if lent:
-            pools = await self.patiently(lambda: self.services.desk.read(self.graph.definition.name))
-            self.pace = Pace(self._runtime.clock, [(pools[name], lent[name]) for name in lent if name in pools])
-
-    async def _end(self, context: StepContext) -> cmd.Command | None:
-        """How the attempt ended, as a command; None if its last operation said it all."""
-        node = self.graph.nodes.get(self.name)
-        limit_s = node.timeout_s if node is not None else None
-        timer: asyncio.Timeout | None = None
-        try:
-            if limit_s is None:
-                result = await journal.heeding(nodes.run(self, context))
-            else:
-                async with asyncio.timeout(limit_s) as timer:
-                    result = await journal.heeding(nodes.run(self, context))
-            if result is nodes.LEFT:
-                return None
-            output = await self._kept(result.output)
-            if self.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
-                typed_state(self.state_model, value)  # what the workflow's state does not take fails its step
-            turns = result.conversation
-            talk = None if turns is None else await self._kept(msgspec.to_builtins(turns))
-            ways = result.decisions and tuple(self.services.payloads.redact(way) for way in result.decisions)
-            return cmd.CompleteStep(
-                self.step, self.number, output, ways, context.take_values(), context.provisional, talk
-            )
-        except Abandonment as left:
-            return cmd.FailAttempt(self.step, self.number, left.error, None, context.take_values())
-        except Divergence as left:
-            recorded, asked = await context.told(left)
-            return cmd.StopStep(self.step, self.number, left.path, recorded, asked)
-        except Suspension:
-            return cmd.SuspendStep(self.step, self.number, context.take_values())
-        except PlaceLost:
-            return cmd.LoseAttempt(self.step, self.number)
-        except StoreError:
-            raise  # not the step's own error
-        except Exception as problem:
-            if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await self._is_over():
-                raise
-            if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
-                problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
-            error, path = failure.record(problem, self.name, self._runtime.store.now_ms())
-            clean = context.error(
-                error.error_class, error.message, retryable=error.retryable, tool=error.tool,
-                retry_after_s=error.retry_after_s, trace=error.trace,
-            )  # fmt: skip
-            return cmd.FailAttempt(self.step, self.number, clean, path, context.take_values())
-
-    async def _kept(self, value: Any) -> Payload:
+    async def kept(self, value: Any) -> Payload:
+        """`value` as an event may hold it."""
         keep, now_ms = self.services.payloads.keep, self.keeping_ms
         return await self.patiently(lambda: keep(value, self.tenant, now_ms, self.storage))
 
-    async def _is_over(self) -> bool:
+    async def is_over(self) -> bool:
         """Whether the step has moved on without this attempt."""
         state = await self.patiently(self.mailbox.current)
         step = state.step(self.step)
@@ -357,15 +247,6 @@ class Attempt:
 
         intent.add_done_callback(heard)
 
-    async def _report(self, command: cmd.Command, context: StepContext) -> None:
-        """Have the end committed; where the store can hold no such end, that it cannot."""
-        try:
-            await self.report(command)
-        except Unstorable as problem:
-            why = context.error(VALIDATION, f"How {self.name!r} ended cannot be stored: {problem.message}")
-            failed = cmd.FailAttempt(self.step, self.number, why, None, ())
-            await self.report(failed)
-
     async def patiently(self, store: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
         step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
@@ -390,7 +271,19 @@ class Attempt:
         """The run, with nothing in it that is still on its way to the disk."""
         return await self.patiently(self.mailbox.stable)
 
-    async def _drain(self) -> None:
+    async def leave(self, values: tuple[cmd.Value, ...]) -> None:
+        """Nobody waits here any more for what was posted; where the process leaves, the step is handed over with `values`."""
+        self._left = True
+        posts, self._posted = self._posted, []
+        for posted in posts:
+            self._see_home(posted)
+        if self._runtime.membership.closing:
+            # Handed over, not lost: whoever takes it up goes on where the journal ends.
+            handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, values, yields=True))
+            await asyncio.wait([handed])
+            handed.exception()
+
+    async def drain(self) -> None:
         """Hear what became of the outcomes that were only posted."""
         for posted in self._posted:
             if not posted.told.done():

@@ -20,6 +20,7 @@ from holdfast.core.ids import CallId, RunId, SessionId, StepId
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt, Key
+from holdfast.engine.execution import execute
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.guard_judge import GuardJudge
 from holdfast.engine.mailbox import Mailbox, unheard
@@ -247,7 +248,7 @@ class Executor:
         attempt = Attempt(
             self.services, key, workflow, state, self.placing.begun(key.run, key.step)
         )  # fmt: skip
-        task = asyncio.create_task(attempt.work(), name=f"holdfast-{key.step}-{key.number}")
+        task = asyncio.create_task(execute(attempt), name=f"holdfast-{key.step}-{key.number}")
         here = attempt.placed is None or attempt.placed.worker == HERE
         self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task, here)
         self._working += here

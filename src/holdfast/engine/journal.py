@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
 from pydantic import BaseModel
@@ -135,11 +135,22 @@ class Cursor:
 _cursor: ContextVar[Cursor] = ContextVar("holdfast_cursor")
 
 
+class Talk(Protocol):
+    """One exchange with a model inside a step, as `conversation.talk` has it."""
+
+    def __call__(
+        self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
+        temperature: float | None,
+    ) -> Awaitable[Any]: ...  # fmt: skip
+
+
 class StepContext:
     """What a handler gets as `ctx`. Keeps the Journal port for the gateway and the tool executor."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, talk: Talk) -> None:
+        """`talk` has an exchange with a model, operation by operation of this very context."""
         self._attempt = attempt
+        self._talk = talk
         self._services = attempt.services
         self._runtime = attempt.services.runtime
         self._values: list[cmd.Value] = []
@@ -249,9 +260,7 @@ class StepContext:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
         prompt = {"system": system, "user": user}
         return fields(
-            await self._attempt.talk(
-                self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature
-            )
+            await self._talk(self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature)
         )
 
     async def tool(

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
-from holdfast.engine import conversation, remote
+from holdfast.engine import conversation, remote_task
 from holdfast.errors import InvalidInput, StepError
 from holdfast.ports import AnswerSpec, Turn
 
@@ -46,12 +46,20 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
     return await _RUNNERS[attempt.definition.kind](attempt, context, attempt.definition.settings)
 
 
+async def _handled(attempt: Attempt, context: StepContext) -> Any:
+    """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
+    assert attempt.definition is not None
+    view = await attempt.view()
+    given = {name: context if name == "ctx" else view for name in attempt.definition.parameters}
+    return await attempt.services.threads.run(attempt.definition.handler, given)
+
+
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    return Result(await attempt.handle(context, await attempt.view()))
+    return Result(await _handled(attempt, context))
 
 
 async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    prompt = await attempt.handle(context, await attempt.view())
+    prompt = await _handled(attempt, context)
     turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
     answer = await conversation.talk(
@@ -79,7 +87,7 @@ async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:
 
 
 async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    arguments = await attempt.handle(context, await attempt.view())
+    arguments = await _handled(attempt, context)
     if isinstance(arguments, BaseModel):
         arguments = arguments.model_dump(mode="json")
     if not isinstance(arguments, dict):
@@ -95,12 +103,12 @@ async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str,
 
 
 async def _remote_task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    arguments = await attempt.handle(context, await attempt.view())
-    return Result(await remote.perform(attempt, context, settings["task"], arguments))
+    arguments = await _handled(attempt, context)
+    return Result(await remote_task.perform(attempt, context, settings["task"], arguments))
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    shown = await attempt.handle(context, await attempt.view())
+    shown = await _handled(attempt, context)
     if isinstance(shown, BaseModel):
         shown = shown.model_dump(mode="json")
     if not isinstance(shown, dict):
@@ -131,7 +139,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
 
 
 async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    chosen = await attempt.handle(context, await attempt.view())
+    chosen = await _handled(attempt, context)
     if settings["model"] is not None:
         attempt.posts_outcomes = True
         ways = _ways(attempt, await attempt.state())
@@ -166,7 +174,7 @@ def _ways(attempt: Attempt, state: State) -> list[str]:
 
 
 async def _check(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
-    said = await attempt.handle(context, await attempt.view())
+    said = await _handled(attempt, context)
     result, reason = said if isinstance(said, tuple) and len(said) == 2 else (said, None)
     if result is None or isinstance(result, bool):
         decision = "pass" if result in (None, True) else _negative(attempt)

@@ -1,0 +1,124 @@
+"""Brings one attempt from its begin to its end: runs the node, and has its result, its error or its suspension committed.
+
+Never here: what a kind of node does (nodes), what an operation does (journal), which attempts there are (executor).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from holdfast.authoring.view import typed_state
+from holdfast.core import commands as cmd
+from holdfast.core.estimates import Use
+from holdfast.core.policies import VALIDATION
+from holdfast.engine import conversation, failure, journal, nodes
+from holdfast.engine.attempt import Attempt
+from holdfast.engine.journal import Abandonment, Divergence, StepContext, Suspension
+from holdfast.errors import (
+    Conflict,
+    CorruptHistory,
+    NotFound,
+    PlaceLost,
+    RunEnded,
+    SeqConflict,
+    StaleAttempt,
+    StoreError,
+    Unstorable,
+)
+from holdfast.models.pace import Pace
+
+log = logging.getLogger("holdfast")
+
+
+async def execute(attempt: Attempt) -> None:
+    """Run `attempt` to its end and have the end committed. Raises nothing but cancellation."""
+    context = StepContext(attempt, conversation.talk)
+    journal.begin()
+    try:
+        attempt.pace = await _pace(attempt)
+        await context.open()
+        command = await _end(attempt, context)
+        if command is not None:
+            attempt.said_its_last = True
+            await _report(attempt, command, context)
+        if attempt.pace is not None and isinstance(command, cmd.CompleteStep):
+            workflow, pace = attempt.graph.definition.name, attempt.pace
+            attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in pace.uses())
+        await attempt.drain()
+    except (Conflict, NotFound):
+        return  # the step has moved on; whoever moved it knows better
+    except CorruptHistory as problem:
+        # Its own run is lost to us; the others are not.
+        log.error("holdfast leaves run %s alone: %s", attempt.run, problem)
+    except asyncio.CancelledError:
+        await attempt.leave(context.take_values())
+        raise
+
+
+async def _pace(attempt: Attempt) -> Pace | None:
+    """At which pace it may call models, if something was reserved for it."""
+    lent = attempt.placed.pools if attempt.placed is not None else {}
+    if not lent:
+        return None
+    services = attempt.services
+    pools = await attempt.patiently(lambda: services.desk.read(attempt.graph.definition.name))
+    return Pace(services.runtime.clock, [(pools[name], lent[name]) for name in lent if name in pools])
+
+
+async def _end(attempt: Attempt, context: StepContext) -> cmd.Command | None:
+    """How the attempt ended, as a command; None if its last operation said it all."""
+    node = attempt.graph.nodes.get(attempt.name)
+    limit_s = node.timeout_s if node is not None else None
+    timer: asyncio.Timeout | None = None
+    try:
+        if limit_s is None:
+            result = await journal.heeding(nodes.run(attempt, context))
+        else:
+            async with asyncio.timeout(limit_s) as timer:
+                result = await journal.heeding(nodes.run(attempt, context))
+        if result is nodes.LEFT:
+            return None
+        output = await attempt.kept(result.output)
+        if attempt.state_model is not None and output.blob is None and isinstance(value := output.value(), dict):
+            typed_state(attempt.state_model, value)  # what the workflow's state does not take fails its step
+        turns = result.conversation
+        talk = None if turns is None else await attempt.kept(msgspec.to_builtins(turns))
+        ways = result.decisions and tuple(attempt.services.payloads.redact(way) for way in result.decisions)
+        return cmd.CompleteStep(
+            attempt.step, attempt.number, output, ways, context.take_values(), context.provisional, talk
+        )
+    except Abandonment as left:
+        return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, context.take_values())
+    except Divergence as left:
+        recorded, asked = await context.told(left)
+        return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)
+    except Suspension:
+        return cmd.SuspendStep(attempt.step, attempt.number, context.take_values())
+    except PlaceLost:
+        return cmd.LoseAttempt(attempt.step, attempt.number)
+    except StoreError:
+        raise  # not the step's own error
+    except Exception as problem:
+        if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await attempt.is_over():
+            raise
+        if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
+            problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
+        error, path = failure.record(problem, attempt.name, attempt.services.runtime.store.now_ms())
+        clean = context.error(
+            error.error_class, error.message, retryable=error.retryable, tool=error.tool,
+            retry_after_s=error.retry_after_s, trace=error.trace,
+        )  # fmt: skip
+        return cmd.FailAttempt(attempt.step, attempt.number, clean, path, context.take_values())
+
+
+async def _report(attempt: Attempt, command: cmd.Command, context: StepContext) -> None:
+    """Have the end committed; where the store can hold no such end, that it cannot."""
+    try:
+        await attempt.report(command)
+    except Unstorable as problem:
+        why = context.error(VALIDATION, f"How {attempt.name!r} ended cannot be stored: {problem.message}")
+        failed = cmd.FailAttempt(attempt.step, attempt.number, why, None, ())
+        await attempt.report(failed)
