@@ -37,8 +37,8 @@ async def review(store: str, tickets: int, pause_s: float) -> None:
                 if gate.gate not in state.gates:
                     continue
                 opened = state.gates[gate.gate].opened
-                customer = (await engine.driver.payloads.value(state.input, state.tenant))["customer_email"]
-                draft = (await engine.driver.payloads.value(opened.filled, state.tenant))["edited_body"]
+                customer = (await engine.payloads.value(state.input, state.tenant))["customer_email"]
+                draft = (await engine.payloads.value(opened.filled, state.tenant))["edited_body"]
                 first_words = EDITS.get(customer)
                 decision, data = "approve", None
                 if first_words is not None:
