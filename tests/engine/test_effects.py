@@ -190,7 +190,7 @@ LOST = [
     pytest.param(lambda: HTTPStatusError(504), {}, id="the-server-breaks"),
     pytest.param(lambda: OutcomeUnknown("who knows"), {}, id="it-says-so"),
     pytest.param(lambda: forever, {"tool_timeout_s": 0.1}, id="it-takes-longer-than-its-timeout_s"),
-    pytest.param(lambda: forever, {"timeout_s": 0.4}, id="the-node-takes-longer-than-its-timeout_s"),
+    pytest.param(lambda: forever, {"timeout_s": 1.0}, id="the-node-takes-longer-than-its-timeout_s"),
 ]
 
 
