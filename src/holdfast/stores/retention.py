@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
@@ -47,7 +48,7 @@ _WHY: Final = {
 }
 
 
-class Retention:
+class Retention(ABC):
     """Archives and removes months. Each kind of store says the statements, and how its tables let a month go."""
 
     _shelf: Shelf
@@ -55,31 +56,31 @@ class Retention:
 
     # --- What a store does in its own way -----------------------------------------------------------------------------
 
+    @abstractmethod
     async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
         """What a named statement answers."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _change(self, statement: str, *bound: Any) -> Sequence[Row]:
         """What a named statement answers that changes something, in a transaction of its own."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _holders(self, month: Month, most: int) -> Sequence[Row]:
         """The first runs that hold `month` back as those of a Holder, each with how many there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _remember(self, archives: Sequence[Row]) -> None:
         """Write down archives: (run, tenant, seq, sha256, stored_bytes). An older one takes no newer one's place."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _let_go(self, month: Month) -> bool:
         """Have the month out of the tables, if by now everything of it there is archived and nothing holds it back; False
         if not, or somebody is in the way."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _forget_some_blobs(self, before: Month, kept: Collection[str]) -> Sequence[int] | None:
         """Forget some of what was kept for months before one, but for the hashes `kept`; the sizes of what nobody keeps any
         more, None where there was nothing left to forget."""
-        raise NotImplementedError
 
     # --- Archiving ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -38,7 +39,7 @@ class Job:
         self.future: Future[Any] = Future()
 
 
-class Desk:
+class Desk(ABC):
     """One thread, one connection; jobs are done in the order in which they came."""
 
     def __init__(self, name: str, path: Path) -> None:
@@ -85,9 +86,9 @@ class Desk:
 
     # --- In the thread ------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _connect(self) -> apsw.Connection:
         """Open the connection. Raises StoreError."""
-        raise NotImplementedError
 
     def _disconnect(self, db: apsw.Connection) -> None:
         db.close()
