@@ -80,7 +80,7 @@ async def story(world: World, on_call: OnCall, *, real: bool) -> None:
     )
     say("Mira, in a process of her own, reads every draft: she approves most of them and edits some.")
     reviewer = (sys.executable, "-m", "examples.support_triage.reviewer", world.store, str(count))
-    await world.stage.start(
+    world.reviewer = await world.stage.start(
         "reviewer", *reviewer, "--pause-s", str(REVIEW_PAUSE_S), environment=world.environment, cwd=ROOT
     )
     arriving = asyncio.create_task(deliver(world, ARRIVAL_S, real=real))

@@ -40,6 +40,11 @@ class Child:
     def alive(self) -> bool:
         return self._process.returncode is None
 
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended, and not because it was done."""
+        return bool(self._process.returncode)
+
     def freeze(self) -> None:
         self._signal(signal.SIGSTOP)
 

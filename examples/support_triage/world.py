@@ -48,6 +48,7 @@ class World:
     rows: Sequence[RunRow] = ()
     kills: list[float] = field(default_factory=list)
     worker: Child | None = None
+    reviewer: Child | None = None
 
     # --- The worker ---------------------------------------------------------------------------------------------------
 
@@ -96,6 +97,8 @@ class World:
         for child in (self.mail_server, self.worker):
             if child is not None and not child.alive:
                 raise StageError(f"The {child.name} has ended by itself:\n{child.last_words()}")
+        if self.reviewer is not None and self.reviewer.failed:  # done with her work, she leaves
+            raise StageError(f"The {self.reviewer.name} has failed:\n{self.reviewer.last_words()}")
 
     def facts(self) -> dict[str, str]:
         """The state of things, for the audience."""
