@@ -192,7 +192,7 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     """For the next job of the same kind, which comes soon or not at all."""
     await place.store.set_pool(BROWSERS)
     place.begin(step(amount=2))
-    await until_lent(place, 8)
+    await until(lambda: place.desk._pools)
     (placed,) = place.scheduler.place(place.time.monotonic_s())
     place.desk.placed()
     place.scheduler.finish(placed.job.key, place.time.monotonic_s())

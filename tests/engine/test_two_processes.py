@@ -122,7 +122,7 @@ async def test_the_other_process_takes_up_the_runs_of_one_that_was_killed(
     first.kill()
     killed_s = time.monotonic()
     await seen(path, "begun", 6)
-    assert time.monotonic() - killed_s < 2  # long before its lease of 30 s is over
+    assert time.monotonic() - killed_s < 10  # long before its lease of 30 s is over
     path.with_name("go").touch()
     assert [await run.result() for run in runs] == ["noted"] * 3
     for run in runs:

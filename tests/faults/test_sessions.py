@@ -17,7 +17,7 @@ from holdfast.stores.postgres import PostgresStore
 from tests.engine.kit import bounded
 from tests.engine.test_two_processes import ROOT, stopped
 
-LEASE_S = 0.5
+LEASE_S = 1.0
 
 Start = Callable[..., Awaitable[Process]]
 

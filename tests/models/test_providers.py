@@ -240,7 +240,7 @@ async def test_the_deadline_holds_for_the_whole_call(providers: Providers, serve
     started = time.monotonic()
     error = await failure(providers, ask(model, timeout_s=0.3))
     assert (type(error), error.error_class, error.retryable) == (ModelUncertain, "timeout", True)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert len(server.calls) == 1
 
 

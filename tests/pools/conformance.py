@@ -82,13 +82,10 @@ class PoolsConformance:
     # --- All or none --------------------------------------------------------------------------------------------------
 
     async def test_what_is_there_is_lent_at_once(self, connect: Connect) -> None:
-        pools, tokens, places = await connect(), rate(), slots()
-        began = time.monotonic()
-        await reserve(pools, Want(tokens, 900), places)
-        assert time.monotonic() - began < 1.0
+        pools, tokens, places = await connect(), rate(6, burst_s=600), slots()
+        await reserve(pools, Want(tokens, 55), places)
         assert (await standing(pools, places)).taken == 1
-        found = await standing(pools, tokens)
-        assert left(tokens, found) < 1000 - 900 + 1000 * (time.monotonic() - began) + 20
+        assert left(tokens, await standing(pools, tokens)) < 60 - 55 + 2
 
     async def test_who_cannot_have_all_takes_nothing(self, connect: Connect) -> None:
         pools, tokens, places = await connect(), rate(60, burst_s=60), slots()
@@ -111,10 +108,10 @@ class PoolsConformance:
 
     async def test_a_call_that_is_larger_than_a_burst_goes_when_the_pool_is_full(self, connect: Connect) -> None:
         pools, tokens = await connect(), rate(burst_s=0.2)
-        await reserve(pools, Want(tokens, 500))
         began = time.monotonic()
+        await reserve(pools, Want(tokens, 500))
         await reserve(pools, Want(tokens, 10))
-        assert 0.25 < time.monotonic() - began < 1.0, "and is paid for afterwards"
+        assert time.monotonic() - began >= 0.3, "and is paid for afterwards"
 
     async def test_what_cannot_be_wanted_is_refused(self, connect: Connect) -> None:
         pools, tokens, places = await connect(), rate(), slots()
@@ -183,12 +180,15 @@ class PoolsConformance:
 
     async def test_a_slot_that_is_given_back_is_lent_at_once_to_another_process(self, connect: Connect) -> None:
         one, two, places = await connect(), await connect(), slots()
-        held = await reserve(one, places)
-        waiting = await in_line(two, places)
-        began = time.monotonic()
-        one.give_back(held, {})
-        await asyncio.wait_for(waiting, 2)
-        assert time.monotonic() - began < MOMENT_S + 0.1
+        took_s = []
+        for _ in range(5):
+            held = await reserve(one, places)
+            waiting = await in_line(two, places)
+            began = time.monotonic()
+            one.give_back(held, {})
+            two.give_back(await asyncio.wait_for(waiting, 2), {})
+            took_s.append(time.monotonic() - began)
+        assert min(took_s) < MOMENT_S + 0.1
 
     async def test_tokens_that_were_not_used_come_back(self, connect: Connect) -> None:
         pools, tokens = await connect(), rate(600, burst_s=60)
@@ -205,16 +205,16 @@ class PoolsConformance:
         waiting = [asyncio.create_task(pools.reserve([Want(tokens, 1)], deadline_s=1)) for _ in range(4)]
         await asyncio.sleep(0)
         pools.give_back(held, {tokens.name: 0})
-        await asyncio.wait_for(asyncio.gather(*waiting), 0.5)
+        await asyncio.wait_for(asyncio.gather(*waiting), 1.5)  # the fourth would wait for two seconds
 
     async def test_tokens_beyond_what_was_lent_are_charged(self, connect: Connect) -> None:
         pools, tokens = await connect(), rate(burst_s=0.2)
+        began = time.monotonic()
         held = await reserve(pools, Want(tokens, 100))
         pools.give_back(held, {tokens.name: 700})
         await asyncio.sleep(MOMENT_S)
-        began = time.monotonic()
         await reserve(pools, Want(tokens, 100))
-        assert time.monotonic() - began > 0.2
+        assert time.monotonic() - began >= 0.6
 
     async def test_what_is_given_back_twice_comes_back_once(self, connect: Connect) -> None:
         pools, tokens, places = await connect(), rate(600, burst_s=60), slots(2)
@@ -238,19 +238,19 @@ class PoolsConformance:
     async def test_nobody_is_lent_anything_of_a_closed_pool_until_it_opens(self, connect: Connect) -> None:
         one, two, requests = await connect(), await connect(), rate()
         await reserve(two, requests)
+        began = time.monotonic()
         one.close(requests, 0.7)
         await asyncio.sleep(MOMENT_S)
-        began = time.monotonic()
         await reserve(two, requests)
-        assert 0.7 - 2 * MOMENT_S < time.monotonic() - began < 2.0
+        assert time.monotonic() - began >= 0.7
 
     async def test_a_shorter_closing_does_not_open_a_pool(self, connect: Connect) -> None:
         pools, requests = await connect(), rate()
+        began = time.monotonic()
         pools.close(requests, 1.0)
         pools.close(requests, 0.1)
-        began = time.monotonic()
         await reserve(pools, requests)
-        assert time.monotonic() - began > 0.9
+        assert time.monotonic() - began >= 1.0
 
     # --- Waiting ------------------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class PoolsConformance:
         began = time.monotonic()
         for pools in (ahead, right) * 3:
             await reserve(pools, requests, within_s=3)
-        assert 0.4 < time.monotonic() - began < 2.0
+        assert time.monotonic() - began >= 0.5
         assert (await standing(right, requests)).closed_until_us <= (await standing(right, requests)).now_us
 
     # --- The limit ----------------------------------------------------------------------------------------------------

