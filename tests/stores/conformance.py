@@ -38,7 +38,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, Told
+from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, Told, WorkflowRecord
 from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
@@ -769,12 +769,48 @@ class StoreConformance:
 
     async def test_a_graph_comes_back_by_its_hash(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        encoded = graph().encoded
-        await mine.put_graph(graph().hash, encoded)
-        await theirs.put_graph(graph().hash, encoded)
+        encoded, loaded = graph().encoded, WorkflowRecord("story", 1, graph().hash)
+        await mine.put_workflow(loaded, encoded)
+        await theirs.put_workflow(loaded, encoded)
         assert await theirs.graph(graph().hash) == encoded
         with pytest.raises(NotFound):
             await theirs.graph("0" * 64)
+
+    async def test_a_workflow_is_the_one_that_was_loaded_last_under_its_name_and_version(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        first = WorkflowRecord("flow", 1, TINY.hash, b'{"type": "object"}')
+        await mine.put_workflow(first, TINY.encoded)
+        loaded = await theirs.workflow("flow")
+        assert loaded.loaded_at_ms is not None
+        assert abs(loaded.loaded_at_ms - mine.now_ms()) < 60_000
+        assert loaded == msgspec.structs.replace(first, loaded_at_ms=loaded.loaded_at_ms)
+        await theirs.put_workflow(first, TINY.encoded)
+        assert await mine.workflow("flow", 1) == loaded, "what was loaded again is as old as it was"
+        for changed in (WorkflowRecord("flow", 1, TINY.hash), WorkflowRecord("flow", 1, ASKS.hash)):
+            await theirs.put_workflow(changed, ASKS.encoded)
+            found = await mine.workflow("flow")
+            assert (found.graph_hash, found.input_schema) == (changed.graph_hash, None)
+        await mine.put_workflow(WorkflowRecord("flow", 3, TINY.hash), TINY.encoded)
+        assert [(await theirs.workflow("flow", asked)).version for asked in (None, 1)] == [3, 1]
+        assert await theirs.graph(TINY.hash) == TINY.encoded, "runs of what was there before still follow it"
+        for name, version, words in (("flow", 2, "version 2 of workflow 'flow'"), ("flo", None, "workflow 'flo'")):
+            with pytest.raises(NotFound, match=words):
+                await theirs.workflow(name, version)
+
+    async def test_workflows_are_listed_by_name_and_a_page_goes_on_where_the_last_ended(self, connect: Connect) -> None:
+        store = await connect()
+        assert await store.workflows() == []
+        for name, version in (("b", 2), ("B", 1), ("", 7), ("b", 10), ("ä", 1), ("a b", 1)):
+            await store.put_workflow(WorkflowRecord(name, version, TINY.hash), TINY.encoded)
+        every = [(each.name, each.version) for each in await store.workflows()]
+        assert every == [("", 7), ("B", 1), ("a b", 1), ("b", 10), ("b", 2), ("ä", 1)]
+        page = await store.workflows(limit=4)
+        last = page[-1]
+        await store.put_workflow(WorkflowRecord("A", 1, TINY.hash), TINY.encoded)  # it comes before what is left
+        after = await store.workflows(after=(last.name, last.version), limit=4)
+        assert [(each.name, each.version) for each in (*page, *after)] == every
 
     # --- Sessions -----------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, inline
 from holdfast.core.state import FOLD_VERSION, evolve
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
-from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Store
+from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Store, WorkflowRecord
 from holdfast.stores import retention
 from holdfast.stores.archive import EventLine, pack, unpack
 from holdfast.stores.month import Month
@@ -446,7 +446,7 @@ async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place
     (young,) = await ended(place.store, 1, NEXT_MS)
     (old,) = await ended(place.store, 1)
     blob = await place.store.put("tenant 0", MONTH, b"large" * 20_000)
-    await place.store.put_graph("hash", b"a graph")
+    await place.store.put_workflow(WorkflowRecord("flow", 1, "hash"), b"a graph")
     await place.administration.archive(MONTH)
     await place.administration.archive(NEXT)
     freed = await place.administration.prune(NEXT)

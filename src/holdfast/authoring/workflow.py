@@ -13,6 +13,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.node import Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
@@ -171,6 +172,12 @@ class Workflow:
     @property
     def hash(self) -> str:
         return self.graph.hash
+
+    @property
+    def input_schema(self) -> dict[str, Any] | None:
+        """The JSON Schema of what a start must fit, as far as one can say it; None where there is no `input` model. A process
+        without this code holds an input against it, and fills in its defaults."""
+        return None if self.input_model is None else schema_of(self.input_model)
 
     def _compile(self) -> Graph:
         problems = list(self._problems)

@@ -16,7 +16,7 @@ from holdfast.core.commands import Loaded
 from holdfast.core.graph import Definition, Graph
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.projection import RunRow
-from holdfast.ports import ANY_YAML, DueRun, Store, Unplaced
+from holdfast.ports import ANY_YAML, DueRun, Store, Unplaced, WorkflowRecord
 from holdfast.scheduling.roster import scripts_of
 
 _EVERYTHING: Final = Lanes()
@@ -42,6 +42,8 @@ class Catalog:
         self.able: tuple[str, ...] = ()
         """What this process can be given, as those are called who are able to run it."""
         self._graphs: dict[str, Graph] = {}
+        self._told: dict[tuple[str, int], str] = {}
+        """The definition that this process has last told the store of, by name and version."""
         self.on_change: Callable[[], Awaitable[None]] | None = None
         """Called when there is a workflow more or less."""
 
@@ -49,19 +51,25 @@ class Catalog:
         return graph_hash in self.workflows
 
     async def add(self, workflow: Workflow) -> None:
-        """Be able to run `workflow`, unless it asks for labels that this process lacks. Its graph is stored, so that other
-        processes can decide about its runs."""
-        graph = workflow.graph
-        if graph.hash in self.workflows:
-            return
-        await self.store.put_graph(graph.hash, graph.encoded)
-        if not self.lacking(workflow):
-            self.workflows[graph.hash] = workflow
+        """Be able to run `workflow`, whose code was loaded, unless it asks for labels that this process lacks. The store is
+        told of it, so that other processes can decide about its runs, and start some by its name."""
+        graph, place = workflow.graph, (workflow.name, workflow.version)
+        if self._told.get(place) != graph.hash:
+            await self.store.put_workflow(_record(workflow), graph.encoded)
+            self._told[place] = graph.hash
+        await self.adopt(workflow)
+
+    async def adopt(self, workflow: Workflow) -> None:
+        """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one
+        that was loaded last under its name."""
+        if workflow.hash not in self.workflows and not self.lacking(workflow):
+            self.workflows[workflow.hash] = workflow
             await self._changed()
 
     async def forget(self, graph_hash: str) -> None:
         """Be no longer able to run a workflow. No run of it may be in memory."""
         self.workflows.pop(graph_hash, None)
+        self._told = {place: told for place, told in self._told.items() if told != graph_hash}
         self._graphs.pop(graph_hash, None)
         await self._changed()
 
@@ -116,3 +124,9 @@ class Catalog:
         """Whether a run is of a workflow that this process has, and of its lane."""
         workflow = self.workflows.get(found.graph_hash)
         return workflow is not None and self.lanes.of(workflow.name, found.tenant, found.started_by) == self.lane
+
+
+def _record(workflow: Workflow) -> WorkflowRecord:
+    schema = workflow.input_schema
+    encoded = None if schema is None else msgspec.json.encode(schema)
+    return WorkflowRecord(workflow.name, workflow.version, workflow.hash, encoded)

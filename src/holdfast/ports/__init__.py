@@ -50,6 +50,7 @@ from holdfast.ports.store import (
     Unplaced,
     Views,
     Watch,
+    WorkflowRecord,
 )
 from holdfast.ports.surroundings import Clock, Ids, Threads
 
@@ -116,4 +117,5 @@ __all__ = [
     "Views",
     "Watch",
     "Work",
+    "WorkflowRecord",
 ]

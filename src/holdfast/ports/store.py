@@ -20,6 +20,9 @@ from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChang
 from holdfast.core.scopes import ScopeRow, Waiting
 from holdfast.errors import HoldfastError
 
+MOST_LISTED: Final = 100
+"""What a list has where nobody says how much he wants."""
+
 
 class Append(msgspec.Struct, frozen=True):
     """Events to be the run's next after `expected`, with the rows that `project` derived from them.
@@ -256,11 +259,36 @@ class BlobPlace(Blobs, Protocol):
         ...
 
 
-class Graphs(Protocol):
-    """The graphs of workflows by their hash, beside the runs that follow them: whoever decides about a run needs its
-    graph, and may not have the workflow's code."""
+class WorkflowRecord(msgspec.Struct, frozen=True):
+    """What is known of a workflow without its code: the definition that was loaded last under this name and version."""
 
-    async def put_graph(self, graph_hash: str, encoded: bytes) -> None: ...
+    name: str
+    version: int
+    graph_hash: str
+    input_schema: bytes | None = None
+    """The JSON Schema of what a start must fit, as JSON; None where anything fits, or where nothing was said of it."""
+    loaded_at_ms: int | None = None
+    """Since when it is this one, by the store's time; None where that was before stores kept it."""
+
+
+class Graphs(Protocol):
+    """The workflows by name and version, and their graphs by hash, beside the runs that follow them: whoever decides about
+    a run needs its graph, whoever starts one needs to know what fits, and neither may have the workflow's code."""
+
+    async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
+        """Keep a workflow that was loaded, and its graph: from now on it is the one of its name and version. What is there
+        already is not written again. The store says when it was loaded, whatever `loaded` says."""
+        ...
+
+    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
+        """The workflow of this name and version, or of the highest version that there is. Raises NotFound."""
+        ...
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        """All of them by name, the highest version first; with `after` those that come after this name and version."""
+        ...
 
     async def graph(self, graph_hash: str) -> bytes:
         """Raises NotFound."""
@@ -363,9 +391,6 @@ class RunFilter(TypedDict, total=False):
 
 ANY_YAML: Final = "any workflow in YAML"
 """What a session says it can run, besides the workflows that it has, where it learns those in YAML from the store."""
-
-MOST_LISTED: Final = 100
-"""What a list has where nobody says how much he wants."""
 
 
 class Views(Protocol):

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
+from holdfast.errors import NotFound
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -19,6 +20,20 @@ astuple: Final = msgspec.structs.astuple
 
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+BEFORE_ALL: Final = ("", 2**63 - 1)
+"""The place before that of every workflow: lists of them go by name, the highest version first."""
+
+
+def no_workflow(name: str, version: int | None) -> NotFound:
+    """What to say where there is no such workflow."""
+    which = f"workflow {name!r}" if version is None else f"version {version} of workflow {name!r}"
+    return NotFound(
+        f"There is no {which} in this store: `holdfast workflows list` shows those that are. One is there once a process has"
+        " loaded its code.",
+        workflow=name,
+    )
 
 
 def of_gate(gate: GateRow) -> Row:

@@ -1,20 +1,40 @@
-"""The graphs of workflows, beside the runs that follow them.
+"""Workflows as they were loaded last, and their graphs, beside the runs that follow them.
 
-Never here: what a graph says.
+Never here: what a graph or a schema says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.errors import NotFound
+from holdfast.ports import MOST_LISTED, WorkflowRecord
 from holdfast.stores.postgres.room import Room
+from holdfast.stores.row import BEFORE_ALL, astuple, no_workflow
 
 
 class Graphs(Room):
     """Keeps ports.Graphs."""
 
-    async def put_graph(self, graph_hash: str, encoded: bytes) -> None:
+    async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
+        *said, _ = astuple(loaded)
+        if await self._db.value(self._sql["is_workflow_known"], *said):
+            return
         async with self._db.writing() as db:
-            await db.execute(self._sql["put_graph"], graph_hash, encoded)
+            await db.execute(self._sql["put_graph"], loaded.graph_hash, graph)
+            await db.execute(self._sql["put_workflow"], *said, self._clock.now_ms())
+
+    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
+        found = await self._db.fetch(self._sql["workflow"], name, version)
+        if not found:
+            raise no_workflow(name, version)
+        return WorkflowRecord(*found[0])
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        name, version = after or BEFORE_ALL
+        return [WorkflowRecord(*row) for row in await self._db.fetch(self._sql["workflows"], name, version, limit)]
 
     async def graph(self, graph_hash: str) -> bytes:
         encoded: bytes | None = await self._db.value(self._sql["graph"], graph_hash)

@@ -1,24 +1,48 @@
-"""The graphs of workflows, beside the runs that follow them.
+"""Workflows as they were loaded last, and their graphs, beside the runs that follow them.
 
-Never here: what a graph says.
+Never here: what a graph or a schema says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import apsw
+import msgspec
 
 from holdfast.errors import NotFound
+from holdfast.ports import MOST_LISTED, WorkflowRecord
+from holdfast.stores.row import BEFORE_ALL, no_workflow
 from holdfast.stores.sqlite.room import Room, rows, value
 
 
 class Graphs(Room):
     """Keeps ports.Graphs."""
 
-    async def put_graph(self, graph_hash: str, encoded: bytes) -> None:
+    async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
+        row = msgspec.structs.asdict(loaded) | {"loaded_at_ms": self._clock.now_ms()}
+        if await self._reader.ask(lambda db: value(db, "is_workflow_known", row)):
+            return
+
         def write(db: apsw.Connection) -> None:
-            rows(db, "put_graph", (graph_hash, encoded))
+            rows(db, "put_graph", (loaded.graph_hash, graph))
+            rows(db, "put_workflow", row)
 
         await self._writer.write(write)
+
+    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
+        sought = {"name": name, "version": version}
+        found = await self._reader.ask(lambda db: rows(db, "workflow", sought))
+        if not found:
+            raise no_workflow(name, version)
+        return WorkflowRecord(*found[0])
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        name, version = after or BEFORE_ALL
+        sought = {"name": name, "version": version, "most": limit}
+        return [WorkflowRecord(*row) for row in await self._reader.ask(lambda db: rows(db, "workflows", sought))]
 
     async def graph(self, graph_hash: str) -> bytes:
         encoded: bytes | None = await self._reader.ask(lambda db: value(db, "graph", (graph_hash,)))

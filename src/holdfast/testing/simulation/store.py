@@ -50,7 +50,9 @@ from holdfast.ports import (
     SnapshotRecord,
     Told,
     Unplaced,
+    WorkflowRecord,
 )
+from holdfast.stores.row import no_workflow
 
 LEASE_S: Final = 10.0
 RENEWED_EVERY_S: Final = 2.0
@@ -184,6 +186,7 @@ class Disk:
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
         self.graphs: dict[str, bytes] = {}
+        self.workflows: dict[tuple[str, int], WorkflowRecord] = {}
         self.blobs: dict[tuple[str, str, str], bytes] = {}
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
@@ -649,10 +652,31 @@ class SimulatedStore:
 
     # --- Graphs and blobs ---------------------------------------------------------------------------------------------
 
-    async def put_graph(self, graph_hash: str, encoded: bytes) -> None:
+    async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
+        await self._read()
+        place = loaded.name, loaded.version
+        known = self.disk.workflows.get(place)
+        if known is not None and loaded == msgspec.structs.replace(known, loaded_at_ms=loaded.loaded_at_ms):
+            return
         await self._write("graph")
-        self.disk.graphs[graph_hash] = encoded
+        self.disk.graphs[loaded.graph_hash] = graph
+        self.disk.workflows[place] = msgspec.structs.replace(loaded, loaded_at_ms=self.now_ms())
         self.disk.touched(self)
+
+    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
+        every = await self.workflows(limit=len(self.disk.workflows))
+        found = next((each for each in every if each.name == name and version in (None, each.version)), None)
+        if found is None:
+            raise no_workflow(name, version)
+        return found
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        await self._read()
+        in_order = sorted((name, -version) for name, version in self.disk.workflows)
+        left = [each for each in in_order if after is None or each > (after[0], -after[1])]
+        return [self.disk.workflows[name, -behind] for name, behind in left[:limit]]
 
     async def graph(self, graph_hash: str) -> bytes:
         await self._read()

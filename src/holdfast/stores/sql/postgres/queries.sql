@@ -351,7 +351,32 @@ select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, c
 where day between $1 and $2 and ($3::text is null or tenant = $3::text)
 order by day, tenant, workflow, node, model
 
--- --- Graphs ----------------------------------------------------------------------------------------------------------
+-- --- Workflows and their graphs --------------------------------------------------------------------------------------
+
+-- name: is_workflow_known
+-- Whether a workflow is there as it was loaded.
+select exists (
+    select 1 from holdfast.workflows join holdfast.graphs using (graph_hash)
+    where name = $1 and version = $2 and graph_hash = $3 and input_schema is not distinct from $4
+)
+
+-- name: put_workflow
+-- What was loaded last under a name and version.
+insert into holdfast.workflows as known (name, version, graph_hash, input_schema, loaded_at_ms)
+values ($1, $2, $3, $4, $5)
+on conflict (name, version) do update
+set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
+where (known.graph_hash, known.input_schema) is distinct from (excluded.graph_hash, excluded.input_schema)
+
+-- name: workflow
+-- A workflow of one version, or of the highest.
+select name, version, graph_hash, input_schema, loaded_at_ms from holdfast.workflows
+where name = $1 and version = coalesce($2, version) order by version desc limit 1
+
+-- name: workflows
+-- Workflows by name, the highest version first, after a place in that order.
+select name, version, graph_hash, input_schema, loaded_at_ms from holdfast.workflows
+where name > $1 or (name = $1 and version < $2) order by name, version desc limit $3
 
 -- name: put_graph
 -- A workflow's graph, once.

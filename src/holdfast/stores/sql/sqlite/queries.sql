@@ -215,7 +215,32 @@ select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, c
 where day between :first and :last and (:tenant is null or tenant = :tenant)
 order by day, tenant, workflow, node, model
 
--- --- Graphs ----------------------------------------------------------------------------------------------------------
+-- --- Workflows and their graphs --------------------------------------------------------------------------------------
+
+-- name: is_workflow_known
+-- Whether a workflow is there as it was loaded.
+select exists (
+    select 1 from workflows join graphs using (graph_hash)
+    where name = :name and version = :version and graph_hash = :graph_hash and input_schema is :input_schema
+)
+
+-- name: put_workflow
+-- What was loaded last under a name and version.
+insert into workflows (name, version, graph_hash, input_schema, loaded_at_ms)
+values (:name, :version, :graph_hash, :input_schema, :loaded_at_ms)
+on conflict do update
+set graph_hash = excluded.graph_hash, input_schema = excluded.input_schema, loaded_at_ms = excluded.loaded_at_ms
+where (graph_hash, input_schema) is not (excluded.graph_hash, excluded.input_schema)
+
+-- name: workflow
+-- A workflow of one version, or of the highest.
+select name, version, graph_hash, input_schema, loaded_at_ms from workflows
+where name = :name and version = coalesce(:version, version) order by version desc limit 1
+
+-- name: workflows
+-- Workflows by name, the highest version first, after a place in that order.
+select name, version, graph_hash, input_schema, loaded_at_ms from workflows
+where name > :name or (name = :name and version < :version) order by name, version desc limit :most
 
 -- name: put_graph
 -- A workflow's graph, once.

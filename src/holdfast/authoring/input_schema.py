@@ -1,0 +1,69 @@
+"""The JSON Schema of what a workflow is started with: what a process without its code holds an input against, shows as a form
+and fills in from.
+
+It says of a Pydantic model what a schema can say: its fields under the names that a start gives, what each takes, and what
+is there when nothing is given. What only the code knows (validators, values that a function makes up) it cannot say.
+Never here: an input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core import core_schema
+
+KEPT_AS: Final = "x-kept-as"
+"""Of a property: under which name its value is in the run's input, where that is another (the field's own, of one with an
+alias)."""
+_PLAIN: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
+"""What makes the same value each time that it is called."""
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `model`. What it fills in by a function that may say something else each time is required here."""
+    by_alias = model.model_config.get("serialize_by_alias")
+    return model.model_json_schema(schema_generator=_InputSchema if by_alias else _KeptByName)
+
+
+class _InputSchema(GenerateJsonSchema):
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
+        made: Any = schema.get("default_factory")
+        return made() if _is_constant(made) else super().get_default_value(schema)
+
+    def field_is_required(
+        self, field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField, total: bool
+    ) -> bool:
+        made = field["schema"].get("default_factory")
+        return (made is not None and not _is_constant(made)) or super().field_is_required(field, total)
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        return {}  # what no schema can say is not held against anything
+
+
+class _KeptByName(_InputSchema):
+    """Fields are given under their aliases and kept under their names, as Pydantic does it unless it is told otherwise."""
+
+    def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> JsonSchemaValue:
+        found = super().model_fields_schema(schema)
+        for name, field in schema["fields"].items():
+            alias = _given_as(field.get("validation_alias", name))
+            if alias != name and alias in found["properties"]:
+                found["properties"][alias][KEPT_AS] = name
+        return found
+
+
+def _given_as(alias: str | list[Any]) -> str:
+    """Under which name a field is given; of several that Pydantic takes, the first that is a name."""
+    return alias if isinstance(alias, str) else next((each[0] for each in alias if len(each) == 1), "")
+
+
+def _is_constant(made: Any) -> bool:
+    """Whether a default that is made anew each time is always the same."""
+    if isinstance(made, type) and issubclass(made, BaseModel):
+        fields = made.model_fields.values()
+        return all(not each.is_required() and _is_constant(each.default_factory or list) for each in fields)
+    return made in _PLAIN

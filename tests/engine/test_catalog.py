@@ -1,0 +1,58 @@
+"""What the store is told of the workflows whose code a process loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast import Workflow
+from holdfast.engine.catalog import Catalog
+from holdfast.stores.sqlite import SqliteStore
+from tests.engine.kit import bounded
+
+
+class Order(BaseModel):
+    item: str
+    count: int = 1
+
+
+def flow(node: str, *, labels: tuple[str, ...] = ()) -> Workflow:
+    wf = Workflow("flow", input=Order, runs_on=labels)
+
+    @wf.node(node)
+    async def work(state):  # type: ignore[no-untyped-def]
+        return None
+
+    return wf
+
+
+@bounded
+async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_name_already(tmp_path: Path) -> None:
+    mine, theirs = [await SqliteStore.connect(tmp_path / "holdfast.db") for _ in range(2)]
+    first, second, third = flow("a"), flow("b"), flow("c", labels=("gpu",))
+    catalog = Catalog(mine)
+
+    async def loaded(into: Catalog, workflow: Workflow, *, is_news: bool) -> None:
+        await into.add(workflow)
+        assert await theirs.changed(30 if is_news else 0) == is_news
+        assert (await theirs.workflow("flow")).graph_hash == workflow.hash
+
+    await loaded(catalog, first, is_news=True)
+    await loaded(catalog, first, is_news=False)
+    await loaded(catalog, second, is_news=True)
+    await loaded(catalog, first, is_news=True)  # this process has both, and the one that was loaded last counts
+    await loaded(Catalog(mine), first, is_news=False)
+    await catalog.forget(first.hash)
+    await loaded(catalog, first, is_news=False)
+    await loaded(catalog, third, is_news=True)
+    assert third.hash not in catalog, "what it cannot run it can tell of"
+
+    await Catalog(mine).adopt(second)  # some run follows it still
+    assert not await theirs.changed(0)
+    record = await theirs.workflow("flow")
+    assert record.graph_hash == third.hash
+    assert msgspec.json.decode(record.input_schema or b"") == first.input_schema
+    for store in (mine, theirs):
+        await store.aclose()
