@@ -24,10 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Workflow, task
-from holdfast.core.events import Event, StepStarted
-from holdfast.core.state import State
 from holdfast.machine import collect_rarely
-from holdfast.ports import Append
+from holdfast.ports import Append, Observation, StepBegan
 from holdfast.settings import Settings
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
@@ -52,11 +50,9 @@ class Meter:
         self.commit_s: list[float] = []
         self.began_cpu_s, self.began_s = time.process_time(), time.monotonic()
 
-    def hear(self, state: State, events: Sequence[Event]) -> None:
-        now = time.perf_counter()
-        for event in events:
-            if isinstance(event, StepStarted):
-                self.acknowledged_s[state.run, event.step] = now
+    def __call__(self, observation: Observation) -> None:
+        if isinstance(observation, StepBegan):
+            self.acknowledged_s[observation.run, observation.step] = time.perf_counter()
 
     def arrive(self, run: str, step: str, given_s: float | None) -> None:
         acknowledged = self.acknowledged_s.pop((run, step), None)
@@ -109,8 +105,9 @@ async def worker(settings: Settings, slots: int) -> None:
     """Work until stdin ends; say figures whenever a line comes."""
     meter = Meter()
     collect_rarely()
-    async with Engine.open(settings.store, workflows=[chain(meter)], slots=slots, settings=settings) as engine:
-        engine.runtime.runs.on_commit = meter.hear
+    async with Engine.open(
+        settings.store, workflows=[chain(meter)], slots=slots, settings=settings, observers=[meter]
+    ) as engine:
         meter.time_commits(engine)
         loop = asyncio.get_running_loop()
         while await loop.run_in_executor(None, sys.stdin.readline):

@@ -33,6 +33,7 @@ from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.leader import LEASE_S, Leader
+from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_desk import PoolDesk
@@ -58,6 +59,7 @@ from holdfast.ports import (
     Ids,
     Leadership,
     Model,
+    Observer,
     PoolAuthority,
     Queue,
     Store,
@@ -228,6 +230,7 @@ class Engine(Commands, Allowances, DeclaredPools):
         yaml: bool = False,
         hands: Hands | None = None,
         shell: bool = True,
+        observers: Sequence[Observer] = (),
         surroundings: Surroundings | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
@@ -240,6 +243,7 @@ class Engine(Commands, Allowances, DeclaredPools):
         `execute=False` it only starts, asks and decides; other processes work.
         `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
+        The `observers` are told what happens here, one after the other; none of them can break anything.
         `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
         At the end, steps that still run get `grace_s` to finish, the rest is handed over, and calls that have left get
         `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
@@ -263,7 +267,9 @@ class Engine(Commands, Allowances, DeclaredPools):
         quotas = _quotas(known, store, served_by, around)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         catalog = Catalog(opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute)
-        runtime = Runtime.of(around.clock, around.ids, catalog, around.label, works=execute)
+        runtime = Runtime.of(
+            around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
+        )
         scheduler = Scheduler(
             known.strategy(lane) if strategy is None else strategy,
             tenants_apart=hands is not None and hands.tells_tenants_apart,

@@ -28,9 +28,8 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.core.demand import Resources
-    from holdfast.core.events import Event
-    from holdfast.core.state import State
     from holdfast.engine.idleness import Left
+    from holdfast.ports import Observation
 
 _GRACE_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
@@ -162,13 +161,17 @@ class Tally:
         handed = self.counts["handed_over"]
         return f"steps: {self.counts['steps']}; runs: {ended}" + (f"; steps handed over: {handed}" if handed else "")
 
-    def hear(self, state: State, events: Sequence[Event]) -> None:
+    def __call__(self, observation: Observation) -> None:
         """Count what a commit did, and say what somebody should know."""
         from holdfast.cli.advice import about
         from holdfast.cli.telling import failure
         from holdfast.core import events as ev
+        from holdfast.ports import Committed
 
-        for event in events:
+        if not isinstance(observation, Committed):
+            return
+        state = observation.state
+        for event in observation.events:
             match event:
                 case ev.StepCompleted():
                     self.counts["steps"] += 1
@@ -216,10 +219,9 @@ async def _work(
         )
     opening = partial(
         Engine.open, where, workflows=workflows, slots=slots, labels=labels, resources=own, yaml=yaml, lane=lane,
-        settings=known, grace_s=grace_s,
+        settings=known, grace_s=grace_s, observers=[tally],
     )  # fmt: skip
     async with patiently(opening, wait_s) as engine:
-        engine.runtime.runs.on_commit = tally.hear
         names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
         terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
         for workflow in workflows:

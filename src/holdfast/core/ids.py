@@ -86,6 +86,10 @@ def run_of(id_: CallId | GateId) -> RunId:
     return RunId(id_.partition(":")[0])
 
 
+def step_of(id_: CallId) -> StepId:
+    return StepId(id_.split(":", 2)[1])
+
+
 def effect_key(tenant: str, run: RunId, step: StepId, path: Path, tool: str) -> EffectKey:
     """The key of an unnamed effect: the same for every attempt and every try of one operation."""
     return EffectKey(_digest(tenant, run, step, path, tool))

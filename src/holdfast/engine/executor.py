@@ -98,6 +98,7 @@ class Executor:
             self._begin_placed,
             services.desk,
             membership.give_up,
+            runs.observers,
         )
         self.placing.serves = services.hands is not None
         self.others: Others | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
+from holdfast.engine.observing import NOBODY, Observers
 from holdfast.errors import HoldfastError, StoreError, UnknownCommit
-from holdfast.ports import Append, Clock, Log
+from holdfast.ports import Append, Clock, Flushed, Log
 
 MOST_APPENDS: Final = 256
 """One flush; more wait for the next, so that a commit's latency stays bounded."""
@@ -29,9 +30,10 @@ class _Waiting(NamedTuple):
 class Flush:
     """Group commit. At most one append of each run is under way, because a mailbox waits for its own."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock, observers: Observers = NOBODY) -> None:
         self._log = log
         self._clock = clock
+        self._observers = observers
         self._waiting: list[_Waiting] = []
         self._carrier: asyncio.Task[None] | None = None
 
@@ -57,14 +59,17 @@ class Flush:
             self._carrier = None
 
     async def _commit(self, batch: list[_Waiting]) -> None:
+        since_s = self._clock.monotonic_s()
         try:
-            fates = await self._until_known(batch)
+            fates = await self._until_known(batch, since_s)
         except asyncio.CancelledError:
             _tell(batch, StoreError("The process is stopping."))
             raise
         except HoldfastError as problem:
             _tell(batch, problem)
             return
+        if self._observers:
+            self._observers.notify(Flushed(len(batch), fates.count(None), self._clock.monotonic_s() - since_s))
         for each, fate in zip(batch, fates, strict=True):
             if each.done.done():
                 continue
@@ -73,14 +78,13 @@ class Flush:
             else:
                 each.done.set_exception(fate)
 
-    async def _until_known(self, batch: list[_Waiting]) -> list[HoldfastError | None]:
+    async def _until_known(self, batch: list[_Waiting], since_s: float) -> list[HoldfastError | None]:
         """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it.
 
         That a later try was not taken says nothing about the first: once unknown, it stays so.
         """
         appends = [each.append for each in batch]
         unknown: UnknownCommit | None = None
-        since_s = self._clock.monotonic_s()
         while True:
             try:
                 return list(await self._log.append(appends))

@@ -46,7 +46,7 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Operation, State, Step
 from holdfast.engine.remote import RemoteWorker, worker_of
 from holdfast.errors import BlobLost, InvalidInput, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, Recall, UserTurn
+from holdfast.ports import Clock, ModelReply, ModelRequest, Pace, PoolWaited, Recall, UserTurn
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -453,6 +453,10 @@ class StepContext:
         return ErrorRecord(
             node_of(self.step), error_class, text, retryable, self._runtime.store.now_ms(), tool, retry_after_s, told
         )
+
+    def waited(self, model: str, pools: Sequence[str], took_s: float) -> None:
+        if self._runtime.runs.observers:
+            self._runtime.runs.observers.notify(PoolWaited(self.run, self.step, model, tuple(pools), took_s))
 
     def may_send(self) -> bool:
         return self._runtime.membership.alive(self._attempt.session)

@@ -154,9 +154,9 @@ class Runtime(Protocol):
         """Called when a mailbox has nothing more to do."""
         ...
 
-    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
-        """Called after every commit, before its senders are told, and when a reload brought news (of which `events`
-        may be empty)."""
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
+        """Called after every commit of its `own`, before its senders are told, and when a reload brought news (of which
+        `events` may be empty)."""
         ...
 
 
@@ -403,7 +403,7 @@ class Mailbox:
         try:
             await self._appending
             self._weigh(events)
-            self._runtime.committed(self, events, state)
+            self._runtime.committed(self, events, state, own=True)
         except BaseException:
             self.state = None
             raise
@@ -422,12 +422,12 @@ class Mailbox:
             if any(isinstance(letter.command, StartRun) for letter in letters):
                 self.state = State()
                 return self.state
-            self._runtime.committed(self, [], await self._load())
+            self._runtime.committed(self, [], await self._load(), own=False)
         elif self.state.seq and not all(isinstance(letter.command, _FROM_INSIDE) for letter in letters):
             news = await self._runtime.store.events(self.run, self.state.seq)
             if news:
                 self._fold(self.state, news)
-                self._runtime.committed(self, [recorded.event for recorded in news], self.state)
+                self._runtime.committed(self, [recorded.event for recorded in news], self.state, own=False)
         assert self.state is not None
         if self.graph is None or self.graph.hash != self.state.graph_hash:
             self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)

@@ -19,8 +19,9 @@ from holdfast.core.demand import SHELL, Resources
 from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
+from holdfast.engine.observing import NOBODY, Observers
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.ports import Clock, PlacedStep, Report, Unplaced
+from holdfast.ports import Clock, PlacedStep, Report, StepPlaced, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import able_to, job_of
@@ -70,6 +71,7 @@ class Placing:
     def __init__(
         self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
         begin: Callable[[RunId], None], desk: PoolDesk, broken: Callable[[BaseException], None],
+        observers: Observers = NOBODY,
     ) -> None:  # fmt: skip
         """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
         steps were placed, and calls `settle` when it has. `desk` has what is lent of pools, and
@@ -85,6 +87,7 @@ class Placing:
         self._begin = begin
         self._desk = desk
         self._broken = broken
+        self._observers = observers
         self.places = True
         """Whether it places its runs' steps itself. In a fleet with a leader it does not: it is given them."""
         self.serves = False
@@ -178,8 +181,7 @@ class Placing:
                 self.scheduler.charge((each.run, each.step), job_of(each), HERE)
                 self._steps.setdefault(each.run, {})[each.step] = each
                 self._since_s[each.run] = now_s
-                self._placed[each.run, each.step] = Placed(HERE, _amounts(each))
-                self._kept += 1
+                self._keep_place(each.run, each.step, Placed(HERE, _amounts(each)))
 
     def held(self) -> tuple[PlacedStep, ...]:
         """The steps that were placed here and are not over."""
@@ -289,14 +291,20 @@ class Placing:
             self._desk.placed()
         for each in placed:
             run, step = RunId(each.job.key[0]), StepId(each.job.key[1])
-            self._placed[run, step] = Placed(each.worker, each.pools)
-            self._kept += each.worker == HERE
+            self._keep_place(run, step, Placed(each.worker, each.pools))
             runs[run] = None
         for run in runs:
             if run != but:
                 self._begin(run)
         self._desk.stir()
         self._look_again(now_s)
+
+    def _keep_place(self, run: RunId, step: StepId, placed: Placed) -> None:
+        self._placed[run, step] = placed
+        self._kept += placed.worker == HERE
+        if self._observers:
+            worker = None if placed.worker == HERE else placed.worker
+            self._observers.notify(StepPlaced(run, step, worker, placed.pools))
 
     def _look_again(self, now_s: float) -> None:
         """Wake when a pool will have refilled; everything else is told."""

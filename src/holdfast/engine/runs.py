@@ -20,6 +20,7 @@ from holdfast.core.state import State
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox, Starter
+from holdfast.engine.observing import NOBODY, Observers
 from holdfast.ports import Clock, Ids
 
 log = logging.getLogger("holdfast")
@@ -64,17 +65,16 @@ class Subscriber(Protocol):
 class Runs:
     """Those of one process. What is lost with it is found again by the sweep."""
 
-    def __init__(self, clock: Clock, ids: Ids, catalog: Catalog) -> None:
+    def __init__(self, clock: Clock, ids: Ids, catalog: Catalog, observers: Observers = NOBODY) -> None:
         self.store = catalog.store
         self.catalog = catalog
-        self.flush = Flush(self.store, clock)
+        self.observers = observers
+        self.flush = Flush(self.store, clock, observers)
         self._clock = clock
         self.starter: Starter | None = None
         """Who may start steps here, where this process executes any."""
         self.subscribers: list[Subscriber] = []
         """They hear of a commit one after the other, in this order."""
-        self.on_commit: Callable[[State, Sequence[Event]], None] | None = None
-        """Hears of every commit that becomes known here; for showing progress, and must not raise."""
         self.damaged: set[RunId] = set()
         """Runs whose history cannot be read: they are lost to this process, the others are not."""
         self._ids = ids
@@ -172,11 +172,11 @@ class Runs:
     def unsure(self, run: RunId) -> None:
         self._unsure[run] = None
 
-    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
+    def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
         for watcher in self._watchers.get(mailbox.run, ()):
             watcher.hear(state)
-        if events and self.on_commit is not None:
-            self.on_commit(state, events)
+        if events and self.observers:
+            self.observers.committed(events, state, own=own)
         for subscriber in self.subscribers:
             subscriber.committed(mailbox, events, state)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from holdfast.core.ids import SessionId
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.membership import Membership
+from holdfast.engine.observing import NOBODY, Observers
 from holdfast.engine.runs import Runs
 from holdfast.ports import Clock, Ids, Report, Store
 
@@ -24,10 +25,12 @@ class Runtime(NamedTuple):
     membership: Membership
 
     @classmethod
-    def of(cls, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool) -> Runtime:
+    def of(
+        cls, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool, observers: Observers = NOBODY
+    ) -> Runtime:  # fmt: skip
         """On the catalog's store. `label` says to people which process of which machine this is; one that `works`, be it by
         leading, has a session."""
-        runs = Runs(clock, ids, catalog)
+        runs = Runs(clock, ids, catalog, observers)
         membership = Membership(ids, label, catalog, Watching(runs, catalog), works=works)
         return cls(catalog.store, clock, catalog, runs, membership)
 

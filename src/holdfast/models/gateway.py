@@ -122,11 +122,14 @@ class Gateway:
 
     async def _reserve(self, journal: Journal, path: Path, request: ModelRequest, offer: Offer) -> Lent | None:
         try:
-            return await self._quotas.reserve(request, offer.tokens - request.max_tokens)
+            lent = await self._quotas.reserve(request, offer.tokens - request.max_tokens)
         except (PoolError, UsageError) as problem:
             known = RATE_LIMIT if isinstance(problem, PoolError) else VALIDATION
             error = journal.error(known, problem.message, retryable=known == RATE_LIMIT)
             raise OperationFailed(error.message, error=error, path=None) from None
+        if lent is not None:
+            journal.waited(request.model, [want.pool.name for want in lent.shares.wants], lent.waited_s)
+        return lent
 
     async def _let_go(self, journal: Journal, call: CallId, lent: Lent | None, why: str) -> None:
         """Give back what a call was lent that is not made now, and the money held for it."""

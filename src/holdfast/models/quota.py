@@ -72,6 +72,8 @@ class Lent(msgspec.Struct):
     shares: Shares
     timeout_s: float
     input_bound: int
+    waited_s: float = 0.0
+    """How long the call has waited for it."""
     is_back: bool = False
 
 
@@ -108,8 +110,9 @@ class Quotas:
         timeout_s = min(request.timeout_s, *leases_s) if leases_s else request.timeout_s
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))
         wants = [Want(pool, _amount(pool, estimate, request.max_tokens)) for pool in found]
+        since_s = self._clock.monotonic_s()
         shares = await self._pools.reserve(wants, deadline_s=timeout_s + around_s, priority=priority)
-        return Lent(shares, timeout_s, input_bound)
+        return Lent(shares, timeout_s, input_bound, self._clock.monotonic_s() - since_s)
 
     def in_time(self, lent: Lent) -> bool:
         """Whether a request that is sent now is over before its slots are lent to others."""

@@ -68,6 +68,10 @@ class Journal(Protocol):
         """An error of this step, at this moment, with secrets taken out of its message and its trace."""
         ...
 
+    def waited(self, model: str, pools: Sequence[str], took_s: float) -> None:
+        """A call of `model` has what it was lent of `pools`, and has waited so long for it."""
+        ...
+
     def may_send(self) -> bool:
         """Whether this process still holds its lease: to be asked right before a call leaves."""
         ...

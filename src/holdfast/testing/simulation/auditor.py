@@ -20,7 +20,7 @@ from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
 from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_of, visit_of
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
-from holdfast.ports import Append, ModelRequest, SnapshotRecord
+from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
 from holdfast.testing.simulation.hands import GPU
 from holdfast.testing.simulation.job_auditor import JobAuditor
 from holdfast.testing.simulation.loop import SimulatedLoop
@@ -175,6 +175,8 @@ class Auditor:
         self.second_thoughts = 0
         """How many people think about taking up a run that has failed."""
         self.on_end: Callable[[], None] = lambda: None
+        self.observed: set[tuple[RunId, int]] = set()
+        """Up to where the commits led of which some process has told that they are its own."""
         self.snapshots: list[tuple[RunId, SnapshotRecord]] = []
         disk.on_commit = self.committed
         disk.on_snapshot = lambda run, record: self.snapshots.append((run, record))
@@ -255,10 +257,17 @@ class Auditor:
         ]  # fmt: skip
         self.fault("rows are the projection of the replayed history", append.run, "; ".join(differ) or "beside the run")
 
-    def live(self, state: State, events: Sequence[ev.Event]) -> None:
+    def observe(self, observation: Observation) -> None:
         """A process tells what it holds of a run after a commit."""
+        if not isinstance(observation, Committed):
+            return
+        state = observation.state
+        if observation.own:
+            if (state.run, state.seq) in self.observed:
+                self.fault("a commit is told once", state.run, f"{observation.events}")
+            self.observed.add((state.run, state.seq))
         books = self.books.get(state.run)
-        if books is not None and books.seq == state.seq and events and state != books.state:
+        if books is not None and books.seq == state.seq and state != books.state:
             self.fault("replay equals live", state.run, _difference(state, books.state))
 
     def _check_money(self, books: Books, append: Append) -> None:

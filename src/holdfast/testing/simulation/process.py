@@ -18,7 +18,7 @@ from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
 from holdfast.jobs.room import Shell
 from holdfast.models.prices import DeclaredPrice, Prices
-from holdfast.ports import Model
+from holdfast.ports import Model, Observer
 from holdfast.settings import Settings
 from holdfast.testing.simulation.chance import Chance, spread_s
 from holdfast.testing.simulation.fault import Faults
@@ -118,7 +118,7 @@ class Process:
     def __init__(
         self, name: str, loop: SimulatedLoop, disk: Disk, chance: Chance, faults: Faults, *, executes: bool,
         slots: int, labels: Sequence[str], workflows: Callable[[], Sequence[Workflow]], model: Callable[[Process], Model],
-        yaml: bool, shell: Shell, lends_shell: bool,
+        yaml: bool, shell: Shell, lends_shell: bool, observers: Sequence[Observer],
     ) -> None:  # fmt: skip
         """With `lends_shell` the workers that are connected to it run scripts too."""
         self.name = name
@@ -134,7 +134,6 @@ class Process:
         self.lives = 0
         self.thawed_s = 0.0
         """When it last stood still, or will have."""
-        self.on_open: Callable[[Process, Engine], None] = lambda _, __: None
         self.on_end: Callable[[Process], None] = lambda _: None
         self._chance = chance
         self._workflows = workflows
@@ -142,6 +141,7 @@ class Process:
         self._yaml = yaml
         self._shell = shell
         self._lends_shell = lends_shell
+        self._observers = observers
         self._stopping: asyncio.Event | None = None
         self._ids = DrawnIds(chance.stream(f"ids/{name}"))
         self._delays = chance.stream(f"delay/{name}")
@@ -174,12 +174,11 @@ class Process:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
                 settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, hands=hands,
-                surroundings=around,
+                observers=self._observers, surroundings=around,
             ) as engine:  # fmt: skip
                 hands.open(engine.executor.placing)
                 self.engine = engine
                 _wake_for_the_unsure(engine, store)
-                self.on_open(self, engine)
                 await self._until_broken(engine, stopping)
                 self.engine = None
             await store.aclose()

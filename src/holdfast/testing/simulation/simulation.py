@@ -16,7 +16,6 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.compose import Engine
 from holdfast.testing.simulation import script
 from holdfast.testing.simulation.auditor import Auditor, Violation
 from holdfast.testing.simulation.chance import Chance, spread_s
@@ -120,18 +119,14 @@ class _Simulation:
                 labels=[GPU] if number == 0 or labels.random() < 0.5 else [],
                 workflows=list if executes and self.program.is_learned else self._workflows,
                 model=lambda process: SimulatedModel(self.world, process), yaml=self.program.is_learned,
-                shell=script.run, lends_shell=self.program.has_shells,
+                shell=script.run, lends_shell=self.program.has_shells, observers=[self.auditor.observe],
             )  # fmt: skip
-            process.on_open = self._opened
             process.on_end = self._ended
             made.append(process)
         return made
 
     def _workflows(self) -> list[Workflow]:
         return [each for each in (self.program.workflow, self.program.later) if each is not None]
-
-    def _opened(self, process: Process, engine: Engine) -> None:
-        engine.runtime.runs.on_commit = self.auditor.live
 
     # --- What happens to processes ------------------------------------------------------------------------------------
 

@@ -1,0 +1,162 @@
+"""Whoever looks on while an engine works: what it is told of runs, and of what happens around them.
+
+Never here: what is made of it (a metric, a trace, a line of progress), anything that the engine would wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from holdfast.core.events import Event
+from holdfast.core.ids import CallId, GateId, RunId, StepId
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.state import State
+
+RunOutcome = Literal["completed", "failed", "cancelled"]
+CallKind = Literal["model", "tool"]
+StepOutcome = Literal[
+    "completed", "failed", "retrying", "suspended", "handed_over", "lost", "stopped", "cancelled", "skipped"
+]
+CallOutcome = Literal["completed", "failed", "released", "in_doubt", "unanswered", "reconciled", "orphaned"]
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """Something in a run, at `at_ms` of the store's time. It is durable."""
+
+    run: RunId
+    tenant: str
+    workflow: str
+    at_ms: int
+
+
+class RunBegan(Observed, frozen=True):
+    """A run was started or, `reopened`, taken up after it had failed."""
+
+    version: int
+    reopened: bool = False
+
+
+class RunEnded(Observed, frozen=True):
+    """A run has come to its end, `took_ms` after it was started, and has cost so much so far."""
+
+    outcome: RunOutcome
+    took_ms: int
+    cost_nanousd: int
+    error: ErrorRecord | None = None
+
+
+class StepBegan(Observed, frozen=True):
+    """An attempt of a step began."""
+
+    step: StepId
+    attempt: int
+
+
+class StepEnded(Observed, frozen=True):
+    """An attempt of a step is over, or, where none was under way, the step itself.
+
+    After `suspended`, `handed_over`, `retrying`, `lost` and `stopped` it may begin again, as its next attempt; a person's
+    decision may end it without one.
+    """
+
+    step: StepId
+    attempt: int
+    outcome: StepOutcome
+    error: ErrorRecord | None = None
+
+
+class CallBegan(Observed, frozen=True):
+    """A call is about to leave: of the model or the tool `name`."""
+
+    call: CallId
+    step: StepId
+    kind: CallKind
+    name: str
+
+
+class CallEnded(Observed, frozen=True):
+    """What became of a call. One that is `in_doubt` or `unanswered` ends once more, when that is known after all."""
+
+    call: CallId
+    step: StepId
+    kind: CallKind
+    outcome: CallOutcome
+    error: ErrorRecord | None = None
+    cost_nanousd: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class GateBegan(Observed, frozen=True):
+    """A person is asked; `step` is None where the engine asks about the run."""
+
+    gate: GateId
+    reason: str
+    step: StepId | None
+
+
+class GateEnded(Observed, frozen=True):
+    """A gate was decided: `outcome` is the decision. Or it needs no answer any more: None."""
+
+    gate: GateId
+    outcome: str | None
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """`events` of a run are durable, and led to `state`, which goes on: to be read at once, never to be kept.
+
+    `own`: this process has decided them. Others' are told as this, and not as what began and ended, where the run is in
+    this process's memory.
+    """
+
+    state: State
+    events: Sequence[Event]
+    own: bool
+
+
+class Flushed(msgspec.Struct, frozen=True):
+    """The store has answered a group of `appends`, each of one run, of which it took `taken`."""
+
+    appends: int
+    taken: int
+    took_s: float
+
+
+class StepPlaced(msgspec.Struct, frozen=True):
+    """A step that asks for something has its place: this process, or a `worker` that is connected to it, with so much of
+    `pools`. It begins there soon, if nothing comes in between."""
+
+    run: RunId
+    step: StepId
+    worker: str | None
+    pools: Mapping[str, int]
+
+
+class PoolWaited(msgspec.Struct, frozen=True):
+    """A step's model call has waited for what is lent of its provider's `pools`, and has it."""
+
+    run: RunId
+    step: StepId
+    model: str
+    pools: tuple[str, ...]
+    took_s: float
+
+
+Observation = (
+    RunBegan | RunEnded | StepBegan | StepEnded | CallBegan | CallEnded | GateBegan | GateEnded
+    | Committed | Flushed | StepPlaced | PoolWaited
+)  # fmt: skip
+
+
+class Observer(Protocol):
+    """A function of what an engine tells. It is called in the event loop: it returns at once, and asks the engine nothing.
+
+    What began and ended is told in the order of each run's history, by the process that has committed it, after it is
+    durable. Nothing is told twice. What a process commits without hearing of it (it died, the store's reply was lost) is told
+    by nobody: it is in the history alone. An observer that raises is told on as before, and its first error is logged.
+    """
+
+    def __call__(self, observation: Observation, /) -> None: ...
