@@ -13,6 +13,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.handle import Run, output
 from holdfast.control.part import Part, word
+from holdfast.control.stored import StoredWorkflow
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.ids import CallId, GateId, RunId, run_of
@@ -20,7 +21,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
-from holdfast.errors import Conflict, InvalidInput, KeyReused
+from holdfast.errors import Conflict, InvalidInput, KeyReused, UsageError
 
 NOT_GIVEN: Final = object()
 """No data, as opposed to the data null."""
@@ -32,9 +33,10 @@ class Commands(Part):
 
     async def start(
         self,
-        workflow: Workflow,
+        workflow: Workflow | StoredWorkflow | str,
         input: Any = None,  # noqa: A002 - the word of the public surface
         *,
+        version: int | None = None,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
         team: str | None = None,
@@ -45,13 +47,20 @@ class Commands(Part):
         """Start a run, durably: when this returns it survives anything. `by` is who asks: a person (a workflow with four eyes
         needs one), or a service (which may have a lane of its own).
 
+        A workflow that some process has loaded can be started by its name, in `version` or the highest: the definition that
+        was loaded last. Where its code is not here, `input` has to fit its JSON Schema. Raises NotFound.
+
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
         and begins when there is a place, in the order of arrival (see `set_admission`).
         """
         runtime = self.runtime
-        valid = workflow.validated_input(input)
+        workflow = await self._meant(workflow, version)
+        if isinstance(workflow, StoredWorkflow):
+            valid = await self.executor.services.threads.run(workflow.validated_input, {"raw": input})
+        else:
+            valid = workflow.validated_input(input)
         try:
             encoded = encode(valid)  # refuse what cannot be stored before anything is
         except InvalidInput as problem:
@@ -62,11 +71,12 @@ class Commands(Part):
             limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
-        await runtime.catalog.add(workflow)
+        if isinstance(workflow, Workflow):
+            await runtime.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
         if key is not None and (known := await runtime.store.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
-        mailbox = runtime.runs.new(workflow)
+        mailbox = runtime.runs.new(workflow.graph)
         payload = await self.payloads.keep(valid, tenant, runtime.store.now_ms())
         start = cmd.StartRun(
             mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by),
@@ -80,6 +90,15 @@ class Commands(Part):
                 raise taken from None
             return self._same(key or "", known, input_digest)
         return Run(self.executor, mailbox.run)
+
+    async def _meant(self, workflow: Workflow | StoredWorkflow | str, version: int | None) -> Workflow | StoredWorkflow:
+        """What is to be started; its code, where that is here."""
+        if version is not None and not isinstance(workflow, str):
+            raise UsageError(f"version={version} goes with a workflow's name. Nothing was started.")
+        if isinstance(workflow, Workflow):
+            return workflow
+        stored = await self.workflow(workflow, version) if isinstance(workflow, str) else workflow
+        return self.runtime.catalog.workflows.get(stored.hash, stored)
 
     def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
         run, digest_then = known

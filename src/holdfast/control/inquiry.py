@@ -12,11 +12,24 @@ import msgspec
 
 from holdfast.core.ids import RunId, SessionId, StepId
 from holdfast.errors import NotFound
-from holdfast.ports import ANY_YAML, MOST_LISTED, Hindered, LogPiece, LogPlace, PlacedStep, Report, RunFilter, Store
+from holdfast.ports import (
+    ANY_YAML,
+    MOST_LISTED,
+    Hindered,
+    LogPiece,
+    LogPlace,
+    PlacedStep,
+    Report,
+    RunFilter,
+    Store,
+    WorkflowRecord,
+)
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.costs import Cost
+    from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
     from holdfast.engine.explaining import Waits
@@ -39,7 +52,28 @@ class Inquiries:
             raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
         return row
 
-    async def workers_of(self, workflow: Workflow) -> int:
+    async def workflow(self, name: str, version: int | None = None) -> StoredWorkflow:
+        """The workflow of this name and version, or of the highest that there is, as it was loaded last. Raises NotFound."""
+        from holdfast.control.stored import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
+
+        record = await self.store.workflow(name, version)
+        return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        """The workflows whose code some process has loaded, by name, the highest version first; those that come `after` a
+        name and version."""
+        return await self.store.workflows(after=after, limit=limit)
+
+    async def graph_of(self, graph_hash: str) -> Graph:
+        """The graph of that hash. Raises NotFound."""
+        from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - as above
+
+        definition = msgspec.json.decode(await self.store.graph(graph_hash), type=Definition)
+        return Graph(definition, is_accepted=True)
+
+    async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
         is one."""
         return await self.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
@@ -56,13 +90,10 @@ class Inquiries:
 
     async def _has_scripts(self, graph_hash: str) -> bool:
         """A run whose graph the store does not have is listed all the same."""
-        from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - for a run that could go on
-
         try:
-            definition = msgspec.json.decode(await self.store.graph(graph_hash), type=Definition)
+            return (await self.graph_of(graph_hash)).has_scripts
         except NotFound:
             return False
-        return Graph(definition, is_accepted=True).has_scripts
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""

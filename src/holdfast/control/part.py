@@ -9,6 +9,7 @@ from unicodedata import category
 
 from holdfast.control.inquiry import Inquiries
 from holdfast.core.claim import Claim
+from holdfast.core.graph import Graph
 from holdfast.core.ids import MOST_NAME_BYTES
 from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
@@ -22,6 +23,9 @@ class Part(Inquiries):
         self.executor = executor
         self.runtime = executor.services.runtime
         self.payloads = executor.services.payloads
+
+    async def graph_of(self, graph_hash: str) -> Graph:
+        return await self.runtime.catalog.graph_of(graph_hash)
 
     def _claim(self, by: str | Claim | None) -> Claim:
         """Who acts, as he says, without the values of secrets; a name of blanks is none."""

@@ -8,6 +8,7 @@ is compared and what is looked at is counted. A reference to somewhere else is n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +19,7 @@ import msgspec
 import referencing.exceptions
 import referencing.jsonschema
 from jsonschema.validators import extend
-from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema, to_jsonable_python
 
 MOST_LOOKS: Final = 3_000
 """Of keywords at values, for one value: less than a tenth of a second at the worst."""
@@ -29,6 +30,8 @@ MOST_MATCHED: Final = 4_096
 MOST_TOLD: Final = 10
 """Problems of one value."""
 _MOST_WORDS: Final = 300
+_MOST_STEPS: Final = 100
+"""From a part of a schema to what it refers to."""
 
 _looks: ContextVar[list[int]] = ContextVar("holdfast_schema_looks")
 
@@ -55,16 +58,34 @@ def _flaw(encoded: bytes) -> str | None:
         return str(problem)
 
 
-def problems(schema: Mapping[str, Any], value: Any, whole: str = "value") -> list[str]:
-    """What about `value` does not fit, the first ten; each with its place, `whole` for all of it. Raises TooMuch."""
-    return _problems(schema, value, MOST_TOLD, MOST_LOOKS, whole, registry=referencing.jsonschema.EMPTY_REGISTRY)
+def problems(
+    schema: Mapping[str, Any], value: Any, whole: str = "value", *, looks: int = MOST_LOOKS, formats: bool = False
+) -> list[str]:
+    """What about `value` does not fit, the first ten; each with its place, `whole` for all of it. With `formats`, times and ids
+    are looked at too. Raises TooMuch."""
+    known = {"format_checker": _FORMATS} if formats else {}
+    return _problems(schema, value, MOST_TOLD, looks, whole, registry=referencing.jsonschema.EMPTY_REGISTRY, **known)
+
+
+def filled(schema: Mapping[str, Any], value: Any, kept_as: str, *, looks: int = MOST_LOOKS) -> Any:
+    """`value`, which fits `schema` with its formats, as the Pydantic model keeps it that the schema was made of: with defaults
+    for what was not given, without what no field takes, in the order of the fields. A property that says `kept_as` is kept
+    under that name. Where several shapes fit, the one is meant that names most of what is given. Raises TooMuch."""
+    with _bounded(looks):
+        return _Filling(schema, kept_as).of(schema, value)
 
 
 def _problems(schema: Any, value: Any, most: int, looks: int, whole: str, **known: Any) -> list[str]:
-    token = _looks.set([looks])
-    try:
+    with _bounded(looks):
         errors = islice(_Bounded(schema, **known).iter_errors(value), most)
         return [f"{_place(each) or whole}: {each.message[:_MOST_WORDS]}" for each in errors]
+
+
+@contextmanager
+def _bounded(looks: int) -> Iterator[None]:
+    token = _looks.set([looks])
+    try:
+        yield
     except referencing.exceptions.Unresolvable as problem:
         raise TooMuch(f"the schema refers to {problem.ref!r}, which is not in it") from None
     except RecursionError:
@@ -147,6 +168,91 @@ def _evolved(validator: Any, **changes: Any) -> Any:
 
 _FIELDS: Final = [(field.alias, field.name) for field in _Bounded.__attrs_attrs__ if field.init]
 _Bounded.evolve = _evolved
+
+
+# --- Formats ----------------------------------------------------------------------------------------------------------
+
+_OF_FORMATS: Final = {
+    "date-time": SchemaValidator(core_schema.datetime_schema()), "date": SchemaValidator(core_schema.date_schema()),
+    "time": SchemaValidator(core_schema.time_schema()), "duration": SchemaValidator(core_schema.timedelta_schema()),
+    "uuid": SchemaValidator(core_schema.uuid_schema()),
+}  # fmt: skip
+_FORMATS: Final = jsonschema.FormatChecker(())
+
+
+def _checker(reader: SchemaValidator) -> Callable[[object], bool]:
+    def is_one(value: object) -> bool:
+        return not isinstance(value, str) or reader.isinstance_python(value)
+
+    return is_one
+
+
+for _format, _reader in _OF_FORMATS.items():
+    _FORMATS.checks(_format)(_checker(_reader))
+
+
+def _normal(shape: Mapping[str, Any], value: Any) -> Any:
+    """A text or a number as Pydantic writes it again."""
+    asked = shape.get("type")
+    if isinstance(value, str) and (reader := _OF_FORMATS.get(shape.get("format", ""))) is not None:
+        return to_jsonable_python(reader.validate_python(value))
+    if type(value) is int and asked == "number":
+        return float(value)
+    return int(value) if type(value) is float and asked == "integer" else value
+
+
+# --- Filling in -------------------------------------------------------------------------------------------------------
+
+
+class _Filling:
+    """What is filled in of one value. References are those that Pydantic writes, to what the schema itself has."""
+
+    def __init__(self, schema: Mapping[str, Any], kept_as: str) -> None:
+        self._parts = {f"#/$defs/{name}": part for name, part in schema.get("$defs", {}).items()} | {"#": schema}
+        self._kept_as = kept_as
+
+    def of(self, schema: Mapping[str, Any] | bool, value: Any) -> Any:
+        shape = {} if isinstance(schema, bool) else self._shape(schema, value)
+        if isinstance(value, dict):
+            return self._object(shape, value)
+        if isinstance(value, list):
+            first, rest = shape.get("prefixItems", ()), shape.get("items", {})
+            return [self.of(first[i] if i < len(first) else rest, each) for i, each in enumerate(value)]
+        return _normal(shape, value)
+
+    def _object(self, shape: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+        named = shape.get("properties", {})
+        found = {}
+        for name, inner in named.items():
+            if name in value or "default" in inner:
+                found[inner.get(self._kept_as, name)] = self.of(inner, value.get(name, inner.get("default")))
+        more = shape.get("additionalProperties", "properties" not in shape or "patternProperties" in shape)
+        if more is not False:
+            found |= {name: self.of(more, each) for name, each in value.items() if name not in named}
+        return found
+
+    def _shape(self, schema: Mapping[str, Any], value: Any) -> Mapping[str, Any]:
+        """The part that says what `value` is: references followed, and of several shapes the one that is meant."""
+        for _ in range(_MOST_STEPS):
+            if "$ref" in schema:
+                schema = self._parts.get(schema["$ref"], {})
+            elif shapes := schema.get("anyOf", schema.get("oneOf")):
+                schema = self._meant(shapes, value)
+            else:
+                return schema
+        raise RecursionError
+
+    def _meant(self, shapes: list[Any], value: Any) -> Any:
+        left = [each for each in shapes if each != {"type": "null"}]
+        if value is not None and len(left) > 1:
+            known = {"$defs": self._parts["#"].get("$defs", {})}
+            left = [each for each in left if _Bounded(known | each, format_checker=_FORMATS).is_valid(value)]
+        return max(left, key=lambda each: self._known(each, value), default={})
+
+    def _known(self, schema: Mapping[str, Any], value: Any) -> int:
+        """How much of what is given a shape names."""
+        names = self._parts.get(schema.get("$ref", ""), schema).get("properties", {})
+        return sum(name in names for name in value) if isinstance(value, dict) else 0
 
 
 # --- Patterns ---------------------------------------------------------------------------------------------------------

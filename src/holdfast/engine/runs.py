@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from holdfast.authoring.workflow import Workflow
 from holdfast.core.commands import Command, Look
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -91,10 +90,10 @@ class Runs:
             found = self._mailboxes[run] = Mailbox(run, self)
         return found
 
-    def new(self, workflow: Workflow) -> Mailbox:
+    def new(self, graph: Graph) -> Mailbox:
         """The mailbox of a run that is about to be started."""
         run = self._ids.run(self.store.now_ms())
-        found = self._mailboxes[run] = Mailbox(run, self, workflow.graph)
+        found = self._mailboxes[run] = Mailbox(run, self, graph)
         return found
 
     async def send(self, run: RunId, command: Command, graph: Graph | None = None) -> list[Event]:
