@@ -296,11 +296,11 @@ def _names(assignment: ast.Assign) -> set[str]:
 
 
 def codes() -> dict[str, set[str]]:
-    journal = importlib.import_module("holdfast.engine.journal")
+    context = importlib.import_module("holdfast.engine.context")
     return {
         "class of errors": constants(policies),
         "reason of a gate": constants(questions) | set(questions.LIMITS.values())
-        | literals(journal, "_gate", 1) | literals(journal, "_open", 1),
+        | literals(context, "ask", 1) | literals(context, "open_gate", 1),
         "reason of an escalation": constants(gates),
         "kind of a wait": literals(status, "Wait", 0) | {"model"},
         "reason of a wait": literals(status, "Wait", 1),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Workflow, task, tool, tool_node
-from holdfast.engine.journal import StepContext
+from holdfast.engine.journal import StepJournal
 from holdfast.stores.sqlite import SqliteStore
 
 world = Path(os.environ.get("WORLD", "world.jsonl"))
@@ -145,13 +145,13 @@ WORKFLOWS = {wf.name: wf for wf in (chain(), pay("idempotent"), pay("once"), slo
 
 def freeze_before_sending() -> None:
     """Stand still right after the intent is durable, before the process looks at its lease."""
-    asked = StepContext.may_send
+    asked = StepJournal.may_send
 
-    def may_send(self: StepContext) -> bool:
+    def may_send(self: StepJournal) -> bool:
         reach(FREEZE, signal.SIGSTOP)
         return asked(self)
 
-    StepContext.may_send = may_send  # type: ignore[method-assign]
+    StepJournal.may_send = may_send  # type: ignore[method-assign]
 
 
 async def main(store: str, lease_s: str, *at: str) -> None:

@@ -19,7 +19,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.yaml.expressions import Condition
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
-from holdfast.engine import journal
+from holdfast.engine import context, journal
 from holdfast.jobs import job, once
 from holdfast.jobs.job import JobNode
 from holdfast.jobs.once import tool_of
@@ -127,7 +127,7 @@ def test_a_limit_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_lease_that_is_not_looked_at_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = found(monkeypatch, journal.StepContext, "may_send", always(True), "freeze_after_commit")
+    broken = found(monkeypatch, journal.StepJournal, "may_send", always(True), "freeze_after_commit")
     # The second where somebody else has taken the call over by then, so that its intent is no longer there to be found.
     assert broken in ("nobody sends past his lease", "nothing is called without a durable intent")
 
@@ -162,7 +162,7 @@ def test_a_combination_that_is_run_again_is_found(monkeypatch: pytest.MonkeyPatc
     async def forgotten(*_: Any) -> None:
         return None
 
-    broken = found(monkeypatch, journal.StepContext, "recorded", forgotten, made_of="file")
+    broken = found(monkeypatch, context.StepContext, "recorded", forgotten, made_of="file")
     assert broken in ("a combination that has succeeded is not run again", "a combination is done once")
 
 

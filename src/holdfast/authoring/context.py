@@ -1,6 +1,6 @@
 """`Context`: what a handler that takes `ctx` may do, as a type.
 
-The promise alone, light to import, so that a file of handlers can name it. Never here: doing any of it (engine.journal).
+The promise alone, light to import, so that a file of handlers can name it. Never here: doing any of it (engine.context).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Context(Protocol):
 
     @property
     def run_id(self) -> str:
-        """One model call: its reply as text."""
+        """The run that this step is of."""
         ...
 
     @property
     def tenant(self) -> str:
-        """One model call: its reply as text."""
+        """Whose run it is."""
         ...
 
     @property

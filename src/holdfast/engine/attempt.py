@@ -174,6 +174,12 @@ class Attempt:
         keep, now_ms = self.services.payloads.keep, self.keeping_ms
         return await self.patiently(lambda: keep(value, self.tenant, now_ms, self.storage))
 
+    async def value(self, payload: Payload) -> Any:
+        """What `payload` holds."""
+        if payload.blob is None:
+            return payload.value()
+        return await self.patiently(lambda: self.services.payloads.value(payload, self.tenant))
+
     async def is_over(self) -> bool:
         """Whether the step has moved on without this attempt."""
         state = await self.patiently(self.mailbox.current)

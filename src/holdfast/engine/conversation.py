@@ -32,7 +32,7 @@ from holdfast.ports import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.engine.journal import StepContext
+    from holdfast.engine.context import StepContext
 
 ANSWER: Final = "final_result"
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."

@@ -14,9 +14,11 @@ from holdfast.authoring.view import typed_state
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use
 from holdfast.core.policies import VALIDATION
-from holdfast.engine import conversation, failure, journal, nodes
+from holdfast.engine import conversation, cursor, divergence, failure, nodes
 from holdfast.engine.attempt import Attempt
-from holdfast.engine.journal import Abandonment, Divergence, StepContext, Suspension
+from holdfast.engine.context import StepContext
+from holdfast.engine.cursor import Abandonment, Divergence, Suspension
+from holdfast.engine.journal import StepJournal
 from holdfast.errors import (
     Conflict,
     CorruptHistory,
@@ -35,15 +37,16 @@ log = logging.getLogger("holdfast")
 
 async def execute(attempt: Attempt) -> None:
     """Run `attempt` to its end and have the end committed. Raises nothing but cancellation."""
-    context = StepContext(attempt, conversation.talk)
-    journal.begin()
+    journal = StepJournal(attempt)
+    context = StepContext(attempt, journal, conversation.talk)
+    cursor.begin()
     try:
         attempt.pace = await _pace(attempt)
-        await context.open()
-        command = await _end(attempt, context)
+        await journal.open()
+        command = await _end(attempt, context, journal)
         if command is not None:
             attempt.said_its_last = True
-            await _report(attempt, command, context)
+            await _report(attempt, command, journal)
         if attempt.pace is not None and isinstance(command, cmd.CompleteStep):
             workflow, pace = attempt.graph.definition.name, attempt.pace
             attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in pace.uses())
@@ -54,7 +57,7 @@ async def execute(attempt: Attempt) -> None:
         # Its own run is lost to us; the others are not.
         log.error("holdfast leaves run %s alone: %s", attempt.run, problem)
     except asyncio.CancelledError:
-        await attempt.leave(context.take_values())
+        await attempt.leave(journal.take())
         raise
 
 
@@ -68,17 +71,17 @@ async def _pace(attempt: Attempt) -> Pace | None:
     return Pace(services.runtime.clock, [(pools[name], lent[name]) for name in lent if name in pools])
 
 
-async def _end(attempt: Attempt, context: StepContext) -> cmd.Command | None:
+async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:
     """How the attempt ended, as a command; None if its last operation said it all."""
     node = attempt.graph.nodes.get(attempt.name)
     limit_s = node.timeout_s if node is not None else None
     timer: asyncio.Timeout | None = None
     try:
         if limit_s is None:
-            result = await journal.heeding(nodes.run(attempt, context))
+            result = await cursor.heeding(nodes.run(attempt, context))
         else:
             async with asyncio.timeout(limit_s) as timer:
-                result = await journal.heeding(nodes.run(attempt, context))
+                result = await cursor.heeding(nodes.run(attempt, context))
         if result is nodes.LEFT:
             return None
         output = await attempt.kept(result.output)
@@ -87,16 +90,14 @@ async def _end(attempt: Attempt, context: StepContext) -> cmd.Command | None:
         turns = result.conversation
         talk = None if turns is None else await attempt.kept(msgspec.to_builtins(turns))
         ways = result.decisions and tuple(attempt.services.payloads.redact(way) for way in result.decisions)
-        return cmd.CompleteStep(
-            attempt.step, attempt.number, output, ways, context.take_values(), context.provisional, talk
-        )
+        return cmd.CompleteStep(attempt.step, attempt.number, output, ways, journal.take(), context.provisional, talk)
     except Abandonment as left:
-        return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, context.take_values())
+        return cmd.FailAttempt(attempt.step, attempt.number, left.error, None, journal.take())
     except Divergence as left:
-        recorded, asked = await context.told(left)
+        recorded, asked = await divergence.shown(attempt, left)
         return cmd.StopStep(attempt.step, attempt.number, left.path, recorded, asked)
     except Suspension:
-        return cmd.SuspendStep(attempt.step, attempt.number, context.take_values())
+        return cmd.SuspendStep(attempt.step, attempt.number, journal.take())
     except PlaceLost:
         return cmd.LoseAttempt(attempt.step, attempt.number)
     except StoreError:
@@ -107,18 +108,18 @@ async def _end(attempt: Attempt, context: StepContext) -> cmd.Command | None:
         if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
             problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
         error, path = failure.record(problem, attempt.name, attempt.services.runtime.store.now_ms())
-        clean = context.error(
+        clean = journal.error(
             error.error_class, error.message, retryable=error.retryable, tool=error.tool,
             retry_after_s=error.retry_after_s, trace=error.trace,
         )  # fmt: skip
-        return cmd.FailAttempt(attempt.step, attempt.number, clean, path, context.take_values())
+        return cmd.FailAttempt(attempt.step, attempt.number, clean, path, journal.take())
 
 
-async def _report(attempt: Attempt, command: cmd.Command, context: StepContext) -> None:
+async def _report(attempt: Attempt, command: cmd.Command, journal: StepJournal) -> None:
     """Have the end committed; where the store can hold no such end, that it cannot."""
     try:
         await attempt.report(command)
     except Unstorable as problem:
-        why = context.error(VALIDATION, f"How {attempt.name!r} ended cannot be stored: {problem.message}")
+        why = journal.error(VALIDATION, f"How {attempt.name!r} ended cannot be stored: {problem.message}")
         failed = cmd.FailAttempt(attempt.step, attempt.number, why, None, ())
         await attempt.report(failed)

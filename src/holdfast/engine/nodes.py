@@ -20,7 +20,7 @@ from holdfast.ports import AnswerSpec, Turn
 if TYPE_CHECKING:
     from holdfast.core.state import State
     from holdfast.engine.attempt import Attempt
-    from holdfast.engine.journal import StepContext
+    from holdfast.engine.context import StepContext
 
 EDITED_BODY: Final = "edited_body"
 """The one field of a gate without a form of its own."""
@@ -83,7 +83,7 @@ async def _said_before(attempt: Attempt, context: StepContext) -> list[Turn]:
     before = (await attempt.state()).previous.get(attempt.name)
     if before is None or before.conversation is None:
         return []
-    return msgspec.convert(await context.value(before.conversation), list[Turn])
+    return msgspec.convert(await attempt.value(before.conversation), list[Turn])
 
 
 async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -205,8 +205,8 @@ async def _compensate(attempt: Attempt, context: StepContext) -> Result:
         tool = known.get(done.compensation)
         if tool is None:
             raise InvalidInput(f"{done.tool!r} is undone by {done.compensation!r}, which this workflow no longer has.")
-        given = dict(await context.value(done.request) or {})
-        given["response"] = await context.value(done.response)
+        given = dict(await attempt.value(done.request) or {})
+        given["response"] = await attempt.value(done.response)
         arguments = {name: given[name] for name in tool.schema.get("properties", {}) if name in given}
         await context.call_tool(tool.name, arguments, compensates=done.call, allowed={tool.name: tool})
     return Result({"undone": [done.call for done in reversed(effects)]})

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.core.ids import RunId, StepId
 from holdfast.engine.attempt import Attempt
-from holdfast.engine.journal import StepContext
+from holdfast.engine.context import StepContext
 from holdfast.engine.remote import worker_of
 from holdfast.errors import StepError, UsageError
 from holdfast.ports import JOB_LOG

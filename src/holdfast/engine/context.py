@@ -1,0 +1,311 @@
+"""`ctx`: what a step's code may do, each operation at its place in the step's journal.
+
+Never here: how an operation is recorded (journal), where the code is (cursor), a conversation's turns (conversation).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import msgspec
+from pydantic import BaseModel
+
+from holdfast.authoring.plain import encode
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import fields
+from holdfast.core import commands as cmd
+from holdfast.core.ids import CallId, Path, RunId, StepId, Unique
+from holdfast.core.payload import NULL, digest
+from holdfast.engine.attempt import Attempt
+from holdfast.engine.cursor import Divergence, Suspension, cursor, in_branch
+from holdfast.engine.job_log import JobLog
+from holdfast.engine.journal import GATHER, StepJournal
+from holdfast.engine.payloads import Storage
+from holdfast.engine.remote import RemoteWorker, worker_of
+from holdfast.ports import Clock, ModelReply, ModelRequest
+from holdfast.settings import ScriptLimits
+
+if TYPE_CHECKING:
+    from holdfast.authoring.context import Context
+
+T = TypeVar("T")
+
+MOST_AT_ONCE: Final = 200
+"""Branches of one gather that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
+What is under way is looked through at each decision."""
+_LONGEST_WAIT_S: Final = 10 * 366 * 86_400
+_RESULT: Final = "result"
+"""The kind of what `record` keeps."""
+
+
+class Talk(Protocol):
+    """One exchange with a model inside a step, as `conversation.talk` has it."""
+
+    def __call__(
+        self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
+        temperature: float | None,
+    ) -> Awaitable[Any]: ...  # fmt: skip
+
+
+class StepContext:
+    """What a handler gets as `ctx`."""
+
+    def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
+        """`talk` has an exchange with a model, operation by operation of this very context."""
+        self._attempt = attempt
+        self._journal = journal
+        self._talk = talk
+        self._services = attempt.services
+        self.run: RunId = attempt.run
+        self.tenant: str = attempt.tenant
+        self.step: StepId = attempt.step
+        self.provisional = False
+        """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
+
+    # --- The attempt --------------------------------------------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        return self.run
+
+    @property
+    def failures(self) -> int:
+        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
+        return self._journal.before.failures
+
+    @property
+    def worker(self) -> RemoteWorker | None:
+        """The connected worker that does this step's work; None where this process does it."""
+        return worker_of(self._attempt)
+
+    @property
+    def clock(self) -> Clock:
+        """For how long something takes; what the time is, `now` says."""
+        return self._services.runtime.clock
+
+    def redact(self, text: str) -> str:
+        """`text` without the value of any known secret, for what leaves by another way than the history."""
+        return self._services.payloads.redact(text)
+
+    @property
+    def script_limits(self) -> ScriptLimits:
+        """How far a script may go, where its file says nothing."""
+        return self._services.script_limits
+
+    @contextmanager
+    def tidying(self) -> Iterator[bool]:
+        """For what is done after this attempt was called off: whether that was because its run is cancelled. Only then is
+        it let finish, and it sees to a bound itself. Nothing of it is recorded."""
+        self._attempt.is_tidying = self._attempt.run_is_cancelled
+        try:
+            yield self._attempt.run_is_cancelled
+        finally:
+            self._attempt.is_tidying = False
+
+    def keep_in(self, storage: Storage) -> None:
+        """Where the values of this attempt go from now on: its output, and what it records."""
+        self._attempt.storage = storage
+
+    def kept_log(self, job: str) -> JobLog:
+        """Where what the step prints is kept for people; `job` is what they call it."""
+        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """What `work` returns, worked out in a thread: the event loop is not kept from others."""
+        done: T = await self._services.threads.run(work, {})
+        return done
+
+    def secret(self, name: str) -> str:
+        """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
+        return self._services.secrets.get(name)
+
+    # --- Operations ---------------------------------------------------------------------------------------------------
+
+    def now(self) -> datetime.datetime:
+        """The time, in UTC; a replay sees the same. Recorded with the next commit."""
+        with cursor().place() as path:
+            op = self._journal.found(path, "now", "now")
+            if op is None or op.outcome is None:
+                at_ms = self._services.runtime.store.now_ms()
+                self._journal.note(cmd.Value(path, "now", at_ms))
+            else:
+                at_ms = op.outcome.value()
+        return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+
+    def uuid(self) -> uuid.UUID:
+        """A UUID that belongs to this place in this step: a replay gets the same."""
+        with cursor().place() as path:
+            self._journal.found(path, "uuid", "uuid")
+            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run}/{self.step}/{path}")
+
+    async def model(
+        self,
+        model: str,
+        user: Any = None,
+        *,
+        system: str = "",
+        max_tokens: int | None = None,
+        output: type[BaseModel] | None = None,
+        temperature: float | None = None,
+    ) -> Any:
+        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
+        prompt = {"system": system, "user": user}
+        return fields(
+            await self._talk(self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature)
+        )
+
+    async def tool(
+        self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
+        unique: Unique = "run", **named: Any,
+    ) -> Any:  # fmt: skip
+        """Call a tool that this node lists, its arguments as an object or by name.
+
+        `key` names the effect by what it is, `unique` in the run or in the tenant: whoever means the same thing gets the
+        same outcome, and waits for it while another has it in flight.
+        """
+        label = name.name if isinstance(name, Tool) else name
+        if unique not in ("run", "tenant") or (unique == "tenant" and key is None):
+            raise ValueError(
+                f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
+            )
+        return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique)
+
+    async def sleep(
+        self,
+        seconds: float = 0,
+        *,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> None:
+        """Wait, for seconds or months; nothing is held meanwhile."""
+        wait_s = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        if not 0 <= wait_s <= _LONGEST_WAIT_S:
+            raise ValueError(f"a step can sleep for 0 to {_LONGEST_WAIT_S} seconds, not for {wait_s}")
+        with cursor().place() as path:
+            await self._journal.sleep(path, digest(["sleep", wait_s]), int(wait_s * 1000))
+
+    async def ask(
+        self,
+        question: Any,
+        *,
+        form: type[BaseModel] | None = None,
+        reviewers: Sequence[str] = (),
+        timeout_s: float | None = None,
+        remind_every_s: float | None = None,
+        cancel_after_s: float | None = None,
+        decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
+    ) -> Any:
+        """Ask a person; returns `decision`, `data`, `by` and `reason`. Nothing is held while nobody answers."""
+        with cursor().place() as path:
+            args_hash = digest(["question", msgspec.json.decode(encode(question))])
+            shape = form.model_json_schema() if form is not None else None
+            answer = await self._journal.ask(
+                path, "question", args_hash, shown=question, allowed=tuple(decisions), form=shape, filled={},
+                reviewers=tuple(reviewers), timeout_s=timeout_s, remind_every_s=remind_every_s,
+                cancel_after_s=cancel_after_s,
+            )  # fmt: skip
+        return fields(answer)
+
+    async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
+        """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
+        with cursor().place() as path:
+            return fields(await self._journal.signal(path, name, timeout_s))
+
+    async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
+        """Run operations at the same time, each branch with a place of its own; their results in order.
+
+        Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
+        wait. Then the first branch without a result (by position, so that a replay sees the same) decides: its error is
+        raised, or the step waits for it.
+        """
+        turn = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
+            async with turn:
+                return await in_branch(branch, prefix)
+
+        with cursor().place() as path:
+            try:
+                self._journal.found(path, GATHER, GATHER)
+            except Divergence:
+                for branch in filter(asyncio.iscoroutine, branches):
+                    branch.close()
+                raise
+            tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
+            try:
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+            except asyncio.CancelledError:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for branch in filter(asyncio.iscoroutine, branches):
+                    branch.close()  # those whose turn had not come
+                raise
+        diverged = [result for result in results if isinstance(result, Divergence)]
+        for result in (*diverged, *results):
+            if isinstance(result, Suspension):
+                cursor().left = result
+            if isinstance(result, BaseException):
+                raise result
+        return list(results)
+
+    async def apart(self, name: str, branch: Awaitable[T]) -> T:
+        """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
+        to attempt. A name stands for one place in its step, or in its branch of a gather; it has no '.' and no ':'.
+
+        Branches under different names may run at the same time.
+        """
+        here = cursor()
+        task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
+        try:
+            return await task
+        except Suspension as why:
+            here.left = why
+            raise
+
+    async def record(self, name: str, result: Any) -> None:
+        """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
+        later attempt, also to one that follows a failure. `result` is JSON data, not null."""
+        path, kept = cursor().named(name), await self._attempt.kept(result)
+        await self._journal.record(cmd.Value(path, _RESULT, None, kept))
+
+    async def recorded(self, name: str) -> Any:
+        """What an earlier attempt of this step has recorded at this place under a name; None if none has."""
+        op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
+        return None if op is None else await self._attempt.value(op.outcome or NULL)
+
+    # --- What the engine's own steps call ----------------------------------------------------------------------------
+
+    async def call_model(self, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()) -> ModelReply:
+        with cursor().place() as path:
+            return await self._services.gateway.call(self._journal, path, request, cheaper)
+
+    async def call_tool(
+        self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",
+        compensates: CallId | None = None,
+        allowed: Mapping[str, Tool] | None = None,
+    ) -> Any:  # fmt: skip
+        asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
+        with cursor().place() as path:
+            return fields(
+                await self._services.tools.call(
+                    self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
+                    unique=unique, compensates=compensates,
+                )
+            )  # fmt: skip
+
+    async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
+        """The gate that is the whole step; the person's decision completes it."""
+        args_hash = digest(["gate", shown])
+        self._journal.found(Path("0"), "gate", "approval", args_hash, shown)
+        await self._journal.open_gate(Path("0"), "approval", args_hash, shown=shown, completes_step=True, **options)
+
+
+if TYPE_CHECKING:
+    _promised: type[Context] = StepContext
