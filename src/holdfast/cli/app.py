@@ -46,6 +46,7 @@ _COMMANDS: Final = {
         "logs",
         "Print what the jobs of a run have printed, also when their workers are gone; of each try the beginning and the end.",
     ),
+    "workflows": ("workflows", "See which workflows the store knows, and what each is started with."),
     "validate": ("graph", "Say everything that is wrong with a workflow, and what should be thought about."),
     "graph": ("graph", "Print a workflow as a Mermaid flowchart."),
     "runs": ("runs", "See what runs there are, and pause, cancel, retry, extend or signal one."),

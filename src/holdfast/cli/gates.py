@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from holdfast.cli import completion, moment, reference, table, terminal
+from holdfast.cli import completion, form, moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import asking, looking, typed
 from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
@@ -31,7 +31,6 @@ COLUMNS: Final = (
     Column("gate", ID), Column("state"), Column("open for"), Column("deadline"), Column("reason", 8, goes=3),
     Column("about", 10, goes=4), Column("asks", 6, goes=2), Column("reminders", goes=1),
 )  # fmt: skip
-FIELDS: Final = (Column("field", 12), Column("type"), Column("needed", goes=1), Column("value", 10))
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
 _MOST_NAMED: Final = 10
@@ -205,7 +204,7 @@ def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[st
     terminal.sheet([(name, _readable(value)) for name, value in fields.items()], indent="  ")
     if opened.form is not None:
         terminal.show("\nForm")
-        table.show(FIELDS, _fields(opened.form, filled))
+        form.show(opened.form, filled if isinstance(filled, dict) else {})
     if commands:
         terminal.show("\nAnswer with")
         for command in commands:
@@ -232,21 +231,6 @@ def _state(story: Story, now_ms: int) -> str:
     if story.escalated_at_ms is not None:
         return f"escalated {moment.around(story.escalated_at_ms, now_ms)}"
     return "open"
-
-
-def _fields(form: dict[str, Any], filled: Any) -> list[tuple[str, str, str, str]]:
-    """The fields of a form: name, type, whether it must be given, and what it is filled with."""
-    values = filled if isinstance(filled, dict) else {}
-    needed = form.get("required", [])
-    return [
-        (
-            name,
-            str(shape.get("type", "object" if "$ref" in shape else "any")),
-            "yes" if name in needed else "no",
-            json.dumps(values[name], ensure_ascii=False) if name in values else "-",
-        )
-        for name, shape in form.get("properties", {}).items()
-    ]
 
 
 # --- Deciding ---------------------------------------------------------------------------------------------------------

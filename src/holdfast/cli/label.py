@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.demand import Resources
 
 
-def asked(workflow: Workflow) -> list[str]:
+def asked(workflow: Workflow | StoredWorkflow) -> list[str]:
     """The labels that it or one of its nodes asks for."""
     demands = workflow.graph.demanding.values()
-    return sorted({*workflow.runs_on, *(label for demand in demands for label in demand.labels)})
+    return sorted({*workflow.graph.definition.runs_on, *(label for demand in demands for label in demand.labels)})
 
 
 def lacking(asked: Iterable[str], labels: Collection[str]) -> list[str]:
@@ -28,12 +29,14 @@ def options(labels: Iterable[str]) -> list[str]:
     return [word for label in sorted(set(labels)) for word in ("--label", label)]
 
 
-def needed(workflow: Workflow) -> list[str]:
+def needed(workflow: Workflow | StoredWorkflow) -> list[str]:
     """The words of a command that give a process all that the workflow asks for and no process has by itself."""
     return missing(workflow, (), ())
 
 
-def missing(workflow: Workflow, labels: Collection[str], tags: Collection[str], gpus: int = 0) -> list[str]:
+def missing(
+    workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: Collection[str], gpus: int = 0
+) -> list[str]:
     """The same beside these labels, tags and GPUs."""
     demands = workflow.graph.demanding.values()
     found = options(lacking(asked(workflow), labels))

@@ -132,10 +132,15 @@ def shown(where: str) -> str:
     return without_passwords(where)
 
 
+def is_there(where: str) -> bool:
+    """Whether a store may be at `where`: a file has to be there, of a server only its answer tells."""
+    path = where.removeprefix("sqlite:///")
+    return "://" in path or Path(path).exists()
+
+
 def _expect(where: str) -> None:
     """Raises NotFound for a file that is not there: asking would make an empty store of it."""
-    path = where.removeprefix("sqlite:///")
-    if "://" not in path and not Path(path).exists():
+    if not is_there(where):
         raise NotFound(
             f"There is no store at {where} yet: `holdfast run` makes one. If yours is elsewhere, name it with --store or"
             " HOLDFAST_STORE."

@@ -16,19 +16,28 @@ from holdfast.cli.exit_code import INTERRUPTED, OF_STATUS, OK
 from holdfast.cli.given import json_value, who
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.label import missing, needed, resources_of
-from holdfast.cli.opening import is_fleet, located, typed
-from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, Target, Who
+from holdfast.cli.opening import is_fleet, is_there, located, shown, typed
+from holdfast.cli.option import AsJson, CpuM, Gpus, Labels, MemoryMb, Store, Tags, Who
+from holdfast.cli.target import is_name
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.demand import Resources
     from holdfast.core.ids import CallId
     from holdfast.core.state import OpenCall, State
 
 
 def run(
-    target: Target,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKFLOW",
+            help="FILE.py:WORKFLOW, FILE.yaml or PACKAGE.MODULE:NAME. Or the name of one that the store knows (`workflows"
+            " list`): that runs where its code is, and is followed from here.",
+        ),
+    ],
     given: Annotated[
         str | None,
         typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
@@ -97,6 +106,8 @@ class Following:
     def __init__(self, target: str, store: str | None) -> None:
         self.target = target
         self.store = store
+        self.is_named = False
+        """Whether it is of a workflow whose code is elsewhere."""
         self.starting = False
         self.run: str | None = None
         self.status: str | None = None
@@ -108,6 +119,16 @@ class Following:
         self.in_flight: Callable[[], Mapping[CallId, OpenCall]] = dict
         """The calls of it that have left this process and have no outcome."""
 
+    def means(self, workflow: Workflow | StoredWorkflow) -> None:
+        """Its run is going to be one of `workflow`."""
+        self.labels = needed(workflow)
+        if is_name(self.target):
+            self.is_named, self.target = True, "--yaml" if workflow.graph.has_scripts else "FILE.py:WORKFLOW"
+
+    def worker(self, *more: str) -> str:
+        """The command that drives its run, where the workflow's code is."""
+        return typed("worker", self.target, *self.labels, *more, store=self.store)
+
     def words(self) -> str:
         if self.run is None:
             if not self.starting:
@@ -118,7 +139,7 @@ class Following:
             return f"Interrupted. Run {self.run} is {self.status}, and nothing of it is lost:\n  {show}"
         return (
             f"Interrupted. Run {self.run} keeps what it has done and can be taken up again:\n"
-            f"  {typed('worker', self.target, *self.labels, '--until-idle', store=self.store)}\n"
+            f"  {self.worker('--until-idle')}\n"
             "or be ended:\n"
             f"  {typed('runs', 'cancel', self.run, store=self.store)}" + parting.asked(self.in_flight())
         )
@@ -131,8 +152,7 @@ def _follow(
     from holdfast.cli.target import load
 
     store = following.store
-    workflow = load(following.target, to_run=True)
-    following.labels = needed(workflow)
+    workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
         state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
@@ -140,7 +160,7 @@ def _follow(
         terminal.emit(found)
     elif how.detach:
         terminal.show(found["run_id"])
-        words = typed("worker", following.target, *following.labels, store=store)
+        words = following.worker()
         if found["status"] != "running":
             terminal.say(f"Run {found['run_id']}: {found['status']}.")
         elif following.unattended:
@@ -154,7 +174,7 @@ def _follow(
 
 
 async def _run(
-    workflow: Workflow, value: Any, start: dict[str, Any], how: How, following: Following,
+    meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
     interruption: Interruption,
 ) -> tuple[State, dict[str, Any]]:  # fmt: skip
     from holdfast.cli import job_log, progress, report
@@ -167,14 +187,19 @@ async def _run(
     interruption.stops(task)
     where, known = located(following.store)
     execute = how.here or not (how.detach or is_fleet(where))
-    if execute and (lacks := missing(workflow, how.labels, how.resources.tags, how.resources.gpus)):
+    if isinstance(meant, str):
+        _expect_elsewhere(meant, where, how)
+        execute = False
+    elif execute and (lacks := missing(meant, how.labels, how.resources.tags, how.resources.gpus)):
         raise UsageError(
-            f"{workflow.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
+            f"{meant.name} asks for what this process lacks, so nothing was started. If it has that, say {' '.join(lacks)}."
         )
     async with Engine.open(
-        where, workflows=[workflow], execute=execute, labels=how.labels, resources=how.resources, settings=known,
-        call_grace_s=how.grace_s,
+        where, workflows=[] if isinstance(meant, str) else [meant], execute=execute, labels=how.labels,
+        resources=how.resources, settings=known, call_grace_s=how.grace_s,
     ) as engine:  # fmt: skip
+        workflow = await engine.workflow(meant) if isinstance(meant, str) else meant
+        following.means(workflow)
         following.starting = True
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
@@ -198,12 +223,24 @@ async def _run(
     return state, found
 
 
+def _expect_elsewhere(name: str, where: str, how: How) -> None:
+    """Raises UsageError where nobody can know a workflow of that name, or nothing but its code would do."""
+    if not is_there(where):
+        raise UsageError(
+            f"{name!r} names no file or module (write FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:WORKFLOW), and there is no"
+            f" store at {shown(where)} that could know a workflow of this name. Nothing was started."
+        )
+    if how.here:
+        raise UsageError(
+            f"--here runs the steps in this process, which needs the code of {name}: say FILE.py:WORKFLOW. Nothing was started."
+        )
+
+
 def _tell_of_no_worker(following: Following) -> None:
-    store, target, labels = following.store, following.target, following.labels
+    here = "" if following.is_named else f"\nor run it here: add {' '.join(['--here', *following.labels])}."
     terminal.say(
         "No worker that is alive has this workflow; the run waits for one. Start one elsewhere:\n"
-        f"  {typed('worker', target, *labels, store=store)}\n"
-        f"or run it here: add {' '.join(['--here', *labels])}."
+        f"  {following.worker()}{here}"
     )
 
 

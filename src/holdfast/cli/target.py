@@ -30,6 +30,11 @@ _MACHINERY: Final = (str(Path(__file__).parents[1]), importlib.__file__, "<froze
 _INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+def is_name(target: str) -> bool:
+    """Whether `target` says no file and no module, so that it can only be the name of a workflow that the store knows."""
+    return not yaml_file.is_meant(target) and not target.endswith(".py") and ":" not in target
+
+
 def load(target: str, *, to_run: bool = False) -> Workflow:
     """The workflow. Raises UsageError when the file cannot be imported (`trace` says where) or holds no such workflow, and
     where it is `to_run` but asks for what cannot be done here."""

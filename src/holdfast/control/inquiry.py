@@ -78,22 +78,29 @@ class Inquiries:
         is one."""
         return await self.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
+    async def able(self, graph_hash: str) -> int:
+        """The same of a workflow of which only the graph's hash is known."""
+        return await self.store.able(await self._called(graph_hash))
+
     async def missing_since_ms(self, row: RunRow) -> int | None:
         """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
         run needs no code."""
         if row.status != "running":
             return None
-        hashes = [row.graph_hash, *[ANY_YAML] * await self._has_scripts(row.graph_hash)]
+        hashes = await self._called(row.graph_hash)
         if await self.store.able(hashes):
             return None
         return max(row.due_at_ms or row.updated_at_ms, await self.store.able_until_ms(hashes) or 0)
 
-    async def _has_scripts(self, graph_hash: str) -> bool:
-        """A run whose graph the store does not have is listed all the same."""
+    async def _called(self, graph_hash: str) -> list[str]:
+        """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
+        from holdfast.core.graph import Definition  # noqa: PLC0415 - as above
+
         try:
-            return (await self.graph_of(graph_hash)).has_scripts
+            definition = msgspec.json.decode(await self.store.graph(graph_hash), type=Definition)
         except NotFound:
-            return False
+            return [graph_hash]
+        return [graph_hash, *[ANY_YAML] * any(node.demand.runs_scripts for node in definition.nodes)]
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""
