@@ -123,6 +123,27 @@ def test_only_the_composition_root_names_adapters() -> None:
     assert wrong == []
 
 
+MOST_LINES = 300
+"""Of a class of the engine: beyond that it is more than one thing."""
+MOST_GIVEN = 8
+"""What its constructor is given. A frozen value that only says what there is may have more fields."""
+
+
+def test_no_class_of_the_engine_is_more_than_one_thing() -> None:
+    wrong = []
+    for file in sorted((ROOT / "engine").rglob("*.py")):
+        for kind in (node for node in ast.walk(parsed(file)) if isinstance(node, ast.ClassDef)):
+            lines = (kind.end_lineno or 0) - kind.lineno + 1
+            if lines > MOST_LINES:
+                wrong.append(f"{file.name}: {kind.name} has {lines} lines")
+            for method in kind.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                    given = len(method.args.posonlyargs) + len(method.args.args) + len(method.args.kwonlyargs) - 1
+                    if given > MOST_GIVEN:
+                        wrong.append(f"{file.name}: {kind.name} is given {given} things")
+    assert wrong == []
+
+
 KNOTS = {
     "holdfast.scheduling.line": {
         "holdfast.scheduling.pool",

@@ -177,7 +177,7 @@ class Executor:
         """What this process says of itself."""
         return Report(
             session, self._catalog.able, self.slots, free, taken, self._catalog.labels, self._resources, self.placing.held(),
-            self.placing.connected(), self._catalog.lane, hindered=self.services.hindrances.told(),
+            self.placing.connected.reports(), self._catalog.lane, hindered=self.services.hindrances.told(),
         )  # fmt: skip
 
     def places(self, state: State) -> bool:

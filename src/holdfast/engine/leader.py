@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -22,13 +22,14 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
+from holdfast.engine.lane_due import Fleet, LaneDue
 from holdfast.engine.placing import in_line
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
-from holdfast.ports import DueRun, Handed, Job, Leadership, PlacedStep, Queue, Report, Store
+from holdfast.ports import Handed, Job, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
@@ -46,7 +47,6 @@ SHORTEST_PAUSE_S: Final = 0.02
 BUSY_PAUSE_S: Final = 0.1
 """Between two turns that find only what a worker is to take up."""
 LONGEST_PAUSE_S: Final = 1.0
-_HASHES_EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 2.0
 """How long a worker has to take up what it was given, before the sweep offers it again."""
 _SILENT_S: Final = 3 * REPORT_EVERY_S
@@ -57,10 +57,6 @@ _OUTLIVES_S: Final = 600.0
 
 
 _decode_report = msgspec.json.Decoder(Report).decode
-
-
-class Fleet(Store, Leadership, Protocol):
-    """A store of which many processes work."""
 
 
 class Leader:
@@ -102,8 +98,7 @@ class Leader:
         """Whether it has heard of every worker what that has, since it leads."""
         self._costs = Daily(store, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
-        self._hashes: Sequence[str] = ()
-        self._hashes_s = -_HASHES_EVERY_S
+        self._due = LaneDue(store, runtime.catalog, runtime.clock)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -259,15 +254,14 @@ class Leader:
         store, now_s = self._store, self._runtime.clock.monotonic_s()
         await store.bury()
         await self._get_to_know(now_s)
-        if now_s - self._hashes_s >= _HASHES_EVERY_S:
-            self._hashes, self._hashes_s = await store.unended_hashes(), now_s
+        if await self._due.refresh():
             await self._tidy(now_s)
         line = await self._line.look()
         self._find(in_line(line.runs))
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
         handed_on, looks = 0, []
-        due = await self._due()
+        due = await self._due.find(self._jobs.roster.can_run, MOST_RUNS)
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
@@ -306,29 +300,6 @@ class Leader:
         self._knows = True
         self._awake.set()
 
-    async def _due(self) -> list[DueRun]:
-        """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
-        so that however many they are, the others are found."""
-        found: list[DueRun] = []
-        lanes, lane = self._runtime.catalog.lanes, self.lane
-        names = {
-            graph_hash: (await self._runtime.catalog.graph_of(graph_hash)).definition.name
-            for graph_hash in self._hashes
-        }
-        able = {
-            graph_hash: self._jobs.roster.can_run(graph_hash)
-            for graph_hash, name in names.items()
-            if lanes.may_have(lane, name)
-        }
-        for runnable in (True, False):
-            hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
-            if hashes:
-                due = await self._store.due(self._store.now_ms(), hashes, MOST_RUNS)
-                found += [
-                    each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane
-                ]
-        return found
-
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:
         return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
 
@@ -364,7 +335,7 @@ class Leader:
             return SHORTEST_PAUSE_S
         if self._all_in_hand or not self._knows:
             return BUSY_PAUSE_S  # what is due stays so until a worker has taken it up; and workers are about to speak
-        due_ms = await self._store.next_due_ms(self._hashes)
+        due_ms = await self._due.next_ms()
         if due_ms is None:
             return LONGEST_PAUSE_S
         until_s = (due_ms - self._store.now_ms()) / 1000

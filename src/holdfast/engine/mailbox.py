@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -34,23 +33,21 @@ from holdfast.core.decide import decide
 from holdfast.core.events import Event, Recorded, StepReady, StepStarted
 from holdfast.core.graph import Graph
 from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq, StepId
-from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.scopes import charges
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import State
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
+from holdfast.engine.history import RunHistory
 from holdfast.errors import (
-    CorruptHistory,
     EffectKeyTaken,
     HoldfastError,
-    NotFound,
     OverLimit,
     SeqConflict,
     UnknownCommit,
     Unstorable,
 )
-from holdfast.ports import Append, SnapshotRecord, Store
+from holdfast.ports import Append, Store
 
 log = logging.getLogger("holdfast")
 
@@ -63,18 +60,12 @@ _MOST_CONFLICTS: Final = 3
 _LINGER_TURNS: Final = 8
 """Turns of the loop that an outcome waits for what follows from it: its call's task ends, its step wakes up and speaks.
 An answer to an agent goes through a gather and needs four; twice as many cost microseconds beside a commit."""
-_EVENT_BYTES: Final = 120
-"""What an event costs beside its payloads, roughly, for the decision when a snapshot pays."""
 
 _OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
 _FROM_INSIDE: Final = (StartRun, *_OF_ATTEMPTS, JudgeGuards)
 """Commands of this process's own work, which knows where its run is."""
 _NEVER_REFUSED: Final = (*_FROM_INSIDE, Look)
 """What has a bound of its own: there are only so many attempts, calls of theirs under way, and looks at once."""
-
-_encode_state = msgspec.json.Encoder().encode
-_decode_state = msgspec.json.Decoder(State).decode
-
 
 _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 """What an attempt says last."""
@@ -85,12 +76,6 @@ def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> N
     for charge in charges(state, events):
         if (known := short.get(charge.scope)) is not None:
             short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
-
-
-@cache
-def _payloads_in(kind: type[Event]) -> tuple[str, ...]:
-    """The fields of an event that hold a user's value, which outweighs all else about it."""
-    return tuple([each.name for each in msgspec.structs.fields(kind) if each.type in (Payload, Payload | None)])
 
 
 class Letter(NamedTuple):
@@ -173,9 +158,7 @@ class Mailbox:
         self._letters: deque[Letter] = deque()
         self._working: asyncio.Task[None] | None = None
         self._appending: asyncio.Future[None] | None = None
-        self._snapshot_seq = 0
-        self._snapshot_bytes = 0
-        self._tail_bytes = 0
+        self._history = RunHistory(run, runtime.store)
 
     @property
     def working(self) -> asyncio.Task[None] | None:
@@ -346,7 +329,7 @@ class Mailbox:
             else:
                 letter.told.set_result(answer)
         if events and self.graph is not None:
-            await self._snapshot(state, self.graph)
+            await self._history.snapshot(state, self.graph)
         return letters
 
     def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
@@ -402,7 +385,7 @@ class Mailbox:
         self._appending = asyncio.ensure_future(self._runtime.flush.append(append, patient=patient))
         try:
             await self._appending
-            self._weigh(events)
+            self._history.weigh(events)
             self._runtime.committed(self, events, state, own=True)
         except BaseException:
             self.state = None
@@ -422,56 +405,16 @@ class Mailbox:
             if any(isinstance(letter.command, StartRun) for letter in letters):
                 self.state = State()
                 return self.state
-            self._runtime.committed(self, [], await self._load(), own=False)
+            self.state = await self._history.load()
+            self._runtime.committed(self, [], self.state, own=False)
         elif self.state.seq and not all(isinstance(letter.command, _FROM_INSIDE) for letter in letters):
-            news = await self._runtime.store.events(self.run, self.state.seq)
+            news = await self._history.catch_up(self.state)
             if news:
-                self._fold(self.state, news)
-                self._runtime.committed(self, [recorded.event for recorded in news], self.state, own=False)
+                self._runtime.committed(self, news, self.state, own=False)
         assert self.state is not None
         if self.graph is None or self.graph.hash != self.state.graph_hash:
             self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)
         return self.state
-
-    async def _load(self) -> State:
-        history = await self._runtime.store.load(self.run, FOLD_VERSION)
-        state = State()
-        self._snapshot_seq = self._snapshot_bytes = self._tail_bytes = 0
-        if history.snapshot is not None:
-            try:
-                state = _decode_state(history.snapshot.state)
-            except (msgspec.DecodeError, RecursionError) as problem:
-                raise CorruptHistory(f"The snapshot of run {self.run} cannot be read: {problem}.") from problem
-            self._snapshot_seq, self._snapshot_bytes = history.snapshot.seq, len(history.snapshot.state)
-        self._fold(state, history.events)
-        if not state.seq:
-            raise NotFound(f"There is no run {self.run} in this store.")
-        self.state = state
-        return state
-
-    def _fold(self, state: State, recorded: Sequence[Recorded]) -> None:
-        for each in recorded:
-            if each.seq != state.seq + 1:
-                raise CorruptHistory(f"Run {self.run}: event {each.seq} follows event {state.seq}.")
-            evolve(state, each.event, each.at_ms)
-        self._weigh([each.event for each in recorded])
-
-    def _weigh(self, events: list[Event]) -> None:
-        for event in events:
-            self._tail_bytes += _EVENT_BYTES
-            for name in _payloads_in(type(event)):
-                payload = getattr(event, name)
-                if payload is not None:
-                    self._tail_bytes += len(payload.json)
-
-    async def _snapshot(self, state: State, graph: Graph) -> None:
-        """Keep the folded state when the tail outweighs the last one, so that a resume costs the same however long."""
-        tail = state.seq - self._snapshot_seq
-        if tail < graph.definition.snapshot_every or self._tail_bytes < self._snapshot_bytes or state.ended:
-            return
-        encoded = _encode_state(state)
-        await self._runtime.store.snapshot(self.run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
-        self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0
 
 
 def unheard(told: asyncio.Future[list[Event]]) -> None:

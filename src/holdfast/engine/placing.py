@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.demand import SHELL, Resources
-from holdfast.core.ids import RunId, SessionId, StepId
+from holdfast.core.ids import RunId, StepId
 from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
+from holdfast.engine.connected import ConnectedWorkers
 from holdfast.engine.observing import NOBODY, Observers
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.ports import Clock, PlacedStep, Report, StepPlaced, Unplaced
+from holdfast.ports import Clock, PlacedStep, StepPlaced, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import able_to, job_of
+from holdfast.scheduling.roster import job_of
 
 log = logging.getLogger("holdfast")
 
@@ -77,12 +77,12 @@ class Placing:
         steps were placed, and calls `settle` when it has. `desk` has what is lent of pools, and
         `broken` is told of a fault of ours: a process that silently places nothing would be worse than none."""
         self.scheduler = scheduler
+        self.connected = ConnectedWorkers(scheduler, clock)
         self._clock = clock
         self._here = here
         self._changed = True
         """Whether the scheduler has not heard yet what there is here."""
         self._able: frozenset[str] = frozenset()
-        self._scripts: frozenset[str] = frozenset()
         self._room = room
         self._begin = begin
         self._desk = desk
@@ -96,10 +96,6 @@ class Placing:
         """What waits or was placed, each under its run."""
         self._since_s: dict[RunId, float] = {}
         self._placed: dict[Key, Placed] = {}
-        self._offers: dict[str, Capacity] = {}
-        """What connected workers have said that they can."""
-        self._connected: dict[str, Capacity] = {}
-        """The same, with what follows from it."""
         self._begun: set[Key] = set()
         self._doubted: dict[RunId, frozenset[StepId]] = {}
         self._again: dict[Key, PlacedStep] = {}
@@ -187,19 +183,6 @@ class Placing:
         """The steps that were placed here and are not over."""
         return tuple(self._steps[run][step] for run, step in self._placed)
 
-    def connected(self) -> tuple[Report, ...]:
-        """The connected workers, as they have said what they are."""
-        return tuple(
-            Report(
-                SessionId(each.worker), tuple(sorted(each.able)), each.slots, 0, 0, tuple(sorted(each.labels)),
-                Resources(
-                    tags=tuple(sorted(each.tags)), cpu_m=each.cpu_m, memory_mb=each.memory_mb, gpus=each.gpus
-                ),
-                tenants=None if each.tenants is None else tuple(sorted(each.tenants)),
-            )
-            for each in self._connected.values()
-        )  # fmt: skip
-
     def _drop(self, run: RunId, step: StepId) -> None:
         """The step waits no more; what it was lent comes back."""
         self.scheduler.cancel((run, step))
@@ -222,26 +205,17 @@ class Placing:
     def able(self, here: Collection[str], scripts: Collection[str]) -> None:
         """What this process is able to run from now on, and of which workflows whoever has a shell can run the scripts."""
         self._able, self._changed = frozenset(here), True
-        if frozenset(scripts) != self._scripts:
-            self._scripts = frozenset(scripts)
-            for offer in [*self._offers.values()]:
-                self.join(offer)
+        self.connected.run_scripts_of(scripts)
         self.stir()
 
     def join(self, capacity: Capacity) -> None:
         """A connected worker can be given steps, or has something else to give than before."""
-        self._offers[capacity.worker] = capacity
-        if able_to(SHELL) in capacity.able:
-            capacity = msgspec.structs.replace(capacity, able=capacity.able | self._scripts)
-        self._connected[capacity.worker] = capacity
-        self.scheduler.join(capacity, self._clock.monotonic_s())
+        self.connected.join(capacity)
         self.stir()
 
     def leave(self, worker: str) -> None:
         """A connected worker is gone. Whoever performs its steps tells their attempts."""
-        self._offers.pop(worker, None)
-        self._connected.pop(worker, None)
-        for job in self.scheduler.leave(worker):
+        for job in self.connected.leave(worker):
             run, step = RunId(job.key[0]), StepId(job.key[1])
             if (run, step) not in self._begun:
                 self._leave(run, step)  # it stands in line in the store

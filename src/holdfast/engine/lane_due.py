@@ -1,0 +1,57 @@
+"""The runs of one lane of a fleet that somebody must look at, as the store has them.
+
+Never here: who looks at them, which of them are in hand already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from holdfast.engine.catalog import Catalog
+from holdfast.ports import Clock, DueRun, Leadership, Store
+
+_HASHES_EVERY_S: Final = 1.0
+
+
+class Fleet(Store, Leadership, Protocol):
+    """A store of which many processes work."""
+
+
+class LaneDue:
+    """Those of the lane of a catalog, of whoever's workflows they are."""
+
+    def __init__(self, store: Fleet, catalog: Catalog, clock: Clock) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+        self._hashes: Sequence[str] = ()
+        self._hashes_s = -_HASHES_EVERY_S
+
+    async def refresh(self) -> bool:
+        """Ask the store, once a second, of which workflows there are runs; whether it was asked."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._hashes_s < _HASHES_EVERY_S:
+            return False
+        self._hashes, self._hashes_s = await self._store.unended_hashes(), now_s
+        return True
+
+    async def find(self, can_run: Callable[[str], bool], most: int) -> list[DueRun]:
+        """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
+        so that however many they are, the others are found. Of each at most so many."""
+        found: list[DueRun] = []
+        lanes, lane = self._catalog.lanes, self._catalog.lane
+        names = {graph_hash: (await self._catalog.graph_of(graph_hash)).definition.name for graph_hash in self._hashes}
+        able = {graph_hash: can_run(graph_hash) for graph_hash, name in names.items() if lanes.may_have(lane, name)}
+        for runnable in (True, False):
+            hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
+            if hashes:
+                due = await self._store.due(self._store.now_ms(), hashes, most)
+                found += [
+                    each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane
+                ]
+        return found
+
+    async def next_ms(self) -> int | None:
+        """When something of it will be due next."""
+        return await self._store.next_due_ms(self._hashes)
