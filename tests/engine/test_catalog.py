@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
+import apsw
 import msgspec
+import pytest
 from pydantic import BaseModel
 
 from holdfast import Workflow
 from holdfast.engine.catalog import Catalog
+from holdfast.errors import StoreBusy
 from holdfast.stores.sqlite import SqliteStore
 from tests.engine.kit import bounded
 
@@ -36,7 +40,7 @@ async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_
 
     async def loaded(into: Catalog, workflow: Workflow, *, is_news: bool) -> None:
         await into.add(workflow)
-        assert await theirs.changed(30 if is_news else 0) == is_news
+        assert await theirs.changed(10 if is_news else 0) == is_news
         assert (await theirs.workflow("flow")).graph_hash == workflow.hash
 
     await loaded(catalog, first, is_news=True)
@@ -56,3 +60,16 @@ async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_
     assert msgspec.json.decode(record.input_schema or b"") == first.input_schema
     for store in (mine, theirs):
         await store.aclose()
+
+
+@bounded
+async def test_code_that_the_store_knows_is_loaded_without_the_write_lock(tmp_path: Path) -> None:
+    """Workers start together, and each would wait for all others."""
+    store = await SqliteStore.connect(tmp_path / "holdfast.db", wait_s=0.2)
+    await Catalog(store).add(flow("a"))
+    with contextlib.closing(apsw.Connection(str(tmp_path / "holdfast.db"))) as other:
+        other.execute("begin immediate")
+        await Catalog(store).add(flow("a"))
+        with pytest.raises(StoreBusy):
+            await Catalog(store).add(flow("b"))
+    await store.aclose()
