@@ -144,20 +144,6 @@ def test_no_class_of_the_engine_is_more_than_one_thing() -> None:
     assert wrong == []
 
 
-KNOTS = {
-    "holdfast.scheduling.line": {
-        "holdfast.scheduling.pool",
-        "holdfast.scheduling.strand",
-        "holdfast.scheduling.worker",
-    },
-    "holdfast.models.wire": {"holdfast.models.providers"},
-    "holdfast.stores.sqlite.effect_key": {"holdfast.stores.sqlite.append"},
-    "holdfast.stores.sqlite.scope": {"holdfast.stores.sqlite.append"},
-    "holdfast.testing.simulation.job_auditor": {"holdfast.testing.simulation.auditor"},
-}
-"""Modules that name the types of those that import them: to be undone, not to be added to."""
-
-
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
     """What counts for a cycle: a module's own statements, and those for type checking. An import in a function is lazy."""
     for node in tree.body:
@@ -183,7 +169,7 @@ def test_no_import_cycle_between_modules_not_even_for_types() -> None:
             return
         assert state.get(name) != 1, " → ".join((*trail, name))
         state[name] = 1
-        for other in edges[name] - packages - KNOTS.get(name, set()):
+        for other in edges[name] - packages:
             visit(other, (*trail, name))
         state[name] = 2
 

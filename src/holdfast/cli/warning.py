@@ -25,7 +25,7 @@ def of(workflow: Workflow, known: Settings) -> list[str]:
 def _of_models(workflow: Workflow, known: Settings, environment: Mapping[str, str]) -> Iterator[str]:
     from holdfast.compose import prices_of
     from holdfast.errors import ModelRefused, UnknownPrice
-    from holdfast.models.providers import provider_of
+    from holdfast.models.family import provider_of
 
     prices = prices_of(known)
     served_by = {name: each.provider for name, each in known.models.items() if each.provider is not None}

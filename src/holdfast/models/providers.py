@@ -10,53 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeGuard
+from typing import TYPE_CHECKING
 
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
+from holdfast.models.family import ProviderName, provider_of
 from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.models.wire import Line
-
-ProviderName = Literal["anthropic", "openai"]
-
-_FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
-    "anthropic": re.compile(r"claude-"),
-    "openai": re.compile(r"(ft:)?(gpt-|chatgpt-|o\d)"),
-}
-
-
-def provider_of(model: str, declared: Mapping[str, str]) -> tuple[ProviderName, str]:
-    """Who serves `model`, and its name there: by prefix (`openai:my-model`), by declaration, or by a known family.
-
-    Raises ModelRefused for a name that says none of these, and for a declared provider that nobody here speaks to.
-    """
-    prefix, _, name = model.partition(":")
-    if _is_provider(prefix) and name:
-        return prefix, name
-    if (served_by := declared.get(model)) is not None:
-        if _is_provider(served_by):
-            return served_by, model
-        raise ModelRefused(
-            f"{model} is declared to be served by {served_by}, which is neither anthropic nor openai. Nothing was called.\n"
-            "Declare openai, with OPENAI_BASE_URL, for anybody who speaks OpenAI's Chat Completions.",
-            error_class=policies.VALIDATION,
-        )
-    for provider, family in _FAMILIES.items():
-        if family.match(model):
-            return provider, model
-    raise ModelRefused(
-        f"Nobody knows which provider serves {model}. Nothing was called.\n"
-        f'Write anthropic:{model} or openai:{model}, or declare its provider in holdfast.toml under [models."{model}"].',
-        error_class=policies.VALIDATION,
-    )
-
-
-def _is_provider(name: str) -> TypeGuard[ProviderName]:
-    return name in _FAMILIES
 
 
 class Providers:

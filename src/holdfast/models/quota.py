@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core.quota import LEASE_S, Pool, Want
 from holdfast.errors import ModelRefused
-from holdfast.models.providers import provider_of
+from holdfast.models.family import provider_of
 from holdfast.ports import Clock, ModelRequest, Pools, Shares, Usage
 
 LONGEST_LEASE_S: Final = 660.0

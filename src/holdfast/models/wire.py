@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import httpx2
 import msgspec
@@ -21,11 +21,9 @@ from holdfast.core import policies
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, openai, turn, usage
 from holdfast.models.exchange import Exchange, UnusableReply
+from holdfast.models.family import ProviderName
 from holdfast.models.turn import Said
 from holdfast.ports import ModelReply, ModelRequest, ToolRequest
-
-if TYPE_CHECKING:
-    from holdfast.models.providers import ProviderName
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 

@@ -20,21 +20,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from holdfast.scheduling.job import AGE_S, PATIENCE_S, Job, Key
 
-if TYPE_CHECKING:
-    from holdfast.scheduling.pool import Pool
-    from holdfast.scheduling.strand import Strand
-    from holdfast.scheduling.worker import Group
+P = TypeVar("P")
+G = TypeVar("G")
+S = TypeVar("S")
 
 _SLACK: Final = 16
 """So many entries of a heap may be out of date, and as many as it has valid ones, before it is built anew."""
 
 
-class Queue:
-    """Jobs of one tenant and priority that ask for the same, in the order in which they came; `wants` of pools."""
+class Queue(Generic[P, G, S]):
+    """Jobs of one tenant and priority that ask for the same, in the order in which they came; `wants` of pools `P`, of workers
+    as their group `G` says, and beside others of their strand `S`. What these are a line need not know."""
 
     __slots__ = (
         "group",
@@ -56,9 +56,9 @@ class Queue:
         name: Hashable,
         tenant: str,
         priority: int,
-        wants: dict[Pool, int],
-        group: Group,
-        strand: Strand,
+        wants: dict[P, int],
+        group: G,
+        strand: S,
     ) -> None:
         self.name = name
         self.tenant = tenant
@@ -71,9 +71,9 @@ class Queue:
         """Since when its first job has been waiting."""
         self.number = 0
         """When its first job came, among those of one moment."""
-        self.lines: dict[Pool | Group | Strand, None] = {}
+        self.lines: dict[P | G | S, None] = {}
         """What it waits for."""
-        self.keeps: dict[Pool, None] = {}
+        self.keeps: dict[P, None] = {}
         """Pools whose keeper it is."""
         self.ready = False
         """It is to be looked at."""
@@ -95,7 +95,7 @@ class Queue:
     def aged(self, now_s: float) -> bool:
         return now_s >= self.aged_s
 
-    def outranks(self, other: Queue) -> bool:
+    def outranks(self, other: AnyQueue) -> bool:
         return (self.rank, self.number) < (other.rank, other.number)
 
     def add(self, job: Job, since_s: float, number: int) -> None:
@@ -109,17 +109,21 @@ class Queue:
             _, self.since_s, self.number = next(iter(self.jobs.values()))
 
 
+AnyQueue: TypeAlias = Queue[Any, Any, Any]
+"""One of which a line knows its place, and nothing of what it waits for."""
+
+
 class Seniority:
     """Queues by how long their first jobs have waited. (A queue's first job changes to a younger one only.)"""
 
     __slots__ = ("_heap", "members")
 
     def __init__(self) -> None:
-        self.members: dict[Queue, int] = {}
+        self.members: dict[AnyQueue, int] = {}
         """Each with the number under which it is in the heap."""
-        self._heap: list[tuple[float, int, Queue]] = []
+        self._heap: list[tuple[float, int, AnyQueue]] = []
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: AnyQueue) -> None:
         if len(self._heap) > 2 * len(self.members) + _SLACK:
             self.members = {each: each.number for each in self.members}
             self._heap = [(each.since_s, each.number, each) for each in self.members]
@@ -127,10 +131,10 @@ class Seniority:
         self.members[queue] = queue.number
         heappush(self._heap, (queue.since_s, queue.number, queue))
 
-    def discard(self, queue: Queue) -> None:
+    def discard(self, queue: AnyQueue) -> None:
         self.members.pop(queue, None)
 
-    def first(self) -> Queue:
+    def first(self) -> AnyQueue:
         """Raises IndexError where nobody stands."""
         while True:
             _, number, queue = self._heap[0]
@@ -170,7 +174,7 @@ class Level:
         self._arrivals = 0
         self._bound = _SLACK
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: AnyQueue) -> None:
         flow = self._flows.get(queue.tenant)
         if flow is None:
             self._forget()
@@ -181,11 +185,11 @@ class Level:
         self.seniority.add(queue)
         self._enter(flow)
 
-    def discard(self, queue: Queue) -> None:
+    def discard(self, queue: AnyQueue) -> None:
         self.seniority.discard(queue)
         self._flows[queue.tenant].queues.discard(queue)
 
-    def first(self) -> Queue:
+    def first(self) -> AnyQueue:
         """Raises IndexError where nobody stands."""
         while True:
             tag, _, flow = self._turns[0]
@@ -234,14 +238,14 @@ class Line:
     def __bool__(self) -> bool:
         return any(level.seniority.members for level in self._levels.values())
 
-    def __iter__(self) -> Iterator[Queue]:
+    def __iter__(self) -> Iterator[AnyQueue]:
         for level in self._levels.values():
             yield from level.seniority.members
 
     def count(self) -> int:
         return sum(len(level.seniority.members) for level in self._levels.values())
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: AnyQueue) -> None:
         level = self._levels.get(queue.priority)
         if level is None:
             if len(self._levels) > _SLACK:
@@ -249,17 +253,17 @@ class Line:
             level = self._levels[queue.priority] = Level()
         level.add(queue)
 
-    def discard(self, queue: Queue) -> None:
+    def discard(self, queue: AnyQueue) -> None:
         self._levels[queue.priority].discard(queue)
 
-    def first(self) -> Queue | None:
+    def first(self) -> AnyQueue | None:
         """Whose turn it is."""
         levels = [each for each in self._levels.values() if each.seniority.members]
         if len(levels) > 1:
             return min(levels, key=lambda each: each.seniority.first().rank).first()
         return levels[0].first() if levels else None
 
-    def charge(self, queue: Queue, turn: float) -> None:
+    def charge(self, queue: AnyQueue, turn: float) -> None:
         level = self._levels.get(queue.priority)
         if level is not None:
             level.charge(queue.tenant, turn)

@@ -21,6 +21,7 @@ from holdfast.core.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Placement, PoolNeed, Reason, Strategy, Usage
 from holdfast.scheduling.line import Line, Queue
 from holdfast.scheduling.pool import Pool, chain
+from holdfast.scheduling.queue import JobQueue
 from holdfast.scheduling.reason import reason
 from holdfast.scheduling.strand import Strand
 from holdfast.scheduling.worker import Group, Need, Worker, need
@@ -42,8 +43,8 @@ class Scheduler:
         self._now_s = float("-inf")
         self._placed_s = float("-inf")
         """Up to when it has been seen what time alone brings."""
-        self._queues: dict[Hashable, Queue] = {}
-        self._waiting: dict[Key, Queue] = {}
+        self._queues: dict[Hashable, JobQueue] = {}
+        self._waiting: dict[Key, JobQueue] = {}
         self._placed: dict[Key, Placement] = {}
         self._elsewhere: set[Key] = set()
         """Those that were not placed here. What they did not use of a rate was not taken from it here either."""
@@ -210,7 +211,7 @@ class Scheduler:
         times_s = (pool.upcoming_s(self._now_s) for pool in self._pools.values())
         return min((at_s for at_s in times_s if at_s is not None), default=None)
 
-    def _next(self) -> Queue | None:
+    def _next(self) -> JobQueue | None:
         """Whom to look at next. Strands have their next heads before anything that came back is given to others: they
         may be the first."""
         queue = self._ready.first()
@@ -237,12 +238,12 @@ class Scheduler:
             queue.ready = False
 
     @staticmethod
-    def _has_no_place(queue: Queue) -> bool:
+    def _has_no_place(queue: JobQueue) -> bool:
         """Whether it waits for a worker already, and none has room."""
         group = queue.group
         return group in queue.lines and bool(group.workers) and group.full()
 
-    def _decide(self, queue: Queue) -> Worker | None:
+    def _decide(self, queue: JobQueue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
         strand, group = queue.strand, queue.group
         if self._has_no_place(queue):
@@ -267,7 +268,7 @@ class Scheduler:
             self._lead(queue, [group])
         return worker
 
-    def _short_of(self, queue: Queue) -> list[Pool]:
+    def _short_of(self, queue: JobQueue) -> list[Pool]:
         """The pools that it has to wait for. To be asked may make it the keeper of another, and whoever keeps something may
         pass where others may not."""
         kept_some = bool(queue.keeps)
@@ -276,7 +277,7 @@ class Scheduler:
             short = [pool for pool in short if pool.refuses(queue, self._now_s)]
         return short
 
-    def _lead(self, queue: Queue, short: Sequence[Pool | Group]) -> None:
+    def _lead(self, queue: JobQueue, short: Sequence[Pool | Group]) -> None:
         """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
         it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
         before, kept, begins = queue.strand.head, list[Pool](), False
@@ -294,7 +295,7 @@ class Scheduler:
         if before and before is not queue:
             self._wait(before, [queue.strand])
 
-    def _wait(self, queue: Queue, things: Sequence[Pool | Group | Strand]) -> None:
+    def _wait(self, queue: JobQueue, things: Sequence[Pool | Group | Strand]) -> None:
         """It stands in those lines and in no others."""
         for thing in [each for each in queue.lines if each not in things]:
             self._leave(queue, thing)
@@ -303,7 +304,7 @@ class Scheduler:
                 queue.lines[thing] = None
                 thing.join(queue)
 
-    def _leave(self, queue: Queue, thing: Pool | Group | Strand) -> None:
+    def _leave(self, queue: JobQueue, thing: Pool | Group | Strand) -> None:
         """It no longer waits there. Whoever comes after it may have a turn."""
         del queue.lines[thing]
         thing.leave(queue)
@@ -314,7 +315,7 @@ class Scheduler:
         if isinstance(thing, Group) and not thing.line:
             self._open_up(thing)
 
-    def _give(self, queue: Queue, worker: Worker) -> Placement:
+    def _give(self, queue: JobQueue, worker: Worker) -> Placement:
         """The first job of `queue` gets a worker and its pools."""
         job, turn = queue.first, self._turn(queue.tenant)
         self._ready.charge(queue, turn)
@@ -378,7 +379,7 @@ class Scheduler:
         for group in groups:
             self._stirred[group] = None
 
-    def _look_at(self, queue: Queue) -> None:
+    def _look_at(self, queue: JobQueue) -> None:
         if not queue.ready:
             queue.ready = True
             self._ready.add(queue)
@@ -475,7 +476,7 @@ class Scheduler:
     def _turn(self, tenant: str) -> float:
         return self._turns.get(tenant, 1.0)
 
-    def _queue(self, job: Job) -> Queue:
+    def _queue(self, job: Job) -> JobQueue:
         needed, demand = need(job, tenants_apart=self._tenants_apart), job.demand
         name = (needed, tuple(sorted(demand.pools.items())), job.tenant, demand.priority)
         queue = self._queues.get(name)
@@ -490,7 +491,7 @@ class Scheduler:
                 pool.queues += 1
         return queue
 
-    def _drop(self, queue: Queue) -> None:
+    def _drop(self, queue: JobQueue) -> None:
         """A queue without jobs."""
         for thing in list(queue.lines):
             self._leave(queue, thing)

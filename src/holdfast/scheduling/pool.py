@@ -13,13 +13,16 @@ Never here: a choice between pools, a worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from holdfast.scheduling.job import Key
 from holdfast.scheduling.line import Line, Queue
 
 _ROUNDING_S: Final = 1e-6
 """Floats of times are as exact as that; sums of them may be a little above what they mean."""
+
+PoolQueue: TypeAlias = "Queue[Pool, Any, Any]"
+"""One of which a pool knows what pools it wants of."""
 
 
 class Pool:
@@ -40,8 +43,8 @@ class Pool:
         """Who has how much, the longest first; of a rate, whose jobs are placed."""
         self.line = Line()
         """Those that are short of it, but for the keeper."""
-        self.keeper: Queue | None = None
-        self.hopeless: dict[Queue, None] = {}
+        self.keeper: PoolQueue | None = None
+        self.hopeless: dict[PoolQueue, None] = {}
         """Those that want more of it than there can ever be."""
         self.queues = 0
         """How many queues want of it, in line or not."""
@@ -124,13 +127,13 @@ class Pool:
 
     # --- for whom ---------------------------------------------------------------------------------------------------
 
-    def waiting(self) -> Iterator[Queue]:
+    def waiting(self) -> Iterator[PoolQueue]:
         """Those who may get some of it, the keeper first. (Behind each stands the rest of its strand.)"""
         if self.keeper:
             yield self.keeper
         yield from self.line
 
-    def refuses(self, queue: Queue, now_s: float) -> bool:
+    def refuses(self, queue: PoolQueue, now_s: float) -> bool:
         """Whether `queue` has to wait for it: there is not enough, or it is kept for another."""
         need = self._need(queue.wants[self])
         if not self._enough(need, now_s):
@@ -141,7 +144,7 @@ class Pool:
         spared = self._enough(self._left_by(keeper, need, now_s), now_s)
         return not spared and not _passes(queue, keeper, now_s)
 
-    def join(self, queue: Queue) -> None:
+    def join(self, queue: PoolQueue) -> None:
         """From now on it waits for the pool, or keeps it."""
         if not self.possible(queue.wants[self]):
             self.hopeless[queue] = None
@@ -149,7 +152,7 @@ class Pool:
         self.line.add(queue)
         self._choose()
 
-    def leave(self, queue: Queue) -> None:
+    def leave(self, queue: PoolQueue) -> None:
         if self.keeper is queue:
             self._keep_for(None)
         elif queue in self.hopeless:
@@ -157,12 +160,12 @@ class Pool:
         else:
             self.line.discard(queue)
 
-    def may_be_kept_for(self, queue: Queue) -> bool:
+    def may_be_kept_for(self, queue: PoolQueue) -> bool:
         """Whether it is, or nobody else waits for it."""
         self._choose()
         return self.keeper is None or self.keeper is queue
 
-    def is_short_for(self, queue: Queue) -> bool:
+    def is_short_for(self, queue: PoolQueue) -> bool:
         """Whether `queue`, which waits for it or keeps it, had too little of it when it was last looked at."""
         return self.keeper is not queue or not self._tried
 
@@ -171,7 +174,7 @@ class Pool:
         self._tried = not short
         return self._tried
 
-    def upcoming(self, now_s: float) -> Queue | None:
+    def upcoming(self, now_s: float) -> PoolQueue | None:
         """Who has to be looked at, because what he waits for here is there."""
         self._choose()
         keeper = self.keeper
@@ -197,24 +200,24 @@ class Pool:
         times_s = [second, *(self._passes_at_s(each, keeper) for each in self._entangled(keeper))]
         return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
-    def _passes_at_s(self, queue: Queue, keeper: Queue) -> float | None:
+    def _passes_at_s(self, queue: PoolQueue, keeper: PoolQueue) -> float | None:
         """When who goes before the keeper, and keeps what he needs, can have what is kept for him; None if never."""
         at_s = self._enough_at_s(self._need(queue.wants[self]))
         return None if at_s is None else max(at_s, queue.aged_s, keeper.aged_s)
 
-    def _left_by(self, keeper: Queue, need: int, now_s: float) -> int:
+    def _left_by(self, keeper: PoolQueue, need: int, now_s: float) -> int:
         """How much there must be for another to have `need`, who does not pass the keeper."""
         kept = self._need(keeper.wants[self])
         return kept + need if keeper.aged(now_s) else max(kept, need)
 
-    def _entangled(self, keeper: Queue) -> Iterator[Queue]:
+    def _entangled(self, keeper: PoolQueue) -> Iterator[PoolQueue]:
         """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and goes before him. He
         may stand behind others, who do not."""
         for other in dict.fromkeys(pool.keeper for pool in chain(keeper)) if self.line else ():
             if other is not None and other is not keeper and self in other.lines and other.outranks(keeper):
                 yield other
 
-    def _rival(self, queue: Queue) -> Queue | None:
+    def _rival(self, queue: PoolQueue) -> PoolQueue | None:
         """The keeper; where there is none, whoever would become it if `queue` stood in line."""
         if self.keeper is None and self.line and self not in queue.lines:
             self.line.add(queue)
@@ -237,7 +240,7 @@ class Pool:
             self._keep_for(first)
             self.line.add(keeper)
 
-    def _keep_for(self, queue: Queue | None) -> None:
+    def _keep_for(self, queue: PoolQueue | None) -> None:
         if self.keeper:
             del self.keeper.keeps[self]
         self.keeper, self._tried = queue, False
@@ -246,7 +249,7 @@ class Pool:
             queue.keeps[self] = None
 
 
-def chain(queue: Queue) -> Iterator[Pool]:
+def chain(queue: PoolQueue) -> Iterator[Pool]:
     """The pools that it waits for or keeps, those that their keepers do, and so on."""
     seen, ahead = {queue}, [queue]
     while ahead:
@@ -257,7 +260,7 @@ def chain(queue: Queue) -> Iterator[Pool]:
                 ahead.append(pool.keeper)
 
 
-def _passes(queue: Queue, keeper: Queue, now_s: float) -> bool:
+def _passes(queue: PoolQueue, keeper: PoolQueue, now_s: float) -> bool:
     """Whether a keeper lets `queue` take what he keeps. Keepers of several pools each must not wait for one another."""
     long_waits = bool(queue.keeps) and queue.aged(now_s) and keeper.aged(now_s)
     return (queue.priority != keeper.priority or long_waits) and queue.outranks(keeper)

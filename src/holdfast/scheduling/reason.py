@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from holdfast.scheduling.job import MOST_HOLDERS, Key, Reason
-from holdfast.scheduling.line import Queue
 from holdfast.scheduling.pool import Pool
+from holdfast.scheduling.queue import JobQueue
 from holdfast.scheduling.worker import Group, Worker, lacking
 
 Turn = Callable[[str], float]
 """What a job costs its tenant, in turns."""
 
 
-def reason(queue: Queue, key: Key, workers: Iterable[Worker], turn: Turn, now_s: float) -> Reason:
+def reason(queue: JobQueue, key: Key, workers: Iterable[Worker], turn: Turn, now_s: float) -> Reason:
     """Why the job of `key` in `queue` waits; `workers` are all there are."""
     since_s = queue.jobs[key][1]
     head = queue.strand.head if queue.strand in queue.lines else queue
@@ -29,7 +29,7 @@ def reason(queue: Queue, key: Key, workers: Iterable[Worker], turn: Turn, now_s:
     return Reason("turn", since_s)
 
 
-def _for_pool(pool: Pool, queue: Queue, key: Key, turn: Turn, now_s: float) -> Reason:
+def _for_pool(pool: Pool, queue: JobQueue, key: Key, turn: Turn, now_s: float) -> Reason:
     possible = queue not in pool.hopeless
     kept_for = pool.keeper.first.key if possible and pool.keeper else None
     return Reason(
@@ -63,7 +63,7 @@ def _for_worker(group: Group, key: Key, since_s: float, workers: Iterable[Worker
     )
 
 
-def _place(key: Key, heads: Iterable[Queue], first: Queue | None, turn: Turn) -> int:
+def _place(key: Key, heads: Iterable[JobQueue], first: JobQueue | None, turn: Turn) -> int:
     """The place of a job among all who wait behind `heads`, as they will go if nobody else comes: `first` is the next,
     then priorities, and of each the tenants take turns from now on."""
     waits: dict[tuple[int, str], list[tuple[float, int, Key]]] = {}

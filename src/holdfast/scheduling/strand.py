@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.scheduling.line import Line, Queue
+from holdfast.scheduling.line import AnyQueue, Line
 from holdfast.scheduling.worker import Need
 
 
@@ -24,24 +24,24 @@ class Strand:
         self.name = name
         self.line = Line()
         """Those behind the head."""
-        self.head: Queue | None = None
+        self.head: AnyQueue | None = None
         self.queues = 0
         """How many queues are of this strand, waiting in it or not."""
         self._tried = False
 
-    def waiting(self) -> Iterator[Queue]:
+    def waiting(self) -> Iterator[AnyQueue]:
         """Everybody who waits in it, with the head."""
         if self.head:
             yield self.head
         yield from self.line
 
-    def refuses(self, queue: Queue) -> bool:
+    def refuses(self, queue: AnyQueue) -> bool:
         """Whether `queue` has to wait behind the head. A higher priority has not: it becomes the head when it joins."""
         self._choose()
         head = self.head
         return head is not None and head is not queue and not self._outranked_by(queue, head)
 
-    def join(self, queue: Queue) -> None:
+    def join(self, queue: AnyQueue) -> None:
         """From now on it waits here, as the head if it is refused by none."""
         head = self.head
         self.line.add(queue)
@@ -50,13 +50,13 @@ class Strand:
             self._follow(queue)
         self._choose()
 
-    def leave(self, queue: Queue) -> None:
+    def leave(self, queue: AnyQueue) -> None:
         if self.head is queue:
             self.head = None
         else:
             self.line.discard(queue)
 
-    def fall_in(self, queue: Queue) -> None:
+    def fall_in(self, queue: AnyQueue) -> None:
         """The first job of the head was placed; its next stands in line with the others."""
         self.head = None
         self.line.add(queue)
@@ -65,7 +65,7 @@ class Strand:
         """The head was looked at, and waits in other lines."""
         self._tried = True
 
-    def upcoming(self, now_s: float) -> Queue | None:
+    def upcoming(self, now_s: float) -> AnyQueue | None:
         """The head, if it has not been looked at."""
         self._choose()
         return None if self._tried else self.head
@@ -74,10 +74,10 @@ class Strand:
         if self.head is None and (first := self.line.first()):
             self._follow(first)
 
-    def _follow(self, queue: Queue) -> None:
+    def _follow(self, queue: AnyQueue) -> None:
         self.line.discard(queue)
         self.head, self._tried = queue, False
 
     @staticmethod
-    def _outranked_by(queue: Queue, head: Queue) -> bool:
+    def _outranked_by(queue: AnyQueue, head: AnyQueue) -> bool:
         return queue.priority != head.priority and queue.outranks(head)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.core.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Strategy
-from holdfast.scheduling.line import Line, Queue
+from holdfast.scheduling.line import AnyQueue, Line
 
 
 class Need(NamedTuple):
@@ -177,10 +177,10 @@ class Group:
         if self.reserved is worker:
             self.reserved = worker.kept_by = None
 
-    def join(self, queue: Queue) -> None:
+    def join(self, queue: AnyQueue) -> None:
         self.line.add(queue)
 
-    def leave(self, queue: Queue) -> None:
+    def leave(self, queue: AnyQueue) -> None:
         self.line.discard(queue)
 
     def freed(self, worker: Worker, now_s: float) -> bool:
@@ -194,7 +194,7 @@ class Group:
             self._reserve()
         return False
 
-    def upcoming(self, now_s: float) -> Queue | None:
+    def upcoming(self, now_s: float) -> AnyQueue | None:
         """Who has to be looked at, because somebody may have room for him."""
         return self.line.first() if self.open else None
 
@@ -206,7 +206,7 @@ class Group:
             del self.open[worker]
         return True
 
-    def choose(self, queue: Queue, strategy: Strategy) -> Worker | None:
+    def choose(self, queue: AnyQueue, strategy: Strategy) -> Worker | None:
         """The worker that gets the job, if any has room."""
         need, best, least, full = self.need, None, 0.0, []
         for worker in self.open:
@@ -236,7 +236,7 @@ class Group:
             self.reserved = min(free, key=lambda worker: worker.short_of(self.need))
             self.reserved.kept_by = self
 
-    def _may_use(self, worker: Worker, queue: Queue) -> bool:
+    def _may_use(self, worker: Worker, queue: AnyQueue) -> bool:
         if worker.kept_by is None or worker.kept_by is self:
             return True
         keeper = worker.kept_by.line.first()

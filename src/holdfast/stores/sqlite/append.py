@@ -15,14 +15,11 @@ from typing import Final
 import apsw
 import msgspec
 
-from holdfast.core.events import encode as encode_event
-from holdfast.core.ids import RunId
-from holdfast.core.projection import Changes, StartKey
+from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
-from holdfast.ports import Append
-from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
 from holdfast.stores.sqlite.effect_key import Keys
+from holdfast.stores.sqlite.entry import Entry
 from holdfast.stores.sqlite.room import SQL, rows, value
 from holdfast.stores.sqlite.scope import Books
 from holdfast.stores.statement import widened
@@ -34,41 +31,6 @@ _NOWHERE: Final = (0, "[]")
 
 _decode_standings = msgspec.json.Decoder(list[tuple[str, int, str]]).decode
 _decode_sessions = msgspec.json.Decoder(list[str]).decode
-
-
-class Entry(msgspec.Struct):
-    """An append as rows: made before the write lock is taken, which is not held for longer than it must."""
-
-    run: RunId
-    expected: int
-    append_id: str
-    events: list[Row]
-    row: Row
-    sessions: str
-    changes: Changes
-
-
-def entry(append: Append) -> Entry:
-    """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
-    expect_next(append)
-    run = append.run
-    try:
-        events = [
-            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
-            for recorded in append.events
-        ]  # fmt: skip
-        sessions = encode(append.changes.sessions).decode()
-    except Exception as problem:  # whatever a value of a user's making does when it is encoded
-        raise unstorable(run, problem) from problem
-    return Entry(
-        run,
-        append.expected,
-        append.append_id,
-        events,
-        (*astuple(append.changes.run), sessions),
-        sessions,
-        append.changes,
-    )
 
 
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:

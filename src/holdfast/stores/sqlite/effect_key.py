@@ -6,7 +6,7 @@ Never here: who may call what.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
@@ -15,10 +15,8 @@ from holdfast.core.ids import CallId, EffectKey, RunId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
+from holdfast.stores.sqlite.entry import Entry
 from holdfast.stores.sqlite.room import rows
-
-if TYPE_CHECKING:
-    from holdfast.stores.sqlite.append import Entry
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_payload: Final = msgspec.json.Decoder(Payload).decode

@@ -19,8 +19,9 @@ from holdfast.core.ids import RunId, Seq
 from holdfast.errors import HoldfastError, NotFound, StoreError, Unstorable
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
-from holdfast.stores.sqlite.append import Entry, commit, entry
+from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.archive import Archives
+from holdfast.stores.sqlite.entry import Entry, entry
 from holdfast.stores.sqlite.room import rows, value
 
 _MOST_AT_ONCE: Final = 1000

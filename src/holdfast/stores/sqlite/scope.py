@@ -6,7 +6,6 @@ Never here: what a charge means, or who goes on when there is room.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import apsw
 import msgspec
@@ -14,10 +13,8 @@ import msgspec
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
+from holdfast.stores.sqlite.entry import Entry
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
-
-if TYPE_CHECKING:
-    from holdfast.stores.sqlite.append import Entry
 
 _encode = msgspec.json.Encoder().encode
 _decode_books = msgspec.json.Decoder(list[tuple[str, int | None, int, int, int]]).decode

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,14 +18,12 @@ from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import ERROR, LOST
 from holdfast.jobs.decision import SKIP, SKIPPED, decider, is_decider
 from holdfast.jobs.workflow import END
+from holdfast.testing.simulation.books import Books
 from holdfast.testing.simulation.file import OUTPUTS, File, Job
 from holdfast.testing.simulation.hands import GPU
 from holdfast.testing.simulation.process import Process
 from holdfast.testing.simulation.replay import Outcome, Replay, job_runs, replays, step_runs, worst
 from holdfast.testing.simulation.world import Execution, World
-
-if TYPE_CHECKING:
-    from holdfast.testing.simulation.auditor import Books
 
 _WELL: Final = ("success", "skipped")
 

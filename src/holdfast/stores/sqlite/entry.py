@@ -1,0 +1,50 @@
+"""An append as the rows that it becomes.
+
+Never here: writing them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.events import encode as encode_event
+from holdfast.core.ids import RunId
+from holdfast.core.projection import Changes
+from holdfast.ports import Append
+from holdfast.stores.history import expect_next, unstorable
+from holdfast.stores.row import Row, astuple, encode
+
+
+class Entry(msgspec.Struct):
+    """An append as rows: made before the write lock is taken, which is not held for longer than it must."""
+
+    run: RunId
+    expected: int
+    append_id: str
+    events: list[Row]
+    row: Row
+    sessions: str
+    changes: Changes
+
+
+def entry(append: Append) -> Entry:
+    """`append` as rows. Raises StoreError for what is no next part of a history, or cannot be encoded."""
+    expect_next(append)
+    run = append.run
+    try:
+        events = [
+            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
+            for recorded in append.events
+        ]  # fmt: skip
+        sessions = encode(append.changes.sessions).decode()
+    except Exception as problem:  # whatever a value of a user's making does when it is encoded
+        raise unstorable(run, problem) from problem
+    return Entry(
+        run,
+        append.expected,
+        append.append_id,
+        events,
+        (*astuple(append.changes.run), sessions),
+        sessions,
+        append.changes,
+    )

@@ -1,0 +1,108 @@
+"""The books that an auditor keeps of a run, in words of his own.
+
+Never here: a judgement, the core's fold of it but to compare.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.graph import Graph
+from holdfast.core.state import State
+
+
+class Visit(msgspec.Struct):
+    """A step as the auditor has it."""
+
+    id: str
+    attempt: int = 0
+    session: str | None = None
+    active: bool = False
+    ended: str | None = None
+    decisions: tuple[str, ...] | None = None
+    absorbed: bool = False
+    parked: bool = False
+    provisional: bool = False
+    stopped: bool = False
+    starts: dict[int, int] = {}
+    """Where each attempt started."""
+
+
+class Call(msgspec.Struct):
+    """A call as the auditor has it."""
+
+    kind: str
+    key: str
+    tool: str
+    step: str
+    path: str
+    hold: int = 0
+    tokens: int = 0
+    held_ms: int = 0
+    policy: str = ""
+    named: bool = False
+    request: Any = None
+    doubted: bool = False
+    closed: bool = False
+    superseded: bool = False
+    compensation: str | None = None
+    compensates: str | None = None
+
+
+class Books:
+    """One run, as its events tell it to somebody who trusts nobody."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.state = State()
+        self.seq = 0
+        self.at_ms = 0
+        self.tenant = ""
+        self.team: str | None = None
+        self.placed = False
+        self.awaits: str | None = None
+        self.number = 0
+        """Who came when: those who wait for a place get it in this order."""
+        self.limit: int | None = None
+        self.most_steps = 0
+        self.most_tokens: int | None = None
+        self.settled = self.held = self.doubt = 0
+        self.tokens = self.tokens_held = self.tokens_doubt = 0
+        self.bill = 0
+        self.steps: dict[str, Visit] = {}
+        self.before_the_end: list[Visit] = []
+        self.superseded: dict[str, int] = {}
+        """Visits that do not count any more, and since when."""
+        self.previous: dict[str, list[tuple[int, str | None]]] = {}
+        """From where on which visit of a node was the one before, as loops went back over it."""
+        self.visits: Counter[str] = Counter()
+        self.started = 0
+        self.calls: dict[str, Call] = {}
+        self.completed: dict[str, str] = {}
+        """Effect keys with a durable completion, and by which call."""
+        self.intended = 0
+        self.sent_models = 0
+        self.holds = 0
+        self.gates: dict[str, ev.GateOpened] = {}
+        self.closed_gates: dict[str, ev.GateDecided | None] = {}
+        self.timers: dict[tuple[str, str], tuple[int, float, int]] = {}
+        self.fired: set[tuple[str, str]] = set()
+        self.verdicts: dict[tuple[str, str | None, str], bool] = {}
+        self.joins_over: set[str] = set()
+        self.summoned: set[str] = set()
+        self.signals: dict[int, ev.SignalReceived] = {}
+        self.delivered: set[int] = set()
+        self.paused = False
+        self.phase = ""
+        self.ended = ""
+        self.compensable: list[str] = []
+        self.undone: list[str] = []
+        self.undoing_given_up = False
+        self.done: dict[tuple[str, str, bytes], list[str]] = {}
+        """What a step had done when its journal was dropped, by what it was."""
+        self.told: dict[tuple[str, str, str], bytes] = {}
+        self.kinds: Counter[str] = Counter()
