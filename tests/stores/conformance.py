@@ -19,7 +19,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.estimates import Use
 from holdfast.core.events import Recorded, ValueRecorded
 from holdfast.core.graph import Definition, Graph, Node
-from holdfast.core.ids import AppendId, NodeName, RunId, Seq, SessionId, call_id
+from holdfast.core.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
 from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.payload import inline
 from holdfast.core.projection import EffectChange, project
@@ -532,6 +532,8 @@ class StoreConformance:
         assert await mine.costs("2023-11-13", "2023-11-14") == sums
         assert await mine.costs("2023-11-13", "2023-11-13") == sums[:1]
         assert await mine.costs("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
+        assert await mine.costs("2000-01-01", "2099-12-31", limit=1) == sums[:1]
+        assert await mine.costs("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
 
     # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
 
@@ -1090,6 +1092,12 @@ class StoreConformance:
         assert change.state == "escalated"
         assert [row.gate for row, _ in await store.gates()] == [first.gate, second.gate]
         assert [row.gate for row, _ in await store.gates(limit=1)] == [first.gate]
+        assert [row.gate for row, _ in await store.gates(after=first.gate)] == [second.gate]
+        assert await store.gates(after=second.gate) == []
+        with pytest.raises(NotFound, match="to go on after"):
+            await store.gates(after=GateId(f"{first.run}:nothing"))
+        assert await store.gates(tenant="somebody else") == []
+        assert len(await store.gates(tenant=first.state.tenant)) == 2
         answered = first.answer()
         await put(store, answered)
         assert [row.gate for row, _ in await store.gates()] == [second.gate]
@@ -1114,6 +1122,12 @@ class StoreConformance:
         assert [row.call for row, _ in await store.effects(state="intended")] == [second.call]
         assert [row.call for row, _ in await store.effects(state="completed")] == [first.call]
         assert [row.call for row, _ in await store.effects(limit=1)] == [first.call]
+        assert [row.call for row, _ in await store.effects(after=first.call)] == [second.call]
+        assert await store.effects(after=second.call) == []
+        with pytest.raises(NotFound, match="to go on after"):
+            await store.effects(after=CallId(f"{first.run}:nothing"))
+        assert await store.effects(tenant="somebody else") == []
+        assert len(await store.effects(tenant=first.state.tenant)) == 2
         assert await store.effects(run=second.run, state="completed") == []
 
     # --- Between processes, and time ----------------------------------------------------------------------------------

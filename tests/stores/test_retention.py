@@ -114,6 +114,9 @@ async def test_an_archived_month_is_read_as_before(place: Place) -> None:
         assert fold(await place.store.load(story.run, FOLD_VERSION)) == story.state
         assert await place.store.effects(run=story.run) == before != []
         assert await place.store.effects(run=story.run, state="failed") == []
+        assert await place.store.effects(run=story.run, after=before[-1][0].call) == []
+        with pytest.raises(NotFound, match="archived meanwhile"):
+            await place.store.effects(after=before[-1][0].call)
     assert await place.store.runs() == rows
     assert await place.store.gates(open_only=False) == gates
     for table in ("events", "effects", "snapshots"):

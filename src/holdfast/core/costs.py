@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, RunId, Seq, node_of
+
+
+CostKey = tuple[str, str, str, str, str]
+"""Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
+BEFORE_ALL: Final[CostKey] = ("", "", "", "", "")
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -28,6 +33,11 @@ class Cost(msgspec.Struct, frozen=True):
     input_tokens: int
     output_tokens: int
     cost_nanousd: int
+
+    @property
+    def key(self) -> CostKey:
+        """Which calls these are."""
+        return self.day, self.tenant, self.workflow, self.node, self.model
 
 
 class Uncounted(msgspec.Struct, frozen=True):

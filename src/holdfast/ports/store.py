@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, Protocol, TypedDict, Unpack, runtime_check
 
 import msgspec
 
-from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.costs import Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use
 from holdfast.core.events import Recorded
-from holdfast.core.ids import AppendId, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, CallId, GateId, RunId, Seq, SessionId
 from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
 from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.scopes import ScopeRow, Waiting
@@ -193,8 +193,11 @@ class Costs(Protocol):
         nothing added, if the run is not counted up to `counted`: somebody else was first."""
         ...
 
-    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
-        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order."""
+    async def costs(
+        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:  # fmt: skip
+        """The roll-up of the days from `first_day` to `last_day` (`2026-11-21`), in order, after the row `after`."""
         ...
 
 
@@ -431,15 +434,19 @@ class Views(Protocol):
         ...
 
     async def gates(
-        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        """Gates, oldest first, each with the latest that became of it."""
+        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
+        after: GateId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one.
+        Raises NotFound where the store has no gate `after`."""
         ...
 
     async def effects(
-        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
-        """The ledger, oldest first, each line with the latest that became of it."""
+        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
+        after: CallId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        """The ledger, oldest first, each line with the latest that became of it; with `after` the lines after that call's.
+        Raises NotFound where the ledger has no call `after`: its run may have been archived meanwhile."""
         ...
 
 

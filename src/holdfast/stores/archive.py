@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.ids import RunId
-from holdfast.errors import CorruptHistory
+from holdfast.core.ids import CallId, RunId
+from holdfast.errors import CorruptHistory, NotFound
 from holdfast.stores.row import Row
 
 FORMAT: Final = "holdfast-run/1"
@@ -77,17 +77,30 @@ class Archive(msgspec.Struct, frozen=True):
         end = None if most is None else after + most
         return [(line.seq, line.at_ms, bytes(line.event)) for line in self.events[after:end]]
 
-    def ledger(self, state: str | None) -> list[Row]:
-        """The ledger as rows of a store (see holdfast.stores.row.effect_of), all or those of one state."""
+    def ledger(self, state: str | None, after: CallId | None, limit: int) -> list[Row]:
+        """The ledger as rows of a store (see holdfast.stores.row.effect_of): at most `limit`, all or those of one state, after
+        the line of the call `after`. Raises NotFound where there is none of that call."""
+        calls = [line.call for line in self.effects]
+        if after is not None and after not in calls:
+            raise no_line(after)
+        first = 0 if after is None else calls.index(after) + 1
         return [
             (
                 line.call, self.run, line.step, line.tool, line.policy, line.effect_key, bytes(line.request),
                 line.intended_at_ms, line.call, line.state, line.updated_at_ms,
                 None if line.response == NO_RESPONSE else bytes(line.response), line.error, line.resolved_by,
             )
-            for line in self.effects
+            for line in self.effects[first:]
             if state is None or line.state == state
-        ]  # fmt: skip
+        ][:limit]  # fmt: skip
+
+
+def no_line(call: CallId) -> NotFound:
+    """What to say where a list is to go on after a call that is not in the ledger."""
+    return NotFound(
+        f"There is no call {call} in the ledger to go on after: its run may have been archived meanwhile. List again from"
+        " the beginning, or list the run's own calls."
+    )
 
 
 _encode = msgspec.json.Encoder().encode

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.ids import GateId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
 from holdfast.errors import NotFound
@@ -57,6 +58,11 @@ def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:
     opened = GateRow(gate, run, step, reason, subject, opened_at_ms, due_at_ms, _decode_names(reviewers))
     changed_at_ms = row[10]
     return opened, None if changed_at_ms is None else GateChange(*row[8:])
+
+
+def no_gate(gate: GateId) -> NotFound:
+    """What to say where a list is to go on after a gate that is not in the store."""
+    return NotFound(f"There is no gate {gate} in this store to go on after. List again from the beginning.")
 
 
 def effect_of(row: Row) -> tuple[EffectRow, EffectChange | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.ids import RunId
 from holdfast.stores.postgres.room import Room
 from holdfast.stores.row import astuple
@@ -29,5 +29,9 @@ class Costs(Room):
                 await db.execute(self._sql["add_cost"], *astuple(cost))
         return True
 
-    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
-        return [Cost(*row) for row in await self._db.fetch(self._sql["costs"], first_day, last_day, tenant)]
+    async def costs(
+        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:  # fmt: skip
+        asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), limit)
+        return [Cost(*row) for row in await self._db.fetch(self._sql["costs"], *asked)]

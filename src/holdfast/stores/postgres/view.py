@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
-from holdfast.core.ids import RunId, SessionId
+from holdfast.core.ids import CallId, GateId, RunId, SessionId, run_of
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
+from holdfast.stores.archive import no_line
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.room import is_run, runs_from
-from holdfast.stores.row import effect_of, gate_of
+from holdfast.stores.row import effect_of, gate_of, no_gate
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"
 
@@ -65,22 +66,40 @@ class Views(Archives):
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by runs.run desc", limit)]
 
     async def gates(
-        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
+        after: GateId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         if run is not None and not is_run(run):
             return []
+        place = None if after is None else await self._db.value(self._sql["gate_place"], after)
+        if after is not None and place is None:
+            raise no_gate(after)
+        conditions = {"run =": run, self._sql["gate_tenant"]: tenant, "place >": place}
         always = (_OPEN_GATES,) if open_only else ()
-        return [gate_of(row) for row in await self._list("gates", {"run =": run}, "order by place", limit, always)]
+        return [gate_of(row) for row in await self._list("gates", conditions, "order by place", limit, always)]
 
     async def effects(
-        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
+        after: CallId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
         if run is not None and not is_run(run):
             return []
-        rows = await self._list("effects", {"run =": run, "state =": state}, "order by place", limit)
+        place = None if after is None else await self._place(after)
+        conditions = {"run =": run, self._sql["effect_tenant"]: tenant, "state =": state, "place >": place}
+        rows = []
+        if after is None or place is not None:
+            rows = await self._list("effects", conditions, "order by place", limit)
         if not rows and run is not None and (archive := await self._shelf.archive(run)) is not None:
-            rows = archive.ledger(state)[:limit]
+            rows = archive.ledger(state, after, limit)
+        elif after is not None and place is None:
+            raise no_line(after)
         return [effect_of(row) for row in rows]
+
+    async def _place(self, call: CallId) -> int | None:
+        """Where a call is in the ledger, as long as its month is here."""
+        run = run_of(call)
+        place: int | None = await self._db.value(self._sql["effect_place"], run, call) if is_run(run) else None
+        return place
 
     async def _list(
         self, name: str, conditions: Mapping[str, Any], order: str, limit: int, always: Iterable[str] = ()

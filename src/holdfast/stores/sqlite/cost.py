@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.ids import RunId
 from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
@@ -32,6 +32,9 @@ class Costs(Room):
 
         return await self._writer.write(write)
 
-    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
-        asked = {"first": first_day, "last": last_day, "tenant": tenant}
+    async def costs(
+        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:  # fmt: skip
+        asked = (first_day, last_day, tenant, *(after or BEFORE_ALL), -1 if limit is None else limit)
         return [Cost(*row) for row in await self._reader.ask(lambda db: rows(db, "costs", asked))]

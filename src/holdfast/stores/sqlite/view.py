@@ -11,12 +11,13 @@ from typing import Any, Final, Unpack
 import apsw
 import msgspec
 
-from holdfast.core.ids import RunId, SessionId
+from holdfast.core.ids import CallId, GateId, RunId, SessionId
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
-from holdfast.stores.row import effect_of, encode, gate_of
+from holdfast.stores.archive import no_line
+from holdfast.stores.row import effect_of, encode, gate_of, no_gate
 from holdfast.stores.sqlite.archive import Archives
 from holdfast.stores.sqlite.room import SQL, rows, value
 
@@ -78,18 +79,32 @@ class Views(Archives):
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]
 
     async def gates(
-        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
+        after: GateId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        conditions = {
+            "run = ?": run, "(select tenant from runs where run = gates.run) = ?": tenant,
+            "id > (select id from gates where gate = ?)": after,
+        }  # fmt: skip
         always = (_OPEN_GATES,) if open_only else ()
-        rows = await self._list("gates", {"run = ?": run}, "order by id limit ?", limit, always)
+        rows = await self._list("gates", conditions, "order by id limit ?", limit, always)
+        if not rows and after is not None and not await self._list("gates", {"gate = ?": after}, ""):
+            raise no_gate(after)
         return [gate_of(row) for row in rows]
 
     async def effects(
-        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
-        rows = await self._list("effects", {"run = ?": run, "state = ?": state}, "order by id limit ?", limit)
+        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
+        after: CallId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        conditions = {
+            "run = ?": run, "(select tenant from runs where run = effects.run) = ?": tenant, "state = ?": state,
+            "id > (select id from effects where call = ?)": after,
+        }  # fmt: skip
+        rows = await self._list("effects", conditions, "order by id limit ?", limit)
         if not rows and run is not None and (archive := await self._shelf.archive(run)) is not None:
-            rows = archive.ledger(state)[:limit]
+            rows = archive.ledger(state, after, limit)
+        elif not rows and after is not None and not await self._list("effects", {"call = ?": after}, ""):
+            raise no_line(after)
         return [effect_of(row) for row in rows]
 
     async def _list(

@@ -11,11 +11,11 @@ import hashlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Protocol, Unpack
+from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 
-from holdfast.core.costs import Cost, Uncounted
+from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
@@ -63,6 +63,9 @@ _LINE_S: Final = 1.0
 _LARGEST: Final = 2**63
 _OVERDUE_S: Final = 1.0
 """How often a patient listener looks at what is due and cannot be taken up: all slots are busy."""
+
+
+Row = TypeVar("Row")
 
 
 class Weather(Protocol):
@@ -643,12 +646,15 @@ class SimulatedStore:
         self.disk.touched(self)
         return True
 
-    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
+    async def costs(
+        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:  # fmt: skip
         await self._read()
         return [
             cost for _, cost in sorted(self.disk.costs.items())
-            if first_day <= cost.day <= last_day and tenant in (None, cost.tenant)
-        ]  # fmt: skip
+            if first_day <= cost.day <= last_day and tenant in (None, cost.tenant) and cost.key > (after or BEFORE_ALL)
+        ][:limit]  # fmt: skip
 
     # --- Graphs and blobs ---------------------------------------------------------------------------------------------
 
@@ -899,22 +905,29 @@ class SimulatedStore:
         return sum(row.graph_hash in hashes and row.ended_at_ms is None for row in rows)
 
     async def gates(
-        self, *, run: RunId | None = None, open_only: bool = True, limit: int = 100
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:
+        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
+        after: GateId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         await self._read()
         return [
-            (row, change) for row, change in self.disk.gates.values()
-            if run in (None, row.run) and (not open_only or change is None or change.state in ("open", "escalated"))
+            (row, change) for row, change in _after(self.disk.gates, after)
+            if run in (None, row.run) and self._is_of(row.run, tenant)
+            and (not open_only or change is None or change.state in ("open", "escalated"))
         ][:limit]  # fmt: skip
 
     async def effects(
-        self, *, run: RunId | None = None, state: str | None = None, limit: int = 100
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
+        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
+        after: CallId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
         await self._read()
         return [
-            (row, change) for row, change in self.disk.effects.values()
-            if run in (None, row.run) and state in (None, change.state if change is not None else "intended")
+            (row, change) for row, change in _after(self.disk.effects, after)
+            if run in (None, row.run) and self._is_of(row.run, tenant)
+            and state in (None, change.state if change is not None else "intended")
         ][:limit]  # fmt: skip
+
+    def _is_of(self, run: RunId, tenant: str | None) -> bool:
+        return tenant is None or self.disk.runs[run].row.tenant == tenant
 
     # --- Watch --------------------------------------------------------------------------------------------------------
 
@@ -1029,3 +1042,12 @@ def _check_column(value: Any) -> None:
         value.encode()
     elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         raise OverflowError(f"{value} is too large")
+
+
+def _after(kept: Mapping[Any, Row], after: Any) -> list[Row]:
+    """What came to be after that. Raises NotFound where that is not kept."""
+    if after is None:
+        return list(kept.values())
+    if after not in kept:
+        raise NotFound(f"There is no {after} to go on after.")
+    return list(kept.values())[list(kept).index(after) + 1 :]

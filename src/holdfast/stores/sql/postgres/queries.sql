@@ -346,10 +346,11 @@ on conflict (day, tenant, workflow, node, model) do update set
     cost_nanousd = costs.cost_nanousd + excluded.cost_nanousd
 
 -- name: costs
--- The roll-up of some days, of one tenant or of all.
+-- The roll-up of some days, of one tenant or of all, after a row; null for no limit.
 select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from holdfast.costs
 where day between $1 and $2 and ($3::text is null or tenant = $3::text)
-order by day, tenant, workflow, node, model
+    and (day, tenant, workflow, node, model) > ($4, $5, $6, $7, $8)
+order by day, tenant, workflow, node, model limit $9
 
 -- --- Workflows and their graphs --------------------------------------------------------------------------------------
 
@@ -667,6 +668,22 @@ select
     call, run::text, step, tool, policy, effect_key, request, intended_at_ms,
     call, state, updated_at_ms, response, error, resolved_by
 from holdfast.effects
+
+-- name: gate_tenant
+-- A condition of that list: the tenant of a gate's run.
+(select tenant from holdfast.runs where runs.run = gates.run) =
+
+-- name: effect_tenant
+-- The same of a line of the ledger.
+(select tenant from holdfast.runs where runs.run = effects.run) =
+
+-- name: gate_place
+-- Where a gate is in the order in which gates were opened.
+select place from holdfast.gates where gate = $1
+
+-- name: effect_place
+-- Where a call is in the order in which calls were intended.
+select place from holdfast.effects where run = $1 and call = $2
 
 -- --- The tail --------------------------------------------------------------------------------------------------------
 

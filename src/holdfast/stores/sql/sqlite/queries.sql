@@ -210,10 +210,11 @@ on conflict (day, tenant, workflow, node, model) do update set
     output_tokens = output_tokens + excluded.output_tokens, cost_nanousd = cost_nanousd + excluded.cost_nanousd
 
 -- name: costs
--- The roll-up of some days, of one tenant or of all.
+-- The roll-up of some days, of one tenant or of all, after a row; -1 for no limit.
 select day, tenant, workflow, node, model, calls, input_tokens, output_tokens, cost_nanousd from costs
-where day between :first and :last and (:tenant is null or tenant = :tenant)
-order by day, tenant, workflow, node, model
+where day between ?1 and ?2 and (?3 is null or tenant = ?3)
+    and (day, tenant, workflow, node, model) > (?4, ?5, ?6, ?7, ?8)
+order by day, tenant, workflow, node, model limit ?9
 
 -- --- Workflows and their graphs --------------------------------------------------------------------------------------
 
