@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.mutants.mutant import Mutant, Unusable, all_mutants, apply, copy, run, run_command
+from tests.mutants.mutant import LONGEST_S, Mutant, Unusable, all_mutants, apply, copy, run, run_command
 
 QUICK = ("tests/core", "tests/engine", "tests/stores", "tests/blobs", "tests/models")
 SEEDS = 500
@@ -50,7 +50,7 @@ def main() -> int:
         scratch = Path(folder)
         killers = sorted({killer for mutant in mutants for killer in mutant.killers})
         print(f"{len(mutants)} mutants; first, their {len(killers)} killers against the code as it is", flush=True)
-        sound = run(copy(scratch / "as-it-is"), *killers, workers=asked.jobs)
+        sound = run(copy(scratch / "as-it-is"), *killers, workers=asked.jobs, longest_s=LONGEST_S * 6)
         if sound.killed:
             print(f"{sound.failed} fails without any mutant:\n{sound.output[-3000:]}")
             return 1

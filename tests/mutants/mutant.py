@@ -20,7 +20,8 @@ PATCHES: Final = Path(__file__).parent / "patches"
 _LEFT_OUT: Final = shutil.ignore_patterns(
     ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.db*", "build", "dist", "node_modules"
 )
-_LONGEST_S: Final = 600
+LONGEST_S: Final = 600.0
+"""What the tests of one mutant get, on a machine that does other things besides."""
 _TESTS_FAILED: Final = 1
 _INTERRUPTED: Final = 2
 """pytest's exit status when tests ran and some failed, or it stopped at the first that did. It is also that of a suite
@@ -84,22 +85,23 @@ def apply(mutant: Mutant, tree: Path) -> None:
         raise Unusable(f"{mutant.name}: the code has moved on, so the patch no longer applies: {done.stderr.strip()}")
 
 
-def run(tree: Path, *tests: str, workers: int = 0) -> Outcome:
+def run(tree: Path, *tests: str, workers: int = 0, longest_s: float = LONGEST_S) -> Outcome:
     """Run `tests` against the code of `tree`. Raises Unusable when they could not be run."""
     return run_command(
         tree, sys.executable, "-m", "pytest", "-q", "-x", f"-n{workers}", "-p", "no:cacheprovider", "--no-header",
-        "--timeout=180", *tests,
+        "--timeout=180", *tests, longest_s=longest_s,
     )  # fmt: skip
 
 
-def run_command(tree: Path, *command: str) -> Outcome:
-    """Run a command that ends with 0 when it finds nothing wrong, and with 1 when it does."""
+def run_command(tree: Path, *command: str, longest_s: float = LONGEST_S) -> Outcome:
+    """Run a command that ends with 0 when it finds nothing wrong, and with 1 when it does; one that takes longer than
+    `longest_s` has found that nothing ends."""
     env = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("PYTEST_XDIST_WORKER", None)
     try:
-        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=_LONGEST_S)
+        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=longest_s)
     except subprocess.TimeoutExpired:
-        return Outcome(True, f"longer than {_LONGEST_S} s", "")
+        return Outcome(True, f"longer than {longest_s:g} s", "")
     output = done.stdout + done.stderr
     failures = [line.split()[1].partition("[")[0] for line in output.splitlines() if line.startswith("FAILED ")]
     if done.returncode not in (0, _TESTS_FAILED) and not (done.returncode == _INTERRUPTED and failures):
