@@ -845,6 +845,10 @@ class Auditor:
             if before.get(name) not in {visit for seq, visit in told if seq >= at_start}:
                 self.fault("the visit before is the one before", run, f"{step} sees {before.get(name)} of {told}")
 
+    def code_changed(self, run: str, step: str) -> None:
+        """Another version of its code goes on with a step."""
+        self.books[run].changed.add(step)
+
     def script_began(self, process: Process, execution: Execution) -> None:
         assert self.jobs is not None
         self.jobs.script_began(self.books[execution.run], process, execution)
@@ -853,6 +857,8 @@ class Auditor:
         """A handler got a result: whoever asks at the same place again gets the same."""
         books = self.books[run]
         visit = books.steps.get(node_of(StepId(step)))
+        if kind == "uuid" and step in books.changed:
+            return  # nothing is kept of it but its place, and where nothing follows that is kept, other code has another
         if kind in ("now", "think") or visit is None or visit.id != step or attempt != max(visit.starts, default=0):
             return  # the last two: it has been superseded since, and what it sees may have been dropped
         told = books.told

@@ -105,4 +105,6 @@ class Books:
         self.done: dict[tuple[str, str, bytes], list[str]] = {}
         """What a step had done when its journal was dropped, by what it was."""
         self.told: dict[tuple[str, str, str], bytes] = {}
+        self.changed: set[str] = set()
+        """The steps that another version of their code has gone on with."""
         self.kinds: Counter[str] = Counter()

@@ -440,6 +440,7 @@ async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
     for number, op in enumerate(ops):
         here_ = f"{place}{number}"
         if not place and ctx._journal.before.journal and here().faults.strikes("code_changed"):
+            here().witness.code_changed(ctx.run_id, ctx.step)
             await ctx.sleep(0)  # another version of the code goes on with the step
         try:
             value = await _DOINGS[op.kind](ctx, op, here_)
