@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
-from holdfast.control.allowance import Allowances
-from holdfast.control.command import Commands
-from holdfast.control.pool import DeclaredPools
+from holdfast.control.control import Control
 from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.engine.adoption import Adoption, Restore
@@ -200,7 +198,7 @@ async def _administering(store: str, known: Settings, secrets: Secrets) -> Async
         await administration.aclose()
 
 
-class Engine(Commands, Allowances, DeclaredPools):
+class Engine(Control):
     """Starts, drives and decides runs in one process, on one store."""
 
     def __init__(self, executor: Executor, sweep: Sweep, idleness: Idleness, adoption: Adoption | None = None) -> None:
@@ -346,10 +344,7 @@ class Engine(Commands, Allowances, DeclaredPools):
         return self.executor.working
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
-        """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that
-        it learns from the store: the store gives it back when a run of it has something to do. An engine that was not opened
-        with `yaml` keeps it."""
-        return nullcontext() if self._adoption is None else self._adoption.lent(workflow)
+        return super().lent(workflow) if self._adoption is None else self._adoption.lent(workflow)
 
     async def idle(self) -> list[Left]:
         """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended

@@ -10,6 +10,7 @@
     │   ├── MissingExtra               a package is not installed that only this needs
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
+    ├── NotPermitted                   whoever acts may not do this; nothing was done
     ├── NotFound                       no such run, gate, call or workflow
     ├── Conflict                       somebody else was first; nothing was written
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
@@ -143,6 +144,10 @@ class UnknownPrice(UsageError):
 
 class UnboundableRequest(UsageError):
     """No upper bound of this request's cost can be computed. Nothing was called."""
+
+
+class NotPermitted(HoldfastError):
+    """Whoever acts may not do this. Nothing was done."""
 
 
 class NotFound(HoldfastError):

@@ -352,10 +352,10 @@ def test_the_design_lists_exactly_the_events_that_there_are() -> None:
 
 
 def test_every_event_that_a_page_names_exists() -> None:
-    """A name in two or more words, in code, is an event, an exception or a public name."""
+    """A name in two or more words, in code, is an event, an exception, a command or query, or a public name."""
     holdfast = importlib.import_module("holdfast")
-    ports = importlib.import_module("holdfast.ports")
-    allowed = {"AnyEvent", *known_events(), *vars(errors), *holdfast.__all__, *vars(ports), *vars(builtins)}
+    told = [importlib.import_module(f"holdfast.{name}") for name in ("ports", "service.command", "service.query")]
+    allowed = {"AnyEvent", *known_events(), *vars(errors), *holdfast.__all__, *vars(builtins)}.union(*map(vars, told))
     for page in PAGES:
         names = {name for name in explained(prose(page)) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
         assert names <= allowed, f"{page.name}: {names - allowed}"

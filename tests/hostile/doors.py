@@ -24,6 +24,7 @@ from holdfast.authoring.json_schema import SchemaArguments
 from holdfast.core.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
+from holdfast.service.service import Service
 from holdfast.tools import shell
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
@@ -33,7 +34,6 @@ from holdfast.wire import roster as roster_
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS
 from holdfast.wire.credential import Identity
-from holdfast.wire.desk import Desk
 from holdfast.wire.server import Server as Port
 from holdfast.wire.submission import Submissions
 from tests.engine.kit import opened
@@ -157,7 +157,7 @@ async def _serving() -> AsyncIterator[tuple[Engine, str]]:
         Engine.open(_store(), workflows=[made], hands=roster, yaml=True, shell=False) as engine,
     ):
         roster.open(engine.executor.placing)
-        server.desk = Desk(engine, [made], Submissions("store", {}).take)
+        server.service = Service(engine, [made], Submissions("store", {}).take)
         yield engine, f"127.0.0.1:{number}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast import Workflow, human_gate, remote_task, tool
+from holdfast import Workflow, human_gate, remote_task, task, tool
 
 
 @tool(effect="once")
@@ -44,3 +44,18 @@ gated = Workflow("gated")
 @human_gate(reviewers=["ida"])
 async def ask(state: Any) -> Any:
     return {"diff": "yes?"}
+
+
+chain = Workflow("chain")
+"""Goes on by itself, one quick step after another."""
+
+
+@task
+def link(state: Any) -> int:
+    return 1
+
+
+for number in range(12):
+    chain.node(f"link{number}")(link)
+for number in range(11):
+    chain.edge(f"link{number}", f"link{number + 1}")

@@ -78,6 +78,10 @@ TOKENS = f"""
 [clients.ops]
 token = "{"c" * 32}"
 
+[clients.acme]
+token = "{"t" * 32}"
+tenant = "acme"
+
 [workers.acme]
 token = "{"a" * 32}"
 tenants = ["acme"]
@@ -119,6 +123,7 @@ def test_tokens_are_told_apart(tmp_path: Path) -> None:
         ("clients.ops = 1", "clients.ops is no table"),
         ('[clients.ops]\ntoken = "short"', "[clients.ops] needs a token of 16 to"),
         (TOKENS.replace('"acme"]', "7]"), "tenants of [workers.acme] is a list of names"),
+        (TOKENS.replace('tenant = "acme"', 'tenant = " "'), "tenant of [clients.acme] is a name"),
         (TOKENS.replace('tenants = ["acme"]', ""), '[workers.acme] must say its tenants = [...], or ["*"] for any'),
         (TOKENS.replace("tasks", "task"), "[workers.acme] has task, and may have token, tenants, tasks, labels, tags"),
         (TOKENS.replace("a" * 32, "c" * 32), "workers.acme and clients.ops have the same token"),

@@ -7,8 +7,9 @@ from pathlib import Path
 from holdfast import Engine
 from holdfast.engine.adoption import Adoption
 from holdfast.jobs.restoration import restored
-from holdfast.wire import wire_pb2 as wire
-from holdfast.wire.desk import Desk
+from holdfast.service.command import Start
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
 from holdfast.wire.submission import Submissions
 from tests.engine.kit import bounded, eventually
 
@@ -25,16 +26,16 @@ async def test_a_server_takes_any_number_of_files_and_keeps_few(tmp_path: Path) 
     """The thousand and first used to be refused, to every tenant, until the server was started anew."""
     async with Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", yaml=True) as engine:
         engine._adoption = Adoption(engine.runtime, engine.executor.services.threads, restored, most=5)
-        desk = Desk(engine, [], Submissions("store", {}).take)
+        service = Service(engine, [], Submissions("store", {}).take)
         for number in range(MANY):
-            reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
-            assert (await engine.run(reply.run).settled()).ended == "completed"
+            run = await service.tell(Principal(), Start(yaml=file(number), input={"x": True}))
+            assert (await engine.run(run).settled()).ended == "completed"
             await eventually(lambda: not engine.runtime.runs.resident)
         assert len(engine.runtime.catalog.workflows) <= 5
         size = max(len(each.graph.encoded) for each in engine.runtime.catalog.workflows.values())
         engine._adoption = Adoption(engine.runtime, engine.executor.services.threads, restored, most_bytes=3 * size)
         for number in range(MANY, MANY + 10):
-            reply = await desk.submit(wire.SubmitRequest(yaml=file(number), input_json='{"x": true}'))
-            await engine.run(reply.run).settled()
+            run = await service.tell(Principal(), Start(yaml=file(number), input={"x": True}))
+            await engine.run(run).settled()
             await eventually(lambda: not engine.runtime.runs.resident)
         assert len(engine.runtime.catalog.workflows) <= 5 + 3

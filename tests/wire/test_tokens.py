@@ -13,10 +13,11 @@ import pytest
 from holdfast import Engine, Workflow, remote_task
 from holdfast.core.claim import Claim
 from holdfast.core.events import RunCancelling
-from holdfast.errors import UsageError
+from holdfast.errors import NotFound, NotPermitted, UsageError
+from holdfast.service import command, query
+from holdfast.service.service import Service
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
 from holdfast.wire.credential import Identity
-from holdfast.wire.desk import Desk
 from holdfast.wire.member import Member
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
@@ -26,7 +27,7 @@ from tests.engine.kit import MOST_S, bounded
 from tests.wire.test_bounds import registration
 from tests.wire.test_refusals import TOKENS, private
 
-CLIENT, ACME, EVERYBODYS = (Trust(letter * 32) for letter in "cab")
+CLIENT, ACME, EVERYBODYS, TENANTS = (Trust(letter * 32) for letter in "cabt")
 PATIENT = Bounds(lease_s=60.0, heartbeat_s=60.0, ack_s=60.0)
 
 wf = Workflow(name="echo")
@@ -80,7 +81,7 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
         Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], hands=roster) as engine,
     ):
         roster.open(engine.executor.placing)
-        server.desk = Desk(engine, [wf])
+        server.service = Service(engine, [wf])
         yield Port(f"127.0.0.1:{number}", engine, roster, identity)
 
 
@@ -101,6 +102,30 @@ async def test_a_workers_token_asks_and_decides_nothing(port: Port, what: str) -
         with pytest.raises(UsageError, match=r"The token 'workers.acme' is a worker's: it asks and decides nothing"):
             await ASKED[what](client)
     assert await port.engine.runs() == []
+
+
+async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_else(port: Port) -> None:
+    async with port.client(CLIENT) as everybodys, port.client(TENANTS) as client:
+        theirs, own = await everybodys.submit("echo", 1, tenant="globex"), await client.submit("echo", 2)
+        assert (await client.query(own)).tenant == "acme"
+        assert [each.run for each in await client.list_()] == [own]
+        assert [row["run_id"] for row in (await client.ask(query.Runs())).rows] == [own]
+        assert len((await everybodys.ask(query.Runs())).rows) == 2
+        for asks in (
+            client.query(theirs), client.cancel(theirs), client.result(theirs), client.decide(f"{theirs}:echo#1:0"),
+            client.tell(command.Pause(theirs)), client.ask(query.Events(run=theirs)), client.ask(query.Gates(run=theirs)),
+            client.tell(command.Reconcile(f"{theirs}:echo#1:0:1", "0")),
+        ):  # fmt: skip
+            with pytest.raises(NotFound, match=f"There is no run {theirs}"):
+                await asks
+        for asks in (
+            client.submit("echo", 3, tenant="globex"), client.ask(query.Costs(tenant="globex")),
+            client.ask(query.Budget("globex")), client.tell(command.RemovePool("GPU")), client.ask(query.Queue()),
+            client.tell(command.SetBudget("acme", "day")), client.ask(query.Admission("globex")),
+        ):  # fmt: skip
+            with pytest.raises(NotPermitted, match="'acme'"):
+                await asks
+    assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"
 
 
 async def test_the_record_says_whose_token_a_name_came_with(port: Port) -> None:

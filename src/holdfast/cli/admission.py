@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from holdfast.cli import table, terminal
-from holdfast.cli.opening import asking, located
+from holdfast.cli.given import who
+from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
@@ -56,20 +57,19 @@ def _expect_one(tenant: str | None, fleet: bool) -> None:
 
 
 async def _show(tenant: str | None, store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with asking(store) as engine:
-        return await report.of_admission(engine, tenant)
+        return await view.of_admission(engine, tenant)
 
 
 async def _set(tenant: str | None, runs: int | None, store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
-    from holdfast.compose import Engine
+    from holdfast.service import view
+    from holdfast.service.command import SetAdmission
 
-    where, known = located(store)
-    async with Engine.open(where, execute=False, settings=known) as engine:  # made, if need be: caps come before runs
-        await engine.set_admission(runs, tenant=tenant)
-        return await report.of_admission(engine, tenant)
+    async with acting(store, make=True) as service:  # caps come before runs
+        await service.tell(who(None), SetAdmission(runs, tenant))
+        return await view.of_admission(service.control, tenant)
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

@@ -16,17 +16,17 @@ import typer
 from holdfast.cli import reference, table, terminal
 from holdfast.cli.given import who
 from holdfast.cli.moment import ago, clock, given
-from holdfast.cli.opening import asking, located
+from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, RunArgument, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
-from holdfast.core.claim import Claim
 from holdfast.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
+    from holdfast.control.control import Control
     from holdfast.core.state import State
     from holdfast.engine.doubt import Doubt
+    from holdfast.service.principal import Principal
 
 app = typer.Typer(
     help="See what a run, a tenant or a team has spent and set aside, and say what it may spend.", no_args_is_help=True
@@ -104,10 +104,10 @@ def _expect_tenant(tenant: str | None, team: str | None) -> None:
 
 
 async def _set(tenant: str, team: str | None, limits: dict[str, str], store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
-    from holdfast.compose import Engine
     from holdfast.core.money import nanousd
     from holdfast.core.scopes import PERIODS
+    from holdfast.service import view
+    from holdfast.service.command import SetBudget
 
     wanted = {name: None if amount.lower() == "none" else amount for name, amount in limits.items()}
     for amount in wanted.values():
@@ -115,19 +115,18 @@ async def _set(tenant: str, team: str | None, limits: dict[str, str], store: str
             nanousd(amount or 0)
         except ValueError as problem:
             raise UsageError(f"{problem}; or `none` for no limit. Nothing was changed.") from None
-    where, known = located(store)
-    async with Engine.open(where, execute=False, settings=known) as engine:  # made, if need be: limits come before runs
+    async with acting(store, make=True) as service:  # limits come before runs
         for period in PERIODS:
             if period in wanted:
-                await engine.set_budget(tenant, period, wanted[period], team=team)
-        return await report.of_owner(engine, tenant, team)
+                await service.tell(who(None), SetBudget(tenant, period, wanted[period], team))
+        return await view.of_owner(service.control, tenant, team)
 
 
 async def _owner(tenant: str, team: str | None, store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with asking(store) as engine:
-        return await report.of_owner(engine, tenant, team)
+        return await view.of_owner(engine, tenant, team)
 
 
 def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
@@ -149,11 +148,11 @@ def _tell_owner(found: dict[str, Any], as_json: bool) -> None:
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with asking(store) as engine:
         named = (await reference.run(engine, run)).run
-        found = report.of_budget(await engine.run(named).state())
+        found = view.of_budget(await engine.run(named).state())
     if as_json:
         terminal.emit(found)
         return
@@ -186,15 +185,13 @@ def raise_(
     tell_run(asyncio.run(_raise(run, limit, more, who(by), store)), as_json)
 
 
-async def _raise(run: str, limit: str | None, more: str | None, by: Claim, store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
+async def _raise(run: str, limit: str | None, more: str | None, by: Principal, store: str | None) -> dict[str, Any]:
+    from holdfast.service.command import RaiseBudget
 
-    async with asking(store) as engine:
-        run = (await reference.run(engine, run)).run
-        handle = engine.run(run)
-        new = limit if limit is not None else _sum(await handle.state(), more or "")
-        await engine.raise_budget(run, new, by=by)
-        return await report.of_run(engine, await handle.state())
+    async with acting(store) as service:
+        run = (await reference.run(service.control, run)).run
+        new = limit if limit is not None else _sum(await service.state(by, run), more or "")
+        return await service.done(by, RaiseBudget(run, str(new)))
 
 
 def _sum(state: State, more: str) -> Decimal:
@@ -284,7 +281,7 @@ async def _doubts(tenant: str | None, run: str | None, older_than: str | None, s
         return await _found(engine, tenant, run, older_than)
 
 
-async def _found(engine: Engine, tenant: str | None, run: str | None, older_than: str | None) -> Sequence[Doubt]:
+async def _found(engine: Control, tenant: str | None, run: str | None, older_than: str | None) -> Sequence[Doubt]:
     until_ms = None if older_than is None else given(older_than, "--older-than", engine.now_ms())
     if run is not None:
         run = (await reference.run(engine, run)).run
@@ -292,10 +289,13 @@ async def _found(engine: Engine, tenant: str | None, run: str | None, older_than
 
 
 async def _reconcile(
-    call: str | None, cost: str, tenant: str | None, run: str | None, older_than: str | None, yes: bool, by: Claim,
+    call: str | None, cost: str, tenant: str | None, run: str | None, older_than: str | None, yes: bool, by: Principal,
     store: str | None,
 ) -> list[str]:  # fmt: skip
-    async with asking(store) as engine:
+    from holdfast.service.command import Reconcile
+
+    async with acting(store) as service:
+        engine = service.control
         if call is not None:
             known = [each.call for each in await engine.doubts() if each.call.startswith(call.rstrip("…"))]
             if len(known) > 1 and call not in known:
@@ -303,7 +303,7 @@ async def _reconcile(
                     f"{call!r} is the beginning of {len(known)} calls in doubt; write more of it. Nothing was done."
                 )
             one = known[0] if len(known) == 1 else call
-            await engine.reconcile(one, cost, by=by)
+            await service.tell(by, Reconcile(one, cost))
             return [one]
         found = await _found(engine, tenant, run, older_than)
         if not yes:
@@ -313,7 +313,7 @@ async def _reconcile(
         done = []
         for each in found:
             try:
-                await engine.reconcile(each.call, cost, by=by)
+                await service.tell(by, Reconcile(each.call, cost))
             except NotFound:
                 continue  # somebody else was there first
             done.append(str(each.call))
@@ -334,6 +334,6 @@ def _usd(nanousd: int) -> str:
 
 
 def report_of_doubt(doubt: Doubt) -> dict[str, Any]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
-    return report.of_doubt(doubt)
+    return view.of_doubt(doubt)

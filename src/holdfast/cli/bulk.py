@@ -6,20 +6,23 @@ Never here: what is done to one (runs).
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.exit_code import CONFLICT, OK
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import acting
 from holdfast.errors import HoldfastError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.cli.filter import Asked
-    from holdfast.compose import Engine
+    from holdfast.control.control import Control
     from holdfast.core.projection import RunRow
+    from holdfast.service.command import OfRun
+    from holdfast.service.principal import Principal
+    from holdfast.service.service import Service
 
 MOST: Final = 1000
 """Runs of one command, unless said: each is a commit of its own, so a thousand take some seconds."""
@@ -30,7 +33,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="With --all: do not ask. Withou
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and to which runs.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="With --all: at most so many, newest first.")]
 
-Deed = Callable[["Engine", str], Awaitable[None]]
+Deed = Callable[[str], "OfRun"]
+"""What is told a run, of the run's id."""
 
 
 class Many(NamedTuple):
@@ -50,7 +54,9 @@ def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
         raise UsageError("--status, --workflow and the like find runs for --all; here one is named. Nothing was done.")
 
 
-async def do(name: str, deed: Deed, usual: Sequence[str], many: Many, as_json: bool, store: str | None) -> int:
+async def do(
+    name: str, deed: Deed, who: Principal, usual: Sequence[str], many: Many, as_json: bool, store: str | None
+) -> int:
     """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may."""
     from holdfast.cli import cancelling
 
@@ -59,13 +65,13 @@ async def do(name: str, deed: Deed, usual: Sequence[str], many: Many, as_json: b
             f"`{name} --all` would be about every run that has not ended: say which (--status, --workflow, --tenant, --since"
             " or --until). Nothing was done."
         )
-    async with asking(store) as engine:
-        rows, more = await _found(engine, many, usual)
+    async with acting(store) as service:
+        rows, more = await _found(service.control, many, usual)
         if many.dry_run:
-            return await cancelling.tell_all(engine, name, [row.run for row in rows], as_json)
+            return await cancelling.tell_all(service.control, name, [row.run for row in rows], as_json)
         if rows:
             _expect_sure(name, rows, many)
-        done, refused = await _each(engine, deed, rows, as_json)
+        done, refused = await _each(service, who, deed, rows, as_json)
     if as_json:
         terminal.emit({"done": done, "refused": refused, "more": more})
     rest = " There are more: say it again." if more else ""
@@ -73,13 +79,13 @@ async def do(name: str, deed: Deed, usual: Sequence[str], many: Many, as_json: b
     return CONFLICT if refused else OK
 
 
-async def _found(engine: Engine, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
+async def _found(control: Control, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
-    sought = many.asked.of(engine.now_ms(), _PAGE)
+    sought = many.asked.of(control.now_ms(), _PAGE)
     sought["status"] = sought["status"] or usual
     rows: list[RunRow] = []
     while len(rows) <= many.limit:
-        page = await engine.runs(**sought)
+        page = await control.runs(**sought)
         rows += page
         if len(page) < _PAGE:
             break
@@ -104,7 +110,7 @@ def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
 
 
 async def _each(
-    engine: Engine, deed: Deed, rows: Sequence[RunRow], as_json: bool
+    service: Service, who: Principal, deed: Deed, rows: Sequence[RunRow], as_json: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from holdfast.core.status import status
 
@@ -112,7 +118,7 @@ async def _each(
     refused: list[dict[str, Any]] = []
     for row in rows:
         try:
-            await deed(engine, row.run)
+            await service.tell(who, deed(row.run))
         except StoreError:
             terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {row.run}.")
             raise
@@ -120,7 +126,7 @@ async def _each(
             refused.append({"run_id": row.run, "message": problem.message})
             words = f"refused: {problem.message}"
         else:
-            words = status(await engine.run(row.run).state())
+            words = status(await service.state(who, row.run))
             done.append({"run_id": row.run, "status": words})
         if not as_json:
             terminal.show(f"{row.run}  {words}")

@@ -12,7 +12,7 @@ from holdfast.cli import terminal
 from holdfast.cli.exit_code import OK
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
+    from holdfast.control.control import Control
     from holdfast.core.state import State
 
 
@@ -42,9 +42,9 @@ def of(state: State) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def tell_all(engine: Engine, name: str, runs: Sequence[str], as_json: bool) -> int:
+async def tell_all(control: Control, name: str, runs: Sequence[str], as_json: bool) -> int:
     """Say what `name` would do to each; of cancelling all that follows from it."""
-    found = [of(await engine.run(run).state()) for run in runs]
+    found = [of(await control.run(run).state()) for run in runs]
     if name != "cancel":
         found = [{"run_id": each["run_id"], "status": each["status"]} for each in found]
     if as_json:

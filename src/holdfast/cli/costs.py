@@ -55,13 +55,13 @@ def show(
     store: Store = None,
 ) -> None:
     """Show what calls have cost. A call counts on the day of its hold."""
-    from holdfast.cli import report
     from holdfast.core.money import usd
+    from holdfast.service import view
 
     first, last = _days(day, month)
     found = asyncio.run(_costs(first, last, tenant, store))
     if as_json:
-        terminal.emit([report.of_cost(cost) for cost in found])
+        terminal.emit([view.of_cost(cost) for cost in found])
         return
     lines = [
         (each.day, each.tenant, each.workflow, each.node, each.model, str(each.calls), str(each.input_tokens),

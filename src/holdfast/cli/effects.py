@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import asking
-from holdfast.cli.option import AsJson, Reason, Store, Who
+from holdfast.cli.opening import acting, asking
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Store, Who
 from holdfast.cli.runs import tell_run
 from holdfast.cli.table import ID, Column
-from holdfast.core.claim import Claim
 from holdfast.errors import UsageError
+from holdfast.service.principal import Principal
 
 app = typer.Typer(
     help="See what the tools did to the world, and resolve a call of unknown outcome.", no_args_is_help=True
@@ -50,22 +50,31 @@ def list_(
         EffectState | None,
         typer.Option("--state", help="Only those of which this is known."),
     ] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CALL", help="Only those intended after this one.")
+    ] = None,
+    limit: ListLimit = MOST_LISTED,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the calls of tools that were intended, oldest first, and what became of each."""
-    asyncio.run(_list(run, None if state is None else state.value, as_json, store))
+    asyncio.run(_list(run, None if state is None else state.value, after, limit, as_json, store))
 
 
-async def _list(run: str | None, state: str | None, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import report
+async def _list(
+    run: str | None, state: str | None, after: str | None, limit: int, as_json: bool, store: str | None
+) -> None:
+    from holdfast.service import view
 
     async with asking(store) as engine:
         named = None if run is None else (await reference.run(engine, run)).run
-        rows = await engine.effects(named, state=state)
+        rows = await engine.effects(named, state=state, after=after, limit=limit + 1)
+        rows, more = rows[:limit], len(rows) > limit
+        if more:
+            terminal.say(f"There are more: say the same with --after {rows[-1][0].call}")
         now_ms = engine.now_ms()
         if as_json:
-            terminal.emit([await report.of_effect(engine, *each) for each in rows])
+            terminal.emit([await view.of_effect(engine, *each) for each in rows])
             return
     table.show(COLUMNS, [
         (row.call, row.tool, change.state if change else "intended", moment.ago(row.intended_at_ms, now_ms),
@@ -91,18 +100,22 @@ def resolve(
     if (happened is not None) + did_not + again != 1:
         raise UsageError("Say one of: --happened JSON (its response), --did-not, --again.")
     given = {"response": json_value(happened, "--happened")} if happened is not None else {}
-    decision = "answer" if happened is not None else "reject" if did_not else "retry"
+    decision: Literal["answer", "reject", "retry"] = (
+        "answer" if happened is not None else "reject" if did_not else "retry"
+    )
     tell_run(asyncio.run(_resolve(call, decision, given, who(by), reason, store)), as_json)
 
 
 async def _resolve(
-    call: str, decision: str, given: dict[str, Any], by: Claim, reason: str | None, store: str | None
+    call: str,
+    decision: Literal["answer", "reject", "retry"],
+    given: dict[str, Any],
+    by: Principal,
+    reason: str | None,
+    store: str | None,
 ) -> dict[str, Any]:
-    from holdfast.cli import report
-    from holdfast.core.ids import run_of
+    from holdfast.service.command import Resolve
 
-    async with asking(store) as engine:
-        call = await reference.call(engine, call)
-        run = run_of(call)
-        await engine.resolve_effect(call, decision, **given, by=by, reason=reason)
-        return await report.of_run(engine, await engine.run(run).state())
+    async with acting(store) as service:
+        call = await reference.call(service.control, call)
+        return await service.done(by, Resolve(call, decision, **given, reason=reason))

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from holdfast.cli import completion, form, moment, reference, table, terminal
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import asking, looking, typed
-from holdfast.cli.option import AsJson, Reason, Roles, Store, Who
+from holdfast.cli.opening import acting, asking, looking, typed
+from holdfast.cli.option import MOST_LISTED, AsJson, ListLimit, Reason, Roles, Store, Who
 from holdfast.cli.table import ID, Column
 from holdfast.errors import AlreadyDecided, DecisionRefused, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
-    from holdfast.core.claim import Claim
-    from holdfast.core.events import GateDecided, GateOpened
+    from holdfast.control.control import Control
     from holdfast.core.projection import GateChange, GateRow, RunRow
+    from holdfast.service.gate import Story
+    from holdfast.service.principal import Principal
 
 app = typer.Typer(help="See what people are asked, and answer.", no_args_is_help=True)
 
@@ -60,21 +60,31 @@ Shown = Annotated[
 def list_(
     run: Annotated[str | None, typer.Option("--run", help="Only this run's.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Those that were decided or withdrawn as well.")] = False,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")
+    ] = None,
+    limit: ListLimit = MOST_LISTED,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
     """List the open gates, oldest first."""
-    asyncio.run(_list(run, everything, as_json, store))
+    asyncio.run(_list(run, everything, after, limit, as_json, store))
 
 
-async def _list(run: str | None, everything: bool, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice, report
+async def _list(
+    run: str | None, everything: bool, after: str | None, limit: int, as_json: bool, store: str | None
+) -> None:
+    from holdfast.cli import advice
+    from holdfast.service import view
 
     async with looking(store) as inquiries:
         named = None if run is None else (await reference.run(inquiries, run)).run
-        rows = await inquiries.gates(named, open_only=not everything)
+        rows = await inquiries.gates(named, open_only=not everything, after=after, limit=limit + 1)
+        rows, more = rows[:limit], len(rows) > limit
         now_ms = inquiries.now_ms()
-    found = [report.of_gate(row, change) for row, change in rows]
+    found = [view.of_gate(row, change) for row, change in rows]
+    if more:
+        terminal.say(f"There are more: say the same with --after {rows[-1][0].gate}")
     if as_json:
         terminal.emit(found)
         return
@@ -87,51 +97,6 @@ async def _list(run: str | None, everything: bool, as_json: bool, store: str | N
     ])  # fmt: skip
 
 
-class Story(NamedTuple):
-    """A gate, from its run's history."""
-
-    opened: GateOpened
-    opened_at_ms: int
-    reminders: int
-    escalated_at_ms: int | None
-    decided: GateDecided | None
-    withdrawn: str | None
-
-    @property
-    def state(self) -> str:
-        if self.decided is not None:
-            return "decided"
-        if self.withdrawn is not None:
-            return "withdrawn"
-        return "open" if self.escalated_at_ms is None else "escalated"
-
-
-async def _story(engine: Engine, gate: str) -> Story:
-    """What the history says about a gate. Raises NotFound."""
-    from holdfast.core import events as ev
-    from holdfast.core.ids import GateId, run_of
-
-    row = await engine.find(run_of(GateId(gate)))
-    story: Story | None = None
-    for each in await engine.run(row.run).events():
-        event = each.event
-        if getattr(event, "gate", None) != gate:
-            continue
-        if isinstance(event, ev.GateOpened):
-            story = Story(event, each.at_ms, 0, None, None, None)
-        elif story is not None and isinstance(event, ev.GateReminded):
-            story = story._replace(reminders=event.number)
-        elif story is not None and isinstance(event, ev.GateEscalated):
-            story = story._replace(escalated_at_ms=each.at_ms)
-        elif story is not None and isinstance(event, ev.GateDecided):
-            story = story._replace(decided=event)
-        elif story is not None and isinstance(event, ev.GateWithdrawn):
-            story = story._replace(withdrawn=event.reason)
-    if story is None:
-        raise NotFound(f"There is no gate {gate}; `holdfast gates list` shows those that are open.")
-    return story
-
-
 @app.command()
 def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> None:
     """Show what a gate asks about, whom, its form, and the commands that answer it."""
@@ -141,48 +106,18 @@ def show(gate: GateArgument, as_json: AsJson = False, store: Store = None) -> No
 async def _show(given: str, as_json: bool, store: str | None) -> None:
     from holdfast.cli import advice
     from holdfast.core.ids import run_of
+    from holdfast.service import gate
 
     async with asking(store) as engine:
-        story = await _story(engine, await _found(engine, given))
+        story = await gate.story_of(engine, await _found(engine, given))
         run = await engine.find(run_of(story.opened.gate))
-        value, tenant = engine.payloads.value, run.tenant
-        shown, filled = await value(story.opened.shown, tenant), await value(story.opened.filled, tenant)
-        data = await value(story.decided.data, tenant) if story.decided is not None else None
+        found = await gate.whole(engine, story, run)
         now_ms = engine.now_ms()
     commands = advice.commands(run.run, story.opened, store) if story.state in ("open", "escalated") else []
     if as_json:
-        terminal.emit({**_facts(story, run), "shown": shown, "filled": filled, "data": data, "commands": commands})
+        terminal.emit({**found, "commands": commands})
     else:
-        _print(story, run, shown, filled, commands, now_ms)
-
-
-def _facts(story: Story, run: RunRow) -> dict[str, Any]:
-    """All about a gate but its payloads."""
-    opened, decided = story.opened, story.decided
-    return {
-        "gate_id": opened.gate,
-        "run_id": run.run,
-        "step": opened.step,
-        "reason": opened.reason,
-        "subject": opened.subject,
-        "state": story.state,
-        "reviewers": list(opened.reviewers),
-        "requester": opened.requester,
-        "four_eyes": opened.four_eyes,
-        "opened_at": moment.iso(story.opened_at_ms),
-        "due_at": moment.iso(opened.due_at_ms),
-        "reminders": story.reminders,
-        "escalated_at": moment.iso(story.escalated_at_ms),
-        "allowed": list(opened.allowed),
-        "shown_hash": opened.shown_hash,
-        "form": opened.form,
-        "decision": decided.decision if decided is not None else None,
-        "by": decided.by if decided is not None else None,
-        "os_user": decided.os_user or None if decided is not None else None,
-        "client": decided.client or None if decided is not None else None,
-        "roles": list(decided.roles) if decided is not None else [],
-        "verified": False,
-    }
+        _print(story, run, found["shown"], found["filled"], commands, now_ms)
 
 
 def _print(story: Story, run: RunRow, shown: Any, filled: Any, commands: list[str], now_ms: int) -> None:
@@ -221,11 +156,11 @@ def _readable(value: Any) -> str:
 
 def _state(story: Story, now_ms: int) -> str:
     if story.decided is not None:
-        from holdfast.cli import report
+        from holdfast.service import view
 
         why = f": {story.decided.reason}" if story.decided.reason else ""
         roles = f" as {', '.join(story.decided.roles)}" if story.decided.roles else ""
-        return f"{story.decided.decision} by {report.by_whom(story.decided)}{roles}{why}"
+        return f"{story.decided.decision} by {view.by_whom(story.decided)}{roles}{why}"
     if story.withdrawn is not None:
         return f"withdrawn: {story.withdrawn}"
     if story.escalated_at_ms is not None:
@@ -244,12 +179,14 @@ def _answering(decision: str) -> Callable[..., None]:
         role: Roles = None, as_json: AsJson = False, store: Store = None,
     ) -> None:  # fmt: skip
         given = {"data": json_value(data, "--data")} if data is not None else {}
-        claim = who(by)
-        found = asyncio.run(_decide(gate, decision, given, reason, shown, claim, role or (), store))
+        person = who(by, role)
+        found = asyncio.run(_decide(gate, decision, given, reason, shown, person, store))
         if as_json:
             terminal.emit(found)
         else:
-            terminal.say(f"Gate {found['gate_id']}: {decision} by {claim}. Where a worker runs, its run goes on.")
+            terminal.say(
+                f"Gate {found['gate_id']}: {decision} by {person.claim}. Where a worker runs, its run goes on."
+            )
 
     return command
 
@@ -265,20 +202,22 @@ for _decision, _help in (
 
 
 async def _decide(
-    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Claim,
-    roles: Sequence[str], store: str | None,
+    gate: str, decision: str, given: dict[str, Any], reason: str | None, shown: str | None, by: Principal,
+    store: str | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from holdfast.cli import report
     from holdfast.core.ids import GateId, run_of
+    from holdfast.service import view
+    from holdfast.service.command import Decide
 
-    async with asking(store) as engine:
+    async with acting(store) as service:
+        engine = service.control
         gate = await _meant(engine, gate, decision, shown, store)
-        await engine.decide(gate, decision, **given, by=by, roles=roles, reason=reason, shown_hash=shown)
+        await service.tell(by, Decide(gate, decision, **given, reason=reason, shown_hash=shown))
         rows = await engine.gates(run_of(GateId(gate)), open_only=False, limit=reference.MOST_OF_A_RUN)
-        return next(report.of_gate(row, change) for row, change in rows if row.gate == gate)
+        return next(view.of_gate(row, change) for row, change in rows if row.gate == gate)
 
 
-async def _meant(engine: Engine, given: str, decision: str, shown: str | None, store: str | None) -> str:
+async def _meant(engine: Control, given: str, decision: str, shown: str | None, store: str | None) -> str:
     """The gate that a person decides: by its id, or by its run's where that can mean no other.
 
     A run that has asked more than one thing may ask another by now than the one that was looked at; only the hash of what
@@ -323,7 +262,7 @@ def _became(change: GateChange | None) -> str:
     return f"{change.decision} by {change.by or 'somebody unnamed'}"
 
 
-async def _found(engine: Engine, given: str) -> str:
+async def _found(engine: Control, given: str) -> str:
     """The gate to look at: by its id, or a run's only open one, else its last. Raises NotFound, and UsageError where several
     are open."""
     if ":" in given:

@@ -10,11 +10,12 @@ import json
 import os
 import pwd
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.claim import Claim
 from holdfast.errors import UsageError
+from holdfast.service.principal import Principal
 
 
 def json_value(text: str, option: str) -> Any:
@@ -50,10 +51,10 @@ def _stdin() -> str:
     return sys.stdin.read() if raw is None else str(raw.read().decode("utf-8-sig"))
 
 
-def who(named: str | None) -> Claim:
+def who(named: str | None, roles: Sequence[str] | None = None) -> Principal:
     """Who is acting: as named, else HOLDFAST_USER, else the system's user, who is recorded besides."""
     user = _system_user()
-    return Claim(named or os.environ.get("HOLDFAST_USER") or user, user)
+    return Principal(named or os.environ.get("HOLDFAST_USER") or user, roles=tuple(roles or ()), os_user=user)
 
 
 def _system_user() -> str:

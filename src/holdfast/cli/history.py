@@ -56,11 +56,11 @@ async def _show(
 
 
 def _print(recorded: Recorded, began_ms: int, *, as_json: bool) -> None:
-    from holdfast.cli import report
     from holdfast.cli.telling import gist
+    from holdfast.service import view
 
     if as_json:
-        terminal.emit_line(report.of_event(recorded))
+        terminal.emit_line(view.of_event(recorded))
         return
     name = type(recorded.event).__name__
     since = f"+{moment.span(recorded.at_ms - began_ms)}"

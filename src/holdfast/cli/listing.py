@@ -44,20 +44,23 @@ def show(asked: Asked, before: str | None, limit: int, *, follow: bool, as_json:
 
 
 async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with looking(store) as inquiries:
         now_ms = inquiries.now_ms()
-        sought = asked.of(now_ms, limit)
+        sought = asked.of(now_ms, limit + 1)
         if before is not None:
             sought["before"] = (await reference.run(inquiries, before)).run
         rows = await inquiries.runs(**sought)
+        rows, more = rows[:limit], len(rows) > limit
         missing = [row for row in rows if await inquiries.missing_since_ms(row) is not None]
     if as_json:
-        terminal.emit([report.of_row(row) for row in rows])
-        return
-    table.show(COLUMNS, [line(row, now_ms) for row in rows])
-    if missing:
+        terminal.emit([view.of_row(row) for row in rows])
+    else:
+        table.show(COLUMNS, [line(row, now_ms) for row in rows])
+    if more:
+        terminal.say(f"There are more: say the same with --before {rows[-1].run}")
+    if missing and not as_json:
         names = ", ".join(dict.fromkeys(f"{row.workflow} {row.version}" for row in missing))
         terminal.say(
             f"No process that lives has the workflow of {len(missing)} of them that could go on ({names}):"
@@ -67,7 +70,7 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
 
 async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, interruption: Interruption) -> None:
     """Print each run when it is first seen and whenever it has changed, until somebody interrupts or nobody reads."""
-    from holdfast.cli import report
+    from holdfast.service import view
 
     task = asyncio.current_task()
     assert task is not None
@@ -79,7 +82,7 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
             rows = await _changed(inquiries, sought, seen)
             now_ms = inquiries.now_ms()
             for row in rows if as_json else ():
-                terminal.emit_line(report.of_row(row))
+                terminal.emit_line(view.of_row(row))
             if rows and not as_json:
                 table.show(COLUMNS, [line(row, now_ms) for row in rows])
             terminal.hand_over()

@@ -1,4 +1,4 @@
-"""Times as people and programs read them, and as people write them. Never here: a clock."""
+"""Times as people read and write them. Never here: a clock, times for programs (service.view)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ from holdfast.errors import UsageError
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _AGO: Final = re.compile(r"(?P<count>\d{1,6}) ?(?P<unit>s|min|m|h|d|w)")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-def iso(at_ms: int | None) -> str | None:
-    """A time in UTC: `2026-03-01T09:30:00.250Z`."""
-    if at_ms is None:
-        return None
-    moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def clock(at_ms: int) -> str:

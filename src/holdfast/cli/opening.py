@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.control.inquiry import Inquiries
     from holdfast.ports import Administration, BlobPlace
     from holdfast.ports import Store as StorePort
+    from holdfast.service.service import Service
     from holdfast.settings import Settings
 
 Opened = TypeVar("Opened")
@@ -52,6 +53,20 @@ async def asking(store: str | None) -> AsyncIterator[Engine]:
     _expect(where)
     async with Engine.open(where, execute=False, settings=known) as engine:
         yield engine
+
+
+@asynccontextmanager
+async def acting(store: str | None, *, make: bool = False) -> AsyncIterator[Service]:
+    """What a person tells something through, on a store that is there, or with `make` is made if need be. Raises NotFound,
+    StoreError."""
+    from holdfast.compose import Engine
+    from holdfast.service.service import Service
+
+    where, known = located(store)
+    if not make:
+        _expect(where)
+    async with Engine.open(where, execute=False, settings=known) as engine:
+        yield Service(engine)
 
 
 @asynccontextmanager

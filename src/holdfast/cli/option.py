@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -60,6 +60,9 @@ Yaml = Annotated[
 Lane = Annotated[
     str, typer.Option("--lane", metavar="NAME", help="The lane of the fleet that it belongs to; see holdfast.toml.")
 ]
+MOST_LISTED: Final = 100
+"""What a list has where nobody says how much he wants."""
+ListLimit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")]
 RunArgument = Annotated[
     str,
     typer.Argument(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import table, terminal
-from holdfast.cli.opening import asking, located
+from holdfast.cli.given import who
+from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 from holdfast.errors import UsageError
@@ -20,7 +21,6 @@ from holdfast.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.lending import DeclaredPool
 
 app = typer.Typer(
     help="See and say how much there is of what steps ask for before they are placed.", no_args_is_help=True
@@ -116,32 +116,33 @@ def remove(name: Name, as_json: AsJson = False, store: Store = None) -> None:
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with asking(store) as engine:
-        return [report.of_pool(pool) for pool in await engine.pools()]
+        return [view.of_pool(pool) for pool in await engine.pools()]
 
 
 async def _show(name: str, store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
     async with asking(store) as engine:
-        return await report.of_pool_in_use(engine, name)
+        return await view.of_pool_in_use(engine, name)
 
 
 async def _set(name: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
-    from holdfast.cli import report
-    from holdfast.compose import Engine
+    from holdfast.service import view
+    from holdfast.service.command import SetPool
 
-    where, known = located(store)
-    async with Engine.open(where, execute=False, settings=known) as engine:  # made, if need be: pools come before runs
-        pool: DeclaredPool = await engine.set_pool(name, **how)
-        return await report.of_pool_in_use(engine, pool.name)
+    async with acting(store, make=True) as service:  # pools come before runs
+        await service.tell(who(None), SetPool(name=name, **how))
+        return await view.of_pool_in_use(service.control, name)
 
 
 async def _remove(name: str, store: str | None) -> None:
-    async with asking(store) as engine:
-        await engine.remove_pool(name)
+    from holdfast.service.command import RemovePool
+
+    async with acting(store) as service:
+        await service.tell(who(None), RemovePool(name))
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

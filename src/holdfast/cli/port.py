@@ -70,6 +70,7 @@ class Serving(NamedTuple):
 async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Settings) -> AsyncIterator[Serving]:
     """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
     from holdfast.compose import Engine
+    from holdfast.service.service import Service
 
     wire = _wire()
     token, tokens = wire.credential.read_token(how.token_file), wire.credential.read_tokens(how.tokens)
@@ -86,14 +87,14 @@ async def taking(workflows: Sequence[Workflow], how: Port, where: str, known: Se
         ) as engine,
     ):  # fmt: skip
         roster.open(engine.executor.placing)
-        server.desk = wire.desk.Desk(engine, [*workflows], files.take if files is not None else None)
+        server.service = Service(engine, workflows, files.take if files is not None else None)
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         terminal.say(f"gRPC on {host}:{port}, store {shown(where)}: {names}.")
         try:
             yield Serving(engine, roster, f"{host}:{port}")
         finally:
-            server.desk = None
+            server.service = None
             roster.drain()
 
 
@@ -101,5 +102,5 @@ def _wire() -> Any:
     """What a port needs, loaded when somebody wants one."""
     with needs("fleet", "A gRPC port"):
         from holdfast import wire
-        from holdfast.wire import credential, desk, roster, server, submission  # noqa: F401 - as attributes of the package
+        from holdfast.wire import credential, roster, server, submission  # noqa: F401 - as attributes of the package
     return wire

@@ -31,16 +31,17 @@ def show(run: str, *, as_json: bool, store: str | None) -> None:
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
-    from holdfast.cli import advice, report
+    from holdfast.cli import advice
+    from holdfast.service import view
 
     async with asking(store) as engine:
         row = await reference.run(engine, run)
         state = await engine.run(row.run).state()
         if as_json:
-            terminal.emit(await report.of_run_whole(engine, state))
+            terminal.emit(await view.of_run_whole(engine, state))
             return
-        found = await report.of_run(engine, state)
-        effects = await engine.effects(row.run, limit=report.MOST_EFFECTS)
+        found = await view.of_run(engine, state)
+        effects = await engine.effects(row.run, limit=view.MOST_EFFECTS)
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
         hindered = await engine.hindered(row.run)
         missing_ms = await engine.missing_since_ms(row)

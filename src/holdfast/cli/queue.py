@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.compose import Engine
-    from holdfast.core.demand import Demand
     from holdfast.engine.explaining import Waits
     from holdfast.ports import PlacedStep
     from holdfast.scheduling.job import Key, Reason
@@ -62,16 +61,14 @@ def why(
 
 
 async def _list(store: str | None) -> list[dict[str, Any]]:
+    from holdfast.service import view
+
     async with looking(store) as inquiries:
-        return [
-            {"run": each.run, "step": each.step, "tenant": each.tenant, "workflow": each.workflow,
-             "demands": demanded(each.demand)}
-            for each in await inquiries.line()
-        ]  # fmt: skip
+        return [view.of_placed(each) for each in await inquiries.line()]
 
 
 async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
-    import msgspec
+    from holdfast.service import view
 
     run, _, step = job.partition("/")
     async with asking(store) as engine:
@@ -79,11 +76,7 @@ async def _why(job: str, store: str | None) -> list[dict[str, Any]]:
         now_ms = engine.now_ms()
         found = await engine.why(run, step or None)
         held = await _held(engine, {key for each in found for key in each.reason.holders}, now_ms)
-        return [
-            {"run": each.step.run, "step": each.step.step, "since_ms": each.since_ms, "words": words(each, now_ms, held),
-             "demand": msgspec.to_builtins(each.step.demand), **_facts(each.reason)}
-            for each in found
-        ]  # fmt: skip
+        return [{**view.of_wait(each), "words": words(each, now_ms, held)} for each in found]
 
 
 async def _held(engine: Engine, holders: set[Key], now_ms: int) -> dict[Key, str]:
@@ -100,26 +93,6 @@ async def _held(engine: Engine, holders: set[Key], now_ms: int) -> dict[Key, str
         for key, step in steps.items()
         if step.worker is not None
     }
-
-
-def _facts(reason: Reason) -> dict[str, Any]:
-    """What a program reads of a reason. Its own clock means nothing to anybody else."""
-    import msgspec
-
-    facts: dict[str, Any] = msgspec.to_builtins(reason)
-    del facts["since_s"]
-    return {**facts, "holders": ["/".join(key) for key in reason.holders]}
-
-
-def demanded(demand: Demand) -> str:
-    """A demand in a line: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`."""
-    parts = [f"label {label}" for label in demand.labels] + [f"tag {tag}" for tag in demand.tags]
-    sizes = (("cpu_m", demand.cpu_m), ("memory_mb", demand.memory_mb), ("gpus", demand.gpus))
-    parts += [f"{amount} {what}" for what, amount in sizes if amount]
-    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
-    parts += [f"task {demand.task}"] if demand.is_remote else []
-    parts += ["a shell"] if demand.runs_scripts and not parts else []
-    return ", ".join(parts)
 
 
 def words(waits: Waits, now_ms: int, held: Mapping[Key, str]) -> str:

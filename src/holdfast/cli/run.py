@@ -84,7 +84,7 @@ def run(
             how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s)
             return _follow(following, interruption, given, as_json, how,
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
-                            "by": who(by), "queue": queue})  # fmt: skip
+                            "by": who(by).claim, "queue": queue})  # fmt: skip
         except asyncio.CancelledError:  # only by a signal
             interruption.tell()
             return INTERRUPTED
@@ -177,10 +177,11 @@ async def _run(
     meant: Workflow | str, value: Any, start: dict[str, Any], how: How, following: Following,
     interruption: Interruption,
 ) -> tuple[State, dict[str, Any]]:  # fmt: skip
-    from holdfast.cli import job_log, progress, report
+    from holdfast.cli import job_log, progress
     from holdfast.compose import Engine
     from holdfast.core.ids import RunId
     from holdfast.core.status import status
+    from holdfast.service import view
 
     task = asyncio.current_task()
     assert task is not None
@@ -217,7 +218,7 @@ async def _run(
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
                 state = await progress.follow(begun, display)
-        found = await report.of_run(engine, state)
+        found = await view.of_run(engine, state)
         following.status = found["status"]
     interruption.over()
     return state, found

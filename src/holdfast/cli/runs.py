@@ -6,23 +6,25 @@ Never here: starting one (run), answering its gates (gates), how they are shown 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from holdfast.cli import bulk, history, listing, portrait, reference, terminal
-from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
+from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Asked, Key, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.given import json_value, who
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
 from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
+    from holdfast.authoring.workflow import Workflow as Definition
+    from holdfast.service.command import OfRun
+    from holdfast.service.principal import Principal
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend or signal one.", no_args_is_help=True)
 app.command()(tail)
@@ -81,9 +83,7 @@ def cancel(
     """Cancel a run, or all of some: nothing new begins, what it did is compensated, then it ends."""
     many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
     why = reason or "cancelled"
-    return _do(
-        "cancel", lambda engine, run: engine.cancel(run, reason=why, by=who(by)), run, every, many, as_json, store
-    )
+    return _do("cancel", _telling("Cancel", why), run, every, many, by, as_json, store)
 
 
 _USUAL: Final = {
@@ -98,15 +98,15 @@ _USUAL: Final = {
 def _doing(name: str) -> Callable[..., int]:
     """The command that does this to a run, or to all of some."""
 
-    def command(
+    def act(
         run: MaybeRun = None, every: All = False, tenant: Tenant = None, workflow: Workflow = None,
         status: Statuses = None, key: Key = None, since: Since = None, until: Until = None, limit: Limit = MOST,
         yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
     ) -> int:  # fmt: skip
         many = Many(Asked(tenant, workflow, status, key, since, until), limit, yes, dry_run)
-        return _do(name, lambda engine, run: getattr(engine, name)(run, by=who(by)), run, every, many, as_json, store)
+        return _do(name, _telling(name.capitalize()), run, every, many, by, as_json, store)
 
-    return command
+    return act
 
 
 for _name, _help in (
@@ -120,17 +120,29 @@ for _name, _help in (
     app.command(_name, help=_help)(_doing(_name))
 
 
+def _telling(kind: str, *fields: Any) -> Deed:
+    """What makes of a run the command of that kind to it."""
+
+    def made(run: str) -> OfRun:
+        from holdfast.service import command
+
+        told: OfRun = getattr(command, kind)(run, *fields)
+        return told
+
+    return made
+
+
 def _do(
-    name: str, deed: Callable[[Engine, str], Awaitable[None]], run: str | None, every: bool, many: Many, as_json: bool,
+    name: str, deed: Deed, run: str | None, every: bool, many: Many, by: str | None, as_json: bool,
     store: str | None,
 ) -> int:  # fmt: skip
     """Do something to one run, or to all that are meant; or only tell what would be done."""
     bulk.expect_one_or_all(run, every, many)
     if run is None:
-        return asyncio.run(bulk.do(name, deed, _USUAL[name], many, as_json, store))
+        return asyncio.run(bulk.do(name, deed, who(by), _USUAL[name], many, as_json, store))
     if many.dry_run:
         return asyncio.run(_tell_of_one(name, run, as_json, store))
-    _act(run, deed, as_json, store)
+    _act(run, deed, by=by, as_json=as_json, store=store)
     return OK
 
 
@@ -158,11 +170,7 @@ def extend(
     if not limits:
         raise UsageError("Say which limit to raise: --steps, --tokens, --active-s or --lifespan-s.")
 
-    async def raise_them(engine: Engine, run: str) -> None:
-        for name, value in limits.items():
-            await engine.extend(run, name, value, by=who(by))
-
-    _act(run, raise_them, as_json, store)
+    _act(run, *(_telling("Extend", *each) for each in limits.items()), by=by, as_json=as_json, store=store)
 
 
 @app.command()
@@ -176,7 +184,7 @@ def signal(
 ) -> None:
     """Send a run a signal; it is kept until a step asks for it."""
     value = json_value(data, "--data") if data is not None else None
-    _act(run, lambda engine, run: engine.signal(run, name, value, by=who(by)), as_json, store)
+    _act(run, _telling("Signal", name, value), by=by, as_json=as_json, store=store)
 
 
 @app.command()
@@ -185,19 +193,25 @@ def migrate(run: RunArgument, target: Target, by: Who = None, as_json: AsJson = 
     from holdfast.cli.target import load
 
     workflow = load(target)
-    _act(run, lambda engine, run: engine.migrate(run, workflow, by=who(by)), as_json, store)
+    tell_run(asyncio.run(_migrate(run, workflow, who(by), store)), as_json)
 
 
-def _act(run: str, deed: Callable[[Engine, str], Awaitable[None]], as_json: bool, store: str | None) -> None:
-    """Do something to a run, and tell how it stands afterwards."""
+async def _migrate(run: str, workflow: Definition, by: Principal, store: str | None) -> dict[str, Any]:
+    async with acting(store) as service:
+        named = (await reference.run(service.control, run)).run
+        await service.control.migrate(named, workflow, by=by.claim)
+        return await service.run(by, named)
+
+
+def _act(run: str, *deeds: Deed, by: str | None, as_json: bool, store: str | None) -> None:
+    """Tell a run something, and how it stands afterwards."""
 
     async def work() -> dict[str, Any]:
-        from holdfast.cli import report
-
-        async with asking(store) as engine:
-            named = (await reference.run(engine, run)).run
-            await deed(engine, named)
-            return await report.of_run(engine, await engine.run(named).state())
+        async with acting(store) as service:
+            named, person = (await reference.run(service.control, run)).run, who(by)
+            for deed in deeds:
+                await service.tell(person, deed(named))
+            return await service.run(person, named)
 
     tell_run(asyncio.run(work()), as_json)
 

@@ -103,8 +103,8 @@ def _size(count: int | None) -> str:
 
 
 def _plain(found: StoreStanding) -> dict[str, Any]:
-    from holdfast.cli import report
-    from holdfast.cli.moment import iso
+    from holdfast.service import view
+    from holdfast.service.view import iso
 
     return {
         "store": found.store,
@@ -124,7 +124,7 @@ def _plain(found: StoreStanding) -> dict[str, Any]:
         ],
         "blobs": found.blobs,
         "blob_bytes": found.blob_bytes,
-        "oldest_unended": None if found.oldest_unended is None else report.of_row(found.oldest_unended),
+        "oldest_unended": None if found.oldest_unended is None else view.of_row(found.oldest_unended),
     }  # fmt: skip
 
 
@@ -310,7 +310,7 @@ def _freed(freed: Freed) -> dict[str, Any]:
 
 
 def _holders(problem: MonthHeld) -> list[dict[str, Any]]:
-    from holdfast.cli.moment import iso
+    from holdfast.service.view import iso
 
     return [
         {

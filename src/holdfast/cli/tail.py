@@ -123,9 +123,9 @@ async def _next(store: StorePort, telling: Telling) -> bool:
 
 
 def _facts(told: Told) -> dict[str, Any]:
-    from holdfast.cli import report
+    from holdfast.service import view
 
-    return {"cursor": told.cursor, "run_id": told.run, **report.of_event(told.recorded)}
+    return {"cursor": told.cursor, "run_id": told.run, **view.of_event(told.recorded)}
 
 
 def _words(told: Told) -> str:

@@ -74,12 +74,12 @@ def by(e: Any) -> str:
 
 def gist(event: ev.Event) -> str:
     """What an event says, on one line for people: no hashes and nothing of sessions, long values cut short."""
-    from holdfast.cli import report
+    from holdfast.service import view
 
-    told = [_fact(name, value) for name, value in report.news(event).items() if not _MACHINERY.search(name)]
+    told = [_fact(name, value) for name, value in view.news(event).items() if not _MACHINERY.search(name)]
     if getattr(event, "by", None) is not None:
         told = [
-            (name, text if name != "by" else json.dumps(str(report.by_whom(event)), ensure_ascii=False))
+            (name, text if name != "by" else json.dumps(str(view.by_whom(event)), ensure_ascii=False))
             for name, text in told
             if name not in ("os_user", "client")
         ]

@@ -38,12 +38,19 @@ class Allowances(Part):
         return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
 
     async def doubts(
-        self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None
-    ) -> Sequence[Doubt]:
+        self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None,
+        before: str | None = None, limit: int | None = None,
+    ) -> Sequence[Doubt]:  # fmt: skip
         """The model calls of which nobody knows what they cost, of one run, a tenant or all, the newest run's first; those
-        that are in doubt since `until_ms` or longer. `reconcile` says of one what it cost."""
+        that are in doubt since `until_ms` or longer, of runs older than `before`. `reconcile` says of one what it cost.
+        Where there are more than `limit`, those of the run that reaches it are the last."""
         run = None if run_id is None else (await self.find(run_id)).run
-        return [each async for each in doubts(self.runtime, run=run, tenant=tenant, until_ms=until_ms)]
+        found: list[Doubt] = []
+        async for each in doubts(self.runtime, run=run, tenant=tenant, until_ms=until_ms, before=before):
+            if limit is not None and len(found) >= limit and each.run != found[-1].run:
+                break
+            found.append(each)
+        return found
 
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
         """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from holdfast.core.ids import RunId, SessionId, StepId
+from holdfast.core.ids import CallId, GateId, RunId, SessionId, StepId
 from holdfast.errors import NotFound
 from holdfast.ports import (
     ANY_YAML,
@@ -28,7 +28,7 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.control.stored import StoredWorkflow
-    from holdfast.core.costs import Cost
+    from holdfast.core.costs import Cost, CostKey
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
@@ -124,16 +124,25 @@ class Inquiries:
         return await self.store.job_log(place)
 
     async def gates(
-        self, run_id: str | None = None, *, open_only: bool = True, limit: int = MOST_LISTED
-    ) -> Sequence[tuple[GateRow, GateChange | None]]:
-        """Gates, oldest first, each with the latest that became of it."""
-        return await self.store.gates(run=RunId(run_id) if run_id else None, open_only=open_only, limit=limit)
+        self, run_id: str | None = None, *, tenant: str | None = None, open_only: bool = True, after: str | None = None,
+        limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        """Gates, oldest first, each with the latest that became of it; with `after` those opened after that gate."""
+        return await self.store.gates(
+            run=RunId(run_id) if run_id else None, tenant=tenant, open_only=open_only,
+            after=None if after is None else GateId(after), limit=limit,
+        )  # fmt: skip
 
     async def effects(
-        self, run_id: str | None = None, *, state: str | None = None, limit: int = MOST_LISTED
-    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:
-        """The calls of tools, oldest first, each with the latest that became of it."""
-        return await self.store.effects(run=RunId(run_id) if run_id else None, state=state, limit=limit)
+        self, run_id: str | None = None, *, tenant: str | None = None, state: str | None = None,
+        after: str | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
+        call."""
+        return await self.store.effects(
+            run=RunId(run_id) if run_id else None, tenant=tenant, state=state,
+            after=None if after is None else CallId(after), limit=limit,
+        )  # fmt: skip
 
     async def line(self) -> Sequence[PlacedStep]:
         """The steps that wait for a worker or a pool, longest first."""
@@ -152,6 +161,10 @@ class Inquiries:
         """The runs that wait for room in these scopes, longest first."""
         return await self.store.waiting(scopes, MOST_LISTED)
 
-    async def costs(self, first_day: str, last_day: str, *, tenant: str | None = None) -> Sequence[Cost]:
-        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up."""
-        return await self.store.costs(first_day, last_day, tenant=tenant)
+    async def costs(
+        self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Cost]:  # fmt: skip
+        """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
+        row."""
+        return await self.store.costs(first_day, last_day, tenant=tenant, after=after, limit=limit)

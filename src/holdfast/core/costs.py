@@ -15,7 +15,6 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, RunId, Seq, node_of
 
-
 CostKey = tuple[str, str, str, str, str]
 """Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
 BEFORE_ALL: Final[CostKey] = ("", "", "", "", "")

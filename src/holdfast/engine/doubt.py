@@ -60,10 +60,10 @@ class DoubtRule(NamedTuple):
 
 
 async def doubts(
-    runtime: Runtime, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None
-) -> AsyncIterator[Doubt]:
-    """The calls in doubt, of the newest run first, that became so until a moment."""
-    before: str | None = None
+    runtime: Runtime, *, run: RunId | None = None, tenant: str | None = None, until_ms: int | None = None,
+    before: str | None = None,
+) -> AsyncIterator[Doubt]:  # fmt: skip
+    """The calls in doubt, of the newest run first, that became so until a moment; those of runs older than `before`."""
     while True:
         page = await runtime.store.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
         for row in page:

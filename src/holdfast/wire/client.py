@@ -13,6 +13,8 @@ import grpc
 import msgspec
 
 from holdfast.errors import InvalidInput
+from holdfast.service.command import OfAll, OfRun
+from holdfast.service.query import Page, Query
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub
@@ -71,11 +73,14 @@ class Client:
         key: str = "",
         by: str = "",
         cost_limit_usd: str = "",
+        team: str = "",
+        queue: bool = False,
     ) -> str:
         """Start a run of a workflow that the server has, or of the one in the text `yaml`; its id, when it is durable."""
         request = wire.SubmitRequest(
-            version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd
-        )
+            version=version, input_json=_encoded(input), tenant=tenant, key=key, by=by, cost_limit_usd=cost_limit_usd,
+            team=team, queue=queue,
+        )  # fmt: skip
         if yaml is not None:
             request.yaml = yaml
         else:
@@ -137,6 +142,16 @@ class Client:
     async def signal(self, run: str, name: str, data: Any = None, *, by: str = "") -> RunView:
         return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
 
+    async def tell(self, command: OfRun | OfAll, *, by: str = "", roles: Sequence[str] = ()) -> RunView | None:
+        """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one."""
+        reply = await self._ask(type(command).__name__, _request(command, by=by, roles=roles))
+        return _view(reply) if isinstance(reply, wire.RunView) else None
+
+    async def ask(self, query: Query) -> Page:
+        """A page of a list (holdfast.service.query), each row as --json prints it."""
+        reply: wire.Page = await self._ask(type(query).__name__, _request(query))
+        return Page([msgspec.json.decode(row) for row in reply.row_json], reply.cursor or None)
+
     async def _ask(self, method: str, request: Any) -> Any:
         size = request.ByteSize()
         if size > MESSAGE_BYTES:
@@ -155,6 +170,20 @@ def _encoded(value: Any) -> str:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError) as problem:
         raise InvalidInput(f"This is no JSON data: {problem}. Nothing was sent.") from None
+
+
+def _request(said: OfRun | OfAll | Query, **who: Any) -> Any:
+    """The message that says a command or a query: its fields are called alike."""
+    message = getattr(wire, f"{type(said).__name__}Request")()
+    fields = message.DESCRIPTOR.fields_by_name
+    for name, value in (msgspec.structs.asdict(said) | who).items():
+        if name not in fields and f"{name}_json" in fields and value is not msgspec.UNSET:
+            setattr(message, f"{name}_json", _encoded(value))
+        elif name in fields and isinstance(value, tuple | list):
+            getattr(message, name).extend(value)
+        elif name in fields and value is not None:
+            setattr(message, name, str(value) if name.endswith("_usd") else value)
+    return message
 
 
 def _view(said: wire.RunView) -> RunView:

@@ -40,6 +40,8 @@ class Holder(NamedTuple):
     name: str
     asks: bool = True
     works: Scope | None = None
+    tenant: str | None = None
+    """For whom it asks and decides; None for everybody."""
 
 
 ANYBODY: Final = Holder("anybody", works=Scope())
@@ -100,9 +102,10 @@ def _hash(token: str) -> bytes:
 
 
 def read_tokens(file: Path | None) -> dict[bytes, Holder] | None:
-    """The tokens of a TOML file, of which nobody else may read: `[clients.NAME]` with its `token`, and `[workers.NAME]` with
-    its `token`, the `tenants` and `tasks` that it may be given, and the `labels` and `tags` that it may have (`["*"]`: any).
-    Raises UsageError where it says anything else, or two have one token."""
+    """The tokens of a TOML file, of which nobody else may read: `[clients.NAME]` with its `token` and, where it acts for one
+    only, the `tenant`, and `[workers.NAME]` with its `token`, the `tenants` and `tasks` that it may be given, and the
+    `labels` and `tags` that it may have (`["*"]`: any). Raises UsageError where it says anything else, or where two have one
+    token."""
     if file is None:
         return None
     try:
@@ -127,7 +130,7 @@ def _holders(said: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
     """Raises ValueError in words."""
     if strange := sorted(said.keys() - {"clients", "workers"}):
         raise ValueError(f"it has [{strange[0]}], and may have [clients.NAME] and [workers.NAME]")
-    for kind, fields in (("clients", ()), ("workers", Scope._fields)):
+    for kind, fields in (("clients", ("tenant",)), ("workers", Scope._fields)):
         for name, given in dict(said.get(kind, {})).items():
             where = f"{kind}.{name}"
             if not isinstance(given, dict):
@@ -136,8 +139,18 @@ def _holders(said: Mapping[str, Any]) -> Iterator[tuple[str, Holder]]:
                 raise ValueError(f"[{where}] has {strange[0]}, and may have {', '.join(('token', *fields))}")
             if not _is_token(given.get("token")) or len(given["token"]) < _FEWEST:
                 raise ValueError(f"[{where}] needs a token of {_FEWEST} to {_MOST_TOKEN} printable ASCII characters")
-            scope = Scope(*(_names(where, each, given.get(each)) for each in fields)) if fields else None
-            yield given["token"], Holder(where, asks=scope is None, works=scope)
+            if kind == "workers":
+                works = Scope(*(_names(where, each, given.get(each)) for each in fields))
+                yield given["token"], Holder(where, asks=False, works=works)
+            else:
+                yield given["token"], Holder(where, tenant=_tenant(where, given.get("tenant")))
+
+
+def _tenant(where: str, given: Any) -> str | None:
+    """For whom a client acts. An empty name is a mistake: it would look like everybody."""
+    if given is not None and not (isinstance(given, str) and given.strip()):
+        raise ValueError(f"tenant of [{where}] is a name")
+    return given
 
 
 def _names(where: str, what: str, given: Any) -> frozenset[str] | None:

@@ -19,6 +19,7 @@ _MOST_BYTES: Final = 4000
 
 _CODES: Final[tuple[tuple[type[HoldfastError], grpc.StatusCode], ...]] = (
     (errors.UsageError, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.NotPermitted, grpc.StatusCode.PERMISSION_DENIED),
     (errors.NotFound, grpc.StatusCode.NOT_FOUND),
     (errors.TooManyRuns, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.KeyReused, grpc.StatusCode.ALREADY_EXISTS),

@@ -1,6 +1,6 @@
 """The port on which clients ask and workers work: who may speak, and what is said to whom.
 
-Never here: what is answered (desk), what becomes of a worker (roster).
+Never here: what is answered (workflows, service), what becomes of a worker (roster).
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Any, Final
 import grpc
 
 from holdfast.errors import HoldfastError, InvalidInput, UsageError
+from holdfast.service.service import Service
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
-from holdfast.wire.credential import ANYBODY, Holder, Identity
-from holdfast.wire.desk import Desk
+from holdfast.wire.credential import Holder, Identity
 from holdfast.wire.member import Member
 from holdfast.wire.outbox import Outbox
 from holdfast.wire.roster import Roster
+from holdfast.wire.workflows import METHODS, Workflows
 
 log = logging.getLogger("holdfast")
 
@@ -41,17 +42,16 @@ _BUFFERS: Final = (
 _AT_ONCE: Final = 100
 """Of what is said in one breath, so much is heard before others have a turn."""
 _LAST_WORDS_S: Final = 1.0
-_METHODS: Final = ("Submit", "Query", "List", "Cancel", "Decide", "Signal")
 
 
 class Server:
-    """A port for clients and workers. Clients are answered while there is a `desk`."""
+    """A port for clients and workers. Clients are answered while there is a `service`."""
 
     def __init__(self, roster: Roster, identity: Identity) -> None:
         self._roster = roster
         self._identity = identity
         self._asking = asyncio.Semaphore(_MOST_ASKED)
-        self.desk: Desk | None = None
+        self.service: Service | None = None
 
     @asynccontextmanager
     async def listening(self, address: str) -> AsyncIterator[int]:
@@ -60,7 +60,7 @@ class Server:
         credentials = credential.server_credentials(address, self._identity)
         options = (*OPTIONS, *_BUFFERS, ("grpc.so_reuseport", 0))
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=_MOST_CALLS)
-        asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in _METHODS}
+        asked: dict[str, Callable[..., Any]] = {name: self._asked(name) for name in METHODS}
         server.add_generic_rpc_handlers((
             handlers("Workflows", {**asked, "Watch": self._watch}),
             handlers("Workers", {"Work": self._work}),
@@ -89,34 +89,34 @@ class Server:
 
     # --- Clients ------------------------------------------------------------------------------------------------------
 
-    async def _open_desk(self, context: Any) -> tuple[Desk, Holder]:
+    async def _workflows(self, context: Any) -> Workflows:
+        """The service for whoever calls. Ends the call of one who is no client."""
         holder = await self._holder(context)
         if not holder.asks:
             words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
-        if self.desk is None:
+        if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
-        assert self.desk is not None
-        return self.desk, holder
+        assert self.service is not None
+        return Workflows(self.service, holder)
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
-            desk, holder = await self._open_desk(context)
-            client = holder.name if holder is not ANYBODY else ""
+            workflows = await self._workflows(context)
             try:
                 async with self._asking:
-                    return await desk.methods(client)[name](await _request(name, said))
+                    return await workflows.methods[name](await _request(name, said))
             except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
                 await self._refuse(context, name, problem)
 
         return answer
 
     async def _watch(self, said: AsyncIterator[bytes], context: Any) -> AsyncIterator[wire.WatchReply]:
-        desk, _ = await self._open_desk(context)
+        workflows = await self._workflows(context)
         try:
             async with self._asking:
                 request = await _request("Watch", said)
-            async for told in desk.watch(request):
+            async for told in workflows.watch(request):
                 yield told
         except Exception as problem:  # noqa: BLE001 - whatever it is, the caller is told
             await self._refuse(context, "Watch", problem)

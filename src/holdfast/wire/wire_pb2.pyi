@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd")
+    __slots__ = ("workflow", "yaml", "version", "input_json", "tenant", "key", "by", "cost_limit_usd", "team", "queue")
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     YAML_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,8 @@ class SubmitRequest(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    TEAM_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     workflow: str
     yaml: str
     version: int
@@ -24,7 +26,9 @@ class SubmitRequest(_message.Message):
     key: str
     by: str
     cost_limit_usd: str
-    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ...) -> None: ...
+    team: str
+    queue: bool
+    def __init__(self, workflow: _Optional[str] = ..., yaml: _Optional[str] = ..., version: _Optional[int] = ..., input_json: _Optional[str] = ..., tenant: _Optional[str] = ..., key: _Optional[str] = ..., by: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., queue: _Optional[bool] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("run",)
@@ -147,6 +151,254 @@ class SignalRequest(_message.Message):
     data_json: str
     by: str
     def __init__(self, run: _Optional[str] = ..., name: _Optional[str] = ..., data_json: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class PauseRequest(_message.Message):
+    __slots__ = ("run", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    by: str
+    def __init__(self, run: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("run", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    by: str
+    def __init__(self, run: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class RetryRequest(_message.Message):
+    __slots__ = ("run", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    by: str
+    def __init__(self, run: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ExtendRequest(_message.Message):
+    __slots__ = ("run", "limit", "value", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    limit: str
+    value: int
+    by: str
+    def __init__(self, run: _Optional[str] = ..., limit: _Optional[str] = ..., value: _Optional[int] = ..., by: _Optional[str] = ...) -> None: ...
+
+class RaiseBudgetRequest(_message.Message):
+    __slots__ = ("run", "limit_usd", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    limit_usd: str
+    by: str
+    def __init__(self, run: _Optional[str] = ..., limit_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ResolveRequest(_message.Message):
+    __slots__ = ("call", "decision", "response_json", "reason", "by")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_JSON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    call: str
+    decision: str
+    response_json: str
+    reason: str
+    by: str
+    def __init__(self, call: _Optional[str] = ..., decision: _Optional[str] = ..., response_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ReconcileRequest(_message.Message):
+    __slots__ = ("call", "cost_usd", "by")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    COST_USD_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    call: str
+    cost_usd: str
+    by: str
+    def __init__(self, call: _Optional[str] = ..., cost_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SetBudgetRequest(_message.Message):
+    __slots__ = ("tenant", "period", "limit_usd", "team", "by")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    TEAM_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    period: str
+    limit_usd: str
+    team: str
+    by: str
+    def __init__(self, tenant: _Optional[str] = ..., period: _Optional[str] = ..., limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SetAdmissionRequest(_message.Message):
+    __slots__ = ("runs", "tenant", "by")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    runs: int
+    tenant: str
+    by: str
+    def __init__(self, runs: _Optional[int] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SetPoolRequest(_message.Message):
+    __slots__ = ("name", "slots", "rate", "per_s", "burst", "counts", "of", "by")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    PER_S_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    slots: int
+    rate: int
+    per_s: int
+    burst: int
+    counts: str
+    of: str
+    by: str
+    def __init__(self, name: _Optional[str] = ..., slots: _Optional[int] = ..., rate: _Optional[int] = ..., per_s: _Optional[int] = ..., burst: _Optional[int] = ..., counts: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class RemovePoolRequest(_message.Message):
+    __slots__ = ("name", "by")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    by: str
+    def __init__(self, name: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class Done(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RunsRequest(_message.Message):
+    __slots__ = ("tenant", "workflow", "status", "key", "since_ms", "until_ms", "in_doubt", "cursor", "limit")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    IN_DOUBT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    workflow: str
+    status: _containers.RepeatedScalarFieldContainer[str]
+    key: str
+    since_ms: int
+    until_ms: int
+    in_doubt: bool
+    cursor: str
+    limit: int
+    def __init__(self, tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., in_doubt: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class GatesRequest(_message.Message):
+    __slots__ = ("run", "tenant", "all", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    tenant: str
+    all: bool
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., all: _Optional[bool] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class EffectsRequest(_message.Message):
+    __slots__ = ("run", "tenant", "state", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    tenant: str
+    state: str
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., state: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class EventsRequest(_message.Message):
+    __slots__ = ("run", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class CostsRequest(_message.Message):
+    __slots__ = ("first_day", "last_day", "tenant", "cursor", "limit")
+    FIRST_DAY_FIELD_NUMBER: _ClassVar[int]
+    LAST_DAY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    first_day: str
+    last_day: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, first_day: _Optional[str] = ..., last_day: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class DoubtsRequest(_message.Message):
+    __slots__ = ("run", "tenant", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class PoolsRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class BudgetRequest(_message.Message):
+    __slots__ = ("tenant", "team")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    TEAM_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    team: str
+    def __init__(self, tenant: _Optional[str] = ..., team: _Optional[str] = ...) -> None: ...
+
+class AdmissionRequest(_message.Message):
+    __slots__ = ("tenant",)
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    def __init__(self, tenant: _Optional[str] = ...) -> None: ...
+
+class QueueRequest(_message.Message):
+    __slots__ = ("run", "step")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    step: str
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
+
+class Page(_message.Message):
+    __slots__ = ("row_json", "cursor")
+    ROW_JSON_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    row_json: _containers.RepeatedScalarFieldContainer[str]
+    cursor: str
+    def __init__(self, row_json: _Optional[_Iterable[str]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class FromWorker(_message.Message):
     __slots__ = ("register", "ack", "call", "progress", "result", "heartbeat", "drain", "more")

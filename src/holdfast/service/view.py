@@ -1,25 +1,27 @@
-"""Runs, gates, effects and money as the plain data that --json prints: part of the public surface.
+"""Runs, gates, effects and money as plain data: what --json prints and what clients are answered, part of the public surface.
 
-Never here: printing.
+Never here: printing, who may see it.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.cli.moment import iso
+from holdfast.core import status
 from holdfast.core.claim import Claim
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import in_words
 
 if TYPE_CHECKING:
-    from holdfast.compose import Engine
+    from holdfast.control.control import Control
     from holdfast.core.costs import Cost
+    from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
     from holdfast.core.events import Event, Recorded
     from holdfast.core.ids import SessionId
@@ -28,23 +30,31 @@ if TYPE_CHECKING:
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import State, Step
     from holdfast.engine.doubt import Doubt
+    from holdfast.engine.explaining import Waits
+    from holdfast.ports import PlacedStep
 
 
 MOST_EFFECTS: Final = 1000
 """Calls of tools that are shown with their run; `effects list --run` has all."""
 
 
-async def of_run(engine: Engine, state: State) -> dict[str, Any]:
-    """A run. `held_usd` is all that is set aside: for calls in flight, and for those whose cost is unknown."""
-    from holdfast.core import status
+def iso(at_ms: int | None) -> str | None:
+    """A time in UTC: `2026-03-01T09:30:00.250Z`."""
+    if at_ms is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+
+async def of_run(control: Control, state: State) -> dict[str, Any]:
+    """A run. `held_usd` is all that is set aside: for calls in flight, and for those whose cost is unknown."""
     budget = state.budget
     return {
         "run_id": state.run,
         "workflow": state.workflow,
         "version": state.version,
         "status": status.status(state),
-        "output": await engine.output(state) if state.ended == "completed" else None,
+        "output": await control.output(state) if state.ended == "completed" else None,
         "cost_usd": usd(budget.settled_nanousd),
         "held_usd": usd(budget.held_nanousd + budget.in_doubt_nanousd),
         "limit_usd": maybe_usd(budget.limit_nanousd),
@@ -53,13 +63,13 @@ async def of_run(engine: Engine, state: State) -> dict[str, Any]:
     }
 
 
-async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
+async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
     """A run with its steps, its effects and its books."""
-    workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
-    row = await engine.store.run(state.run)
-    effects = await engine.effects(state.run, limit=MOST_EFFECTS)
+    workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
+    row = await control.store.run(state.run)
+    effects = await control.effects(state.run, limit=MOST_EFFECTS)
     return {
-        **await of_run(engine, state),
+        **await of_run(control, state),
         "tenant": state.tenant,
         "team": state.team,
         "key": state.key,
@@ -71,12 +81,12 @@ async def of_run_whole(engine: Engine, state: State) -> dict[str, Any]:
         "ended_at": iso(state.ended_at_ms) if state.ended else None,
         "settled_usd": usd(state.budget.settled_nanousd),
         "in_doubt_usd": usd(state.budget.in_doubt_nanousd),
-        "workflow_missing_since": None if row is None else iso(await engine.missing_since_ms(row)),
-        "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await engine.hindered(state.run)],
+        "workflow_missing_since": None if row is None else iso(await control.missing_since_ms(row)),
+        "hindered": [{"why": each.why, "since": iso(each.since_ms)} for each in await control.hindered(state.run)],
         "tokens": state.tokens_used,
         "steps_started": state.steps_started,
         "steps": [of_step(step, workers) for step in state.steps.values()],
-        "effects": [await of_effect(engine, *each, tenant=state.tenant) for each in effects],
+        "effects": [await of_effect(control, *each, tenant=state.tenant) for each in effects],
     }
 
 
@@ -188,10 +198,10 @@ def of_gate(row: GateRow, change: GateChange | None) -> dict[str, Any]:
 
 
 async def of_effect(
-    engine: Engine, row: EffectRow, change: EffectChange | None, tenant: str | None = None
+    control: Control, row: EffectRow, change: EffectChange | None, tenant: str | None = None
 ) -> dict[str, Any]:
     """A line of the ledger; `tenant` is its run's, where that is known already."""
-    value, tenant = engine.payloads.value, tenant or (await engine.find(row.run)).tenant
+    value, tenant = control.payloads.value, tenant or (await control.find(row.run)).tenant
     response = change.response if change is not None else None
     return {
         "call": row.call,
@@ -210,10 +220,10 @@ async def of_effect(
     }
 
 
-async def of_owner(engine: Engine, tenant: str, team: str | None) -> dict[str, Any]:
+async def of_owner(control: Control, tenant: str, team: str | None) -> dict[str, Any]:
     """The books of a tenant's, or a team's, day and month, with who waits there."""
-    books = (await engine.budgets(tenant, team=team)).items()
-    waiting = await engine.waiting([row.scope for _, row in books])
+    books = (await control.budgets(tenant, team=team)).items()
+    waiting = await control.waiting([row.scope for _, row in books])
     return {
         "tenant": tenant,
         "team": team,
@@ -235,10 +245,10 @@ async def of_owner(engine: Engine, tenant: str, team: str | None) -> dict[str, A
     }
 
 
-async def of_admission(engine: Engine, tenant: str | None) -> dict[str, Any]:
+async def of_admission(control: Control, tenant: str | None) -> dict[str, Any]:
     """The active runs of a tenant, or of all together, and who waits for a place among them."""
-    row = await engine.admission(tenant)
-    waiting = await engine.waiting([row.scope])
+    row = await control.admission(tenant)
+    waiting = await control.waiting([row.scope])
     return {
         "scope": in_words(row.scope),
         "active": row.used,
@@ -260,15 +270,51 @@ def of_pool(pool: DeclaredPool) -> dict[str, Any]:
     }
 
 
-async def of_pool_in_use(engine: Engine, name: str) -> dict[str, Any]:
+async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
     """A pool with its shares, and what steps are thought to take of it. Raises NotFound."""
-    pool = await engine.pool(name)
-    shares = [share for share in await engine.pool_shares(name) if share.life != "dead"]
+    pool = await control.pool(name)
+    shares = [share for share in await control.pool_shares(name) if share.life != "dead"]
     return {
         **of_pool(pool),
         "granted": sum(share.granted for share in shares),
         "shares": [_share(share) for share in shares],
-        "estimates": [_estimate(each) for each in await engine.pool_estimates(name)],
+        "estimates": [_estimate(each) for each in await control.pool_estimates(name)],
+    }
+
+
+def of_placed(step: PlacedStep) -> dict[str, Any]:
+    """A step that waits for a worker or a pool."""
+    return {
+        "run": step.run,
+        "step": step.step,
+        "tenant": step.tenant,
+        "workflow": step.workflow,
+        "demands": demanded(step.demand),
+    }
+
+
+def demanded(demand: Demand) -> str:
+    """A demand in a line: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`."""
+    parts = [f"label {label}" for label in demand.labels] + [f"tag {tag}" for tag in demand.tags]
+    sizes = (("cpu_m", demand.cpu_m), ("memory_mb", demand.memory_mb), ("gpus", demand.gpus))
+    parts += [f"{amount} {what}" for what, amount in sizes if amount]
+    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
+    parts += [f"task {demand.task}"] if demand.is_remote else []
+    parts += ["a shell"] if demand.runs_scripts and not parts else []
+    return ", ".join(parts)
+
+
+def of_wait(waits: Waits) -> dict[str, Any]:
+    """Why a step waits. The clock of whoever found that out means nothing to anybody else."""
+    reason: dict[str, Any] = msgspec.to_builtins(waits.reason)
+    del reason["since_s"]
+    return {
+        "run": waits.step.run,
+        "step": waits.step.step,
+        "since_ms": waits.since_ms,
+        "demand": msgspec.to_builtins(waits.step.demand),
+        **reason,
+        "holders": ["/".join(key) for key in waits.reason.holders],
     }
 
 

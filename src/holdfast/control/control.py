@@ -1,0 +1,23 @@
+"""All that an engine is told and asked, as one object: what a transport or a service stands on.
+
+Never here: a method of its own that belongs to a subject (command, allowance, pool, inquiry).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.allowance import Allowances
+from holdfast.control.command import Commands
+from holdfast.control.pool import DeclaredPools
+
+
+class Control(Commands, Allowances, DeclaredPools):
+    """An engine, to those who tell it something."""
+
+    def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
+        """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that
+        it learns from the store: the store gives it back when a run of it has something to do. An engine that learns none
+        from the store keeps it."""
+        return nullcontext()

@@ -1,0 +1,154 @@
+"""Answers what a principal asks: about one run, or a page of a list.
+
+Never here: what a row looks like (view), changing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from holdfast.control.control import Control
+from holdfast.core.costs import CostKey
+from holdfast.core.projection import RunRow
+from holdfast.core.state import State
+from holdfast.core.status import Status
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.service import query as asked
+from holdfast.service import view
+from holdfast.service.principal import Principal
+from holdfast.service.query import MOST, Page, Query, View
+
+ROLL_UP_S: Final = 5.0
+"""What somebody who asks for the costs may be kept waiting until they are up to date."""
+
+_cost_key = msgspec.json.Decoder(CostKey).decode
+
+
+class Answers:
+    """What an engine's store knows, as far as a principal may see it."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        """What it stands on."""
+        self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
+            asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
+            asked.Costs: self._costs, asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
+            asked.Admission: self._admission, asked.Queue: self._queue,
+        }  # fmt: skip
+
+    # --- One run ------------------------------------------------------------------------------------------------------
+
+    async def row(self, who: Principal, run: str) -> RunRow:
+        """The run's row. Raises NotFound, also for another tenant's: whose runs there are is nobody else's affair."""
+        row = await self.control.find(run)
+        if who.tenant not in (None, row.tenant):
+            raise NotFound(f"There is no run {run} in this store; `holdfast runs list` shows those that are.")
+        return row
+
+    async def state(self, who: Principal, run: str) -> State:
+        """The run as of now. Raises NotFound."""
+        await self.row(who, run)
+        return await self.control.run(run).state()
+
+    async def run(self, who: Principal, run: str) -> View:
+        """How a run stands. Raises NotFound."""
+        return await view.of_run(self.control, await self.state(who, run))
+
+    # --- A page of a list ---------------------------------------------------------------------------------------------
+
+    async def ask(self, who: Principal, query: Query) -> Page:
+        """A page of what is asked. Raises InvalidInput for a cursor or a limit that cannot be, NotFound, NotPermitted."""
+        if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
+            raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
+        run: str | None = getattr(query, "run", None)
+        if run is not None:
+            await self.row(who, run)
+        elif isinstance(query, asked.Queue):
+            who.expect_everybody("The line of steps")
+        return await self._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
+
+    async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
+        if wrong := next((each for each in query.status if each not in get_args(Status)), None):
+            raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
+        rows = await self.control.runs(
+            tenant=tenant, workflow=query.workflow, status=query.status or None, key=query.key, since_ms=query.since_ms,
+            until_ms=query.until_ms, in_doubt=query.in_doubt, before=query.cursor, limit=query.limit + 1,
+        )  # fmt: skip
+        return _page([view.of_row(row) for row in rows], query.limit, "run_id")
+
+    async def _gates(self, query: asked.Gates, tenant: str | None) -> Page:
+        found = await self.control.gates(
+            query.run, tenant=tenant, open_only=not query.all, after=query.cursor, limit=query.limit + 1
+        )
+        return _page([view.of_gate(*each) for each in found], query.limit, "gate_id")
+
+    async def _effects(self, query: asked.Effects, tenant: str | None) -> Page:
+        found = await self.control.effects(
+            query.run, tenant=tenant, state=query.state, after=query.cursor, limit=query.limit + 1
+        )
+        return _page([await view.of_effect(self.control, *each) for each in found], query.limit, "call")
+
+    async def _events(self, query: asked.Events, _: str | None) -> Page:
+        found = await self.control.run(query.run).events(_seq(query.cursor), query.limit + 1)
+        return _page([view.of_event(each) for each in found], query.limit, "seq")
+
+    async def _costs(self, query: asked.Costs, tenant: str | None) -> Page:
+        """As of now, as far as counting takes no long time; the pages after the first do not count again."""
+        if query.cursor is None:
+            await self.control.roll_up_costs(ROLL_UP_S)
+        found = await self.control.costs(
+            query.first_day, query.last_day, tenant=tenant, after=_key(query.cursor), limit=query.limit + 1
+        )
+        rows = found[: query.limit]
+        return Page([view.of_cost(each) for each in rows], _encoded(rows[-1].key) if len(found) > len(rows) else None)
+
+    async def _doubts(self, query: asked.Doubts, tenant: str | None) -> Page:
+        found = await self.control.doubts(run_id=query.run, tenant=tenant, before=query.cursor, limit=query.limit)
+        return Page([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
+
+    async def _pools(self, query: asked.Pools, _: str | None) -> Page:
+        if query.name is not None:
+            return Page([await view.of_pool_in_use(self.control, query.name)], None)
+        return Page([view.of_pool(pool) for pool in await self.control.pools()], None)
+
+    async def _budget(self, query: asked.Budget, tenant: str | None) -> Page:
+        return Page([await view.of_owner(self.control, tenant or query.tenant, query.team)], None)
+
+    async def _admission(self, query: asked.Admission, tenant: str | None) -> Page:
+        return Page([await view.of_admission(self.control, tenant)], None)
+
+    async def _queue(self, query: asked.Queue, _: str | None) -> Page:
+        if query.run is not None:
+            return Page([view.of_wait(each) for each in await self.control.why(query.run, query.step)], None)
+        return Page([view.of_placed(each) for each in await self.control.line()], None)
+
+
+def _page(rows: list[View], limit: int, cursor: str) -> Page:
+    """The first `limit` of the rows; the list goes on after what its last says under the name `cursor`, if there are more."""
+    return Page(rows[:limit], str(rows[limit - 1][cursor]) if len(rows) > limit else None)
+
+
+def _seq(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 16):
+        raise _no_cursor(cursor)
+    return int(cursor)
+
+
+def _key(cursor: str | None) -> CostKey | None:
+    try:
+        return None if cursor is None else _cost_key(cursor)
+    except msgspec.DecodeError:
+        raise _no_cursor(cursor or "") from None
+
+
+def _encoded(key: CostKey) -> str:
+    return msgspec.json.encode(key).decode()
+
+
+def _no_cursor(cursor: str) -> InvalidInput:
+    return InvalidInput(f"{cursor!r:.80} is no cursor of this list; say the one that the page before ended with.")

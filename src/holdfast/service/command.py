@@ -1,0 +1,144 @@
+"""What may be told, as data. A transport makes one of its own fields; `Service.tell` does it.
+
+Amounts of money are dollars (`"0.25"`), data is what JSON can say. Never here: what follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from holdfast.core.lending import Counted
+from holdfast.core.scopes import Period
+
+Usd: TypeAlias = str | int | float
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """Start a run: of the workflow of that name (the highest version, unless `version` says), or of the workflow file whose
+    text `yaml` is. The same `key` again is the same run. With `queue` it waits for a place where there is none."""
+
+    workflow: str = ""
+    version: int = 0
+    yaml: str = ""
+    input: Any = None
+    tenant: str | None = None
+    team: str | None = None
+    key: str | None = None
+    cost_limit_usd: Usd | None = None
+    queue: bool = False
+
+
+class Pause(Struct, frozen=True):
+    """What has begun may finish, nothing new begins."""
+
+    run: str
+
+
+class Resume(Struct, frozen=True):
+    """Let a paused run go on."""
+
+    run: str
+
+
+class Retry(Struct, frozen=True):
+    """Take up a failed run where it failed."""
+
+    run: str
+
+
+class Cancel(Struct, frozen=True):
+    """Nothing new begins, what the run did is compensated, then it ends."""
+
+    run: str
+    reason: str = "cancelled"
+
+
+class Extend(Struct, frozen=True):
+    """Raise a limit of a run: on its steps, its tokens, its active time or its lifespan, these two in seconds."""
+
+    run: str
+    limit: Literal["steps", "tokens", "active", "lifespan"]
+    value: int
+
+
+class RaiseBudget(Struct, frozen=True):
+    """Raise what a run may spend."""
+
+    run: str
+    limit_usd: Usd
+
+
+class Signal(Struct, frozen=True):
+    """Send a run a signal; it is kept until a step asks for it."""
+
+    run: str
+    name: str
+    data: Any = None
+
+
+class Decide(Struct, frozen=True):
+    """Answer a gate. `shown_hash` binds the decision to what was seen."""
+
+    gate: str
+    decision: str = "approve"
+    data: Any | UnsetType = UNSET
+    reason: str | None = None
+    shown_hash: str | None = None
+
+
+class Resolve(Struct, frozen=True):
+    """Say what became of a tool's call of unknown outcome: `answer` (it happened, and this is its response), `reject` (it did
+    not), `retry` (call again)."""
+
+    call: str
+    decision: Literal["answer", "reject", "retry"]
+    response: Any | UnsetType = UNSET
+    reason: str | None = None
+
+
+class Reconcile(Struct, frozen=True):
+    """Say what a model call in doubt really cost."""
+
+    call: str
+    cost_usd: Usd
+
+
+class SetBudget(Struct, frozen=True):
+    """Limit what all runs of a tenant, or of a team of it, may spend in each day or month (UTC); None: no limit."""
+
+    tenant: str
+    period: Period
+    limit_usd: Usd | None = None
+    team: str | None = None
+
+
+class SetAdmission(Struct, frozen=True):
+    """Cap how many runs of a tenant, or of all together, are active at once; None: no cap."""
+
+    runs: int | None = None
+    tenant: str | None = None
+
+
+class SetPool(Struct, frozen=True, kw_only=True):
+    """Declare a pool, or replace what was said of it; see `Engine.set_pool`."""
+
+    name: str
+    slots: int | None = None
+    rate: int | None = None
+    per_s: int | None = None
+    burst: int | None = None
+    counts: Counted | None = None
+    of: str | None = None
+
+
+class RemovePool(Struct, frozen=True):
+    """Remove a pool; steps that ask for it wait until it is declared again."""
+
+    name: str
+
+
+OfRun: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
+OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
+Command: TypeAlias = Start | OfRun | OfAll

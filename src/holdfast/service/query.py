@@ -1,0 +1,116 @@
+"""What may be asked for a page at a time, as data. `cursor` is what the page before ended with; a list goes on after that row,
+so rows that come meanwhile are no trouble.
+
+Never here: finding the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+View: TypeAlias = dict[str, Any]
+"""Plain data, as --json prints it (service.view)."""
+
+USUAL: Final = 100
+MOST: Final = 1_000
+"""Rows of a page."""
+
+
+class Page(NamedTuple):
+    """Some rows of a list, and where it goes on; `cursor` is None at its end."""
+
+    rows: list[View]
+    cursor: str | None
+
+
+class Runs(Struct, frozen=True, kw_only=True):
+    """Runs, newest first. Times are those of a run's start."""
+
+    tenant: str | None = None
+    workflow: str | None = None
+    status: tuple[str, ...] = ()
+    key: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    in_doubt: bool = False
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Gates(Struct, frozen=True, kw_only=True):
+    """Open gates, or with `all` every one, oldest first."""
+
+    run: str | None = None
+    tenant: str | None = None
+    all: bool = False
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Effects(Struct, frozen=True, kw_only=True):
+    """Calls of tools, oldest first, with their requests and responses."""
+
+    run: str | None = None
+    tenant: str | None = None
+    state: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Events(Struct, frozen=True, kw_only=True):
+    """A run's history from its beginning."""
+
+    run: str
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Costs(Struct, frozen=True, kw_only=True):
+    """What models cost on the days from `first_day` to `last_day` (`2026-11-21`), by day, tenant, workflow, node and model."""
+
+    first_day: str = "0000-01-01"
+    last_day: str = "9999-12-31"
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Doubts(Struct, frozen=True, kw_only=True):
+    """Model calls of which nobody knows what they cost, of the newest run first. A page ends with the calls of a whole run."""
+
+    run: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class Pools(Struct, frozen=True):
+    """The pools that steps can ask amounts of, by name."""
+
+    name: str | None = None
+    """Only this one, with who has how much of it."""
+
+
+class Budget(Struct, frozen=True):
+    """What a tenant, or a team of it, has spent this day and this month."""
+
+    tenant: str
+    team: str | None = None
+
+
+class Admission(Struct, frozen=True):
+    """How many runs of a tenant, or of all together, are active, and how many may be."""
+
+    tenant: str | None = None
+
+
+class Queue(Struct, frozen=True):
+    """The steps that wait for a worker or a pool, longest first; with `run` why those of one run do."""
+
+    run: str | None = None
+    step: str | None = None
+
+
+Query: TypeAlias = Runs | Gates | Effects | Events | Costs | Doubts | Pools | Budget | Admission | Queue

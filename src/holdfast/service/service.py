@@ -1,0 +1,139 @@
+"""Does what a principal tells, on an engine, and answers what he asks.
+
+Never here: a transport's fields, how an answer is found (answers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
+from holdfast.control.control import Control
+from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.errors import NotFound, UsageError
+from holdfast.service import command as cmd
+from holdfast.service.answers import Answers
+from holdfast.service.command import Command, OfAll, OfRun
+from holdfast.service.principal import Principal
+from holdfast.service.query import View
+
+
+class Service(Answers):
+    """What stands between those who tell and ask, and an engine."""
+
+    def __init__(
+        self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None
+    ) -> None:
+        """`offered` are the workflows that may be started by their names. `from_yaml` makes one of a workflow file's text,
+        durably; None where files are not taken."""
+        super().__init__(control)
+        self._offered = {(each.name, each.version): each for each in offered}
+        self._from_yaml = from_yaml
+        self._reading = asyncio.Lock()
+        """One file at a time is read, in a thread: a large one takes a second."""
+
+    # --- Telling ------------------------------------------------------------------------------------------------------
+
+    async def tell(self, who: Principal, command: Command) -> RunId | None:
+        """Do it, durably; the run that it was done to, where it was one. Raises what the engine raises, NotPermitted, and
+        NotFound for what is another tenant's."""
+        if isinstance(command, cmd.Start):
+            return await self._start(who, command)
+        if isinstance(command, OfAll):
+            await self._tell_all(who, command)
+            return None
+        run = _run_of(command)
+        await self.row(who, run)
+        await self._tell_run(who, command)
+        return run
+
+    async def done(self, who: Principal, command: OfRun) -> View:
+        """Tell a run something; how it stands afterwards."""
+        await self.tell(who, command)
+        return await self.run(who, _run_of(command))
+
+    async def _start(self, who: Principal, command: cmd.Start) -> RunId:
+        """Raises what Engine.start raises, and NotFound for a workflow that is not offered here."""
+        is_file = bool(command.yaml)
+        workflow = await self._of_file(command.yaml) if is_file else self._named(command.workflow, command.version)
+        async with self.control.lent(workflow) if is_file else nullcontext():
+            run = await self.control.start(
+                workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
+                key=command.key, cost_limit_usd=command.cost_limit_usd, by=who.claim, queue=command.queue,
+            )  # fmt: skip
+        return RunId(run.id)
+
+    async def _of_file(self, text: str) -> Workflow:
+        if self._from_yaml is None:
+            raise UsageError(
+                "This server takes no workflow files: whoever submits one has commands run here. It was started without"
+                " --yaml. Nothing was started."
+            )
+        async with self._reading:
+            return await asyncio.to_thread(self._from_yaml, text)
+
+    def _named(self, name: str, version: int) -> Workflow:
+        versions = [known for known_name, known in self._offered if known_name == name]
+        found = self._offered.get((name, version or max(versions, default=0)))
+        if found is None:
+            known = ", ".join(f"{each} {number}" for each, number in sorted(self._offered)) or "none"
+            asked = f"{name} {version}" if version else name
+            raise NotFound(f"This server has no workflow {asked!r}; it has: {known}. Nothing was started.")
+        return found
+
+    async def _tell_run(self, who: Principal, command: OfRun) -> None:
+        control, by = self.control, who.claim
+        match command:
+            case cmd.Pause(run):
+                await control.pause(run, by=by)
+            case cmd.Resume(run):
+                await control.resume(run, by=by)
+            case cmd.Retry(run):
+                await control.retry(run, by=by)
+            case cmd.Cancel(run, reason):
+                await control.cancel(run, reason=reason, by=by)
+            case cmd.Signal(run, name, data):
+                await control.signal(run, name, data, by=by)
+            case cmd.Extend(run, limit, value):
+                await control.extend(run, limit, value, by=by)
+            case cmd.RaiseBudget(run, limit_usd):
+                await control.raise_budget(run, limit_usd, by=by)
+            case cmd.Decide(gate, decision, data, reason, shown_hash):
+                data = NOT_GIVEN if data is msgspec.UNSET else data
+                await control.decide(gate, decision, data, by=by, roles=who.roles, reason=reason, shown_hash=shown_hash)
+            case cmd.Resolve(call, decision, response, reason):
+                response = NOT_GIVEN if response is msgspec.UNSET else response
+                await control.resolve_effect(call, decision, response, by=by, reason=reason)
+            case cmd.Reconcile(call, cost_usd):
+                await control.reconcile(call, cost_usd, by=by)
+
+    async def _tell_all(self, who: Principal, command: OfAll) -> None:
+        control = self.control
+        match command:
+            case cmd.SetBudget(tenant, period, limit_usd, team):
+                who.expect_everybody("What tenants may spend")
+                await control.set_budget(tenant, period, limit_usd, team=team)
+            case cmd.SetAdmission(runs, tenant):
+                who.expect_everybody("How many runs are active")
+                await control.set_admission(runs, tenant=tenant)
+            case cmd.SetPool():
+                who.expect_everybody("A pool")
+                await control.set_pool(**msgspec.structs.asdict(command))
+            case cmd.RemovePool(name):
+                who.expect_everybody("A pool")
+                await control.remove_pool(name)
+
+
+def _run_of(command: OfRun) -> RunId:
+    match command:
+        case cmd.Decide(gate):
+            return run_of(GateId(gate))
+        case cmd.Resolve(call) | cmd.Reconcile(call):
+            return run_of(CallId(call))
+        case _:
+            return RunId(command.run)

@@ -1,0 +1,176 @@
+"""The service Workflows of wire.proto: what clients say, as commands and queries of a Service, and its answers as messages.
+
+Fields of a message that are called as those of a command or query are those. Never here: gRPC's contexts and codes (server),
+who may do what (service).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.core import events
+from holdfast.core.ids import RunId
+from holdfast.core.state import State
+from holdfast.core.status import describe, status, waiting_for
+from holdfast.errors import InvalidInput
+from holdfast.service import command, query
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.credential import ANYBODY, Holder
+from holdfast.wire.json_text import decoded
+
+_Said = TypeVar("_Said")
+
+_PAGE: Final = 500
+"""Events in memory at once: a history may be long."""
+_USUALLY_LISTED: Final = 50
+_MOST_BYTES: Final = MESSAGE_BYTES - 65_536
+_OF_PRINCIPAL: Final = {"by", "roles"}
+_JSON: Final = "_json"
+
+_OF_RUN: Final = (
+    command.Cancel, command.Decide, command.Signal, command.Pause, command.Resume, command.Retry, command.Extend,
+    command.RaiseBudget, command.Resolve, command.Reconcile,
+)  # fmt: skip
+_OF_ALL: Final = (command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool)
+_LISTS: Final = (
+    query.Runs, query.Gates, query.Effects, query.Events, query.Costs, query.Doubts, query.Pools, query.Budget,
+    query.Admission, query.Queue,
+)  # fmt: skip
+METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_LISTS)))
+"""Those that answer with one message."""
+
+
+class Workflows:
+    """Keeps that service, for one who speaks."""
+
+    def __init__(self, service: Service, holder: Holder = ANYBODY) -> None:
+        self._service = service
+        self._client = "" if holder is ANYBODY else holder.name
+        self._tenant = holder.tenant
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
+        """What is asked by which name."""
+        return {
+            "Submit": self.submit, "Query": self.query, "List": self.list_,
+            **{kind.__name__: self._telling(kind, self._of_run) for kind in _OF_RUN},
+            **{kind.__name__: self._telling(kind, self._done) for kind in _OF_ALL},
+            **{kind.__name__: self._asking(kind) for kind in _LISTS},
+        }  # fmt: skip
+
+    def _who(self, said: Any = None) -> Principal:
+        """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
+        by, roles = getattr(said, "by", ""), getattr(said, "roles", ())
+        return Principal(by or self._client or None, self._tenant, tuple(roles), client=self._client)
+
+    # --- Commands -----------------------------------------------------------------------------------------------------
+
+    async def submit(self, said: wire.SubmitRequest) -> wire.SubmitReply:
+        run = await self._service.tell(self._who(said), await _made(command.Start, said))
+        return wire.SubmitReply(run=run or "")
+
+    def _telling(self, kind: Any, answer: Callable[[Principal, RunId | None], Awaitable[Any]]) -> Any:
+        async def tell(said: Any) -> Any:
+            who = self._who(said)
+            return await answer(who, await self._service.tell(who, await _made(kind, said)))
+
+        return tell
+
+    async def _of_run(self, who: Principal, run: RunId | None) -> wire.RunView:
+        return await self._view(await self._service.state(who, run or ""))
+
+    async def _done(self, _: Principal, __: RunId | None) -> wire.Done:
+        return wire.Done()
+
+    # --- Questions ----------------------------------------------------------------------------------------------------
+
+    def _asking(self, kind: Any) -> Any:
+        async def ask(said: Any) -> wire.Page:
+            page = await self._service.ask(self._who(), await _made(kind, said))
+            rows = [msgspec.json.encode(row).decode() for row in page.rows]
+            if (size := sum(map(len, rows))) > _MOST_BYTES:
+                raise InvalidInput(
+                    f"This page has {size} bytes, and a message at most {MESSAGE_BYTES}. Ask for fewer rows: limit."
+                )
+            return wire.Page(row_json=rows, cursor=page.cursor or "")
+
+        return ask
+
+    async def query(self, said: wire.QueryRequest) -> wire.RunView:
+        return await self._view(await self._service.state(self._who(), said.run))
+
+    async def list_(self, said: wire.ListRequest) -> wire.ListReply:
+        status_ = (said.status,) if said.status else ()
+        asked = query.Runs(
+            tenant=said.tenant or None, workflow=said.workflow or None, status=status_, cursor=said.before or None,
+            limit=said.limit or _USUALLY_LISTED,
+        )  # fmt: skip
+        page = await self._service.ask(self._who(), asked)
+        return wire.ListReply(
+            runs=[
+                wire.RunView(
+                    run=row["run_id"], workflow=row["workflow"], version=row["version"], tenant=row["tenant"],
+                    status=row["status"], waiting_for_json=msgspec.json.encode(row["waiting_for"]).decode(),
+                )
+                for row in page.rows
+            ]
+        )  # fmt: skip
+
+    async def watch(self, said: wire.WatchRequest) -> AsyncIterator[wire.WatchReply]:
+        after, state = said.after, await self._service.state(self._who(), said.run)
+        run = self._service.control.run(said.run)
+        while True:
+            # The state goes on while all this is on its way, and is ahead of the store then.
+            seq, over, view = state.seq, bool(state.ended), await self._view(state)
+            while after < seq:
+                page = await run.events(after, min(_PAGE, seq - after))
+                for recorded in page:
+                    yield wire.WatchReply(event=_event(recorded))
+                if not page:
+                    break  # of an archived run the events may be gone
+                after = page[-1].seq
+            yield wire.WatchReply(view=view)
+            if over:
+                return
+            state = await run.until(lambda state, seq=seq: state.seq > seq)  # type: ignore[misc]
+
+    async def _view(self, state: State) -> wire.RunView:
+        output = await self._service.control.output(state) if state.ended == "completed" else None
+        encoded = msgspec.json.encode(output)
+        if len(encoded) > _MOST_BYTES:
+            raise InvalidInput(
+                f"The output of run {state.run} has {len(encoded)} bytes, and a message at most {MESSAGE_BYTES}. Read it with"
+                " `holdfast runs show --json`."
+            )
+        return wire.RunView(
+            run=state.run, workflow=state.workflow, version=state.version, tenant=state.tenant, status=status(state),
+            waiting_for_json=msgspec.json.encode([describe(wait) for wait in waiting_for(state)]).decode(), seq=state.seq,
+            output_json=encoded.decode() if state.ended == "completed" else "",
+            error_json=msgspec.json.encode(state.error).decode() if state.error is not None else "",
+        )  # fmt: skip
+
+
+async def _made(kind: type[_Said], said: Any) -> _Said:
+    """The command or query that a message says. What is empty is not said. Raises InvalidInput."""
+    fields: dict[str, Any] = {}
+    for field, value in said.ListFields():
+        if field.name.endswith(_JSON):
+            name = field.name.removesuffix(_JSON)
+            fields[name] = await decoded(value, name)
+        elif field.name not in _OF_PRINCIPAL:
+            fields[field.name] = value if isinstance(value, str | int) else tuple(value)
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as problem:
+        raise InvalidInput(f"This {kind.__name__} cannot be: {problem}. Nothing was done.") from None
+
+
+def _event(recorded: events.Recorded) -> wire.Event:
+    kind, encoded = type(recorded.event).__name__, events.encode(recorded.event).decode()
+    return wire.Event(seq=recorded.seq, at_ms=recorded.at_ms, type=kind, event_json=encoded)

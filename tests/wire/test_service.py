@@ -1,0 +1,137 @@
+"""Every command and every list, over gRPC: the messages' fields are those of the commands and queries, and a tenant's client
+reaches what is its tenant's only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.service import command, query
+from holdfast.service.query import Page
+from holdfast.wire import Client
+from holdfast.wire import wire_pb2 as wire
+from holdfast.wire.client import RunView
+from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_PRINCIPAL, _OF_RUN
+from tests.wire.test_clients import gate_of
+
+
+@pytest.mark.parametrize("kind", [command.Start, *_OF_RUN, *_OF_ALL, *_LISTS], ids=lambda kind: kind.__name__)
+def test_a_message_has_the_fields_of_its_command_and_no_others(kind: type) -> None:
+    name = "Submit" if kind is command.Start else kind.__name__
+    fields = getattr(wire, f"{name}Request").DESCRIPTOR.fields_by_name
+    assert {each.removesuffix("_json") for each in fields} - _OF_PRINCIPAL == set(kind.__struct_fields__)  # type: ignore[attr-defined]
+
+
+async def test_a_run_is_paused_extended_and_goes_on(client: Client) -> None:
+    run = await client.submit("gated", by="ann", cost_limit_usd="1.00")
+    gate = await gate_of(client, run)
+    paused = await client.tell(command.Pause(run), by="ann")
+    assert paused is not None
+    assert paused.status == "paused"
+    await client.tell(command.Extend(run, "steps", 5_000), by="ann")
+    await client.tell(command.RaiseBudget(run, "2.50"), by="ann")
+    resumed = await client.tell(command.Resume(run), by="ann")
+    assert resumed is not None
+    assert resumed.status == "waiting"
+    await client.tell(command.Decide(gate, "approve", reason="fine"), by="ida", roles=["legal"])
+    ended = await client.result(run)
+    assert isinstance(ended, RunView)
+    assert ended.status == "completed"
+    events = [row async for row in rows(client, query.Events(run=run, limit=3))]
+    assert [row["seq"] for row in events] == list(range(1, len(events) + 1))
+    raised = [(row["limit"], row["value"], row["by"]) for row in events if row["type"] == "LimitRaised"]
+    assert raised == [("steps", 5_000, "ann"), ("cost", 2_500_000_000, "ann")]
+    (decided,) = [row for row in events if row["type"] == "GateDecided"]
+    assert (decided["by"], decided["roles"], decided["reason"]) == ("ida", ["legal"], "fine")
+
+
+async def test_a_watcher_misses_nothing_of_a_run_that_is_ahead_of_the_store(client: Client) -> None:
+    async def watched(run: str) -> list[int]:
+        seen: list[int] = []
+        async for told in client.watch(run):
+            if isinstance(told, RunView):
+                assert told.seq == len(seen), "a view comes after all that it shows"
+            else:
+                seen.append(told.seq)
+        return seen
+
+    runs = [await client.submit("chain", by="ann") for _ in range(20)]
+    for seen in await asyncio.gather(*map(watched, runs)):
+        assert seen == list(range(1, len(seen) + 1))
+        assert len(seen) > 20
+
+
+async def test_lists_go_on_where_the_page_before_ended_while_rows_come(client: Client) -> None:
+    runs = [await client.submit("gated", by="ann", tenant="pages") for _ in range(5)]
+    for run in runs:
+        await gate_of(client, run)
+    first = await client.ask(query.Runs(tenant="pages", limit=2))
+    gates = await client.ask(query.Gates(tenant="pages", limit=2))
+    runs.append(await client.submit("gated", by="ann", tenant="pages"))
+    await gate_of(client, runs[-1])
+    assert [row["run_id"] for row in first.rows] == [runs[4], runs[3]]
+    rest = [row["run_id"] async for row in rows(client, query.Runs(tenant="pages", limit=2, cursor=first.cursor))]
+    assert rest == [runs[2], runs[1], runs[0]]
+    seen = [
+        *gates.rows,
+        *[row async for row in rows(client, query.Gates(tenant="pages", limit=2, cursor=gates.cursor))],
+    ]
+    assert [row["run_id"] for row in seen] == runs
+    with pytest.raises(InvalidInput, match="1 to 1000 rows"):
+        await client.ask(query.Gates(limit=1_001))
+    with pytest.raises(InvalidInput, match="no cursor"):
+        await client.ask(query.Events(run=runs[0], cursor="nowhere"))
+    with pytest.raises(NotFound, match="go on after"):
+        await client.ask(query.Gates(cursor=f"{runs[0]}:nothing"))
+
+
+async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
+    await client.tell(command.SetPool(name="GPU", slots=4))
+    await client.tell(command.SetPool(name="RPS", rate=10, per_s=1, counts="requests", of="anthropic"))
+    assert [(row["name"], row["limit"]) for row in (await client.ask(query.Pools())).rows] == [("GPU", 4), ("RPS", 10)]
+    (gpu,) = (await client.ask(query.Pools("GPU"))).rows
+    assert gpu["shares"] == []
+    await client.tell(command.RemovePool("GPU"))
+    with pytest.raises(NotFound, match="no pool"):
+        await client.ask(query.Pools("GPU"))
+    await client.tell(command.SetBudget("acme", "day", "5.00", "search"))
+    (owner,) = (await client.ask(query.Budget("acme", "search"))).rows
+    assert [(book["period"], book["limit_usd"]) for book in owner["books"]] == [("day", "5.00"), ("month", None)]
+    await client.tell(command.SetAdmission(runs=0, tenant="acme"))
+    run = await client.submit("gated", by="ann", tenant="acme", team="search", queue=True)
+    (admission,) = (await client.ask(query.Admission("acme"))).rows
+    assert (admission["cap"], admission["waiting"]) == (0, [run])
+    await client.tell(command.SetAdmission(tenant="acme"))
+    await gate_of(client, run)
+    assert await client.ask(query.Costs()) == Page([], None)
+    assert await client.ask(query.Doubts()) == Page([], None)
+    assert await client.ask(query.Queue()) == Page([], None)
+    assert await client.ask(query.Effects(run=run)) == Page([], None)
+
+
+async def test_what_cannot_be_is_refused_in_words(client: Client) -> None:
+    run = await client.submit("gated", by="ann")
+    for said, words in (
+        (command.Extend(run, "patience", 1), "Invalid enum value 'patience'"),
+        (command.SetPool(name="X"), "slots or a rate"),
+        (command.SetBudget("acme", "week", "1.00"), "Invalid enum value 'week'"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            await client.tell(said)
+    with pytest.raises(NotFound):
+        await client.tell(command.Pause("nobody"))
+
+
+async def rows(client: Client, asked: query.Gates | query.Runs | query.Events) -> AsyncIterator[query.View]:
+    """All rows from the cursor on, page by page."""
+    while True:
+        page = await client.ask(asked)
+        for row in page.rows:
+            yield row
+        if page.cursor is None:
+            return
+        asked = msgspec.structs.replace(asked, cursor=page.cursor)
