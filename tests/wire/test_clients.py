@@ -94,7 +94,7 @@ async def test_the_same_key_is_the_same_run_and_with_another_input_refused(clien
 
 
 async def test_what_is_not_there_is_named(client: Client) -> None:
-    with pytest.raises(NotFound, match=r"no workflow 'nothing'; it has: .*echo 1"):
+    with pytest.raises(NotFound, match="no workflow 'nothing' in this store"):
         await client.submit("nothing")
     with pytest.raises(NotFound):
         await client.query("01a1fe7f-0000-7000-8000-000000000000")

@@ -113,6 +113,20 @@ async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
     assert await client.ask(query.Effects(run=run)) == Page([], None)
 
 
+async def test_the_workflows_that_the_store_knows_are_listed_and_started(client: Client) -> None:
+    seen = [row async for row in rows(client, query.Workflows(limit=4))]
+    names = [row["workflow"] for row in seen]
+    assert names == sorted(names)
+    assert {"gated", "chain", "echo"} <= set(names)
+    assert {row["processes"] for row in seen} == {1}
+    (gated,) = (await client.ask(query.Workflows(name="gated"))).rows
+    assert (gated["input_schema"], [node["name"] for node in gated["definition"]["nodes"]]) == (None, ["ask"])
+    with pytest.raises(NotFound, match="nowhere"):
+        await client.ask(query.Workflows(name="nowhere"))
+    with pytest.raises(NotFound, match="nowhere"):
+        await client.submit("nowhere")
+
+
 async def test_what_cannot_be_is_refused_in_words(client: Client) -> None:
     run = await client.submit("gated", by="ann")
     for said, words in (
@@ -126,7 +140,9 @@ async def test_what_cannot_be_is_refused_in_words(client: Client) -> None:
         await client.tell(command.Pause("nobody"))
 
 
-async def rows(client: Client, asked: query.Gates | query.Runs | query.Events) -> AsyncIterator[query.View]:
+async def rows(
+    client: Client, asked: query.Gates | query.Runs | query.Events | query.Workflows
+) -> AsyncIterator[query.View]:
     """All rows from the cursor on, page by page."""
     while True:
         page = await client.ask(asked)

@@ -125,6 +125,8 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         ):  # fmt: skip
             with pytest.raises(NotPermitted, match="'acme'"):
                 await asks
+        with pytest.raises(NotFound, match="no workflow 'other'; it has: echo 1"):
+            await client.submit("other")
     assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"
 
 

@@ -6,7 +6,7 @@ Never here: the code of one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -43,6 +43,8 @@ def list_(
 
 
 async def _list(after: str | None, limit: int, as_json: bool, store: str | None) -> None:
+    from holdfast.service import view
+
     async with looking(store) as inquiries:
         place = None if after is None else (after, _BEFORE_NONE)
         rows = [
@@ -51,9 +53,7 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
         ]
         now_ms = inquiries.now_ms()
     if as_json:
-        terminal.emit([
-            _facts(row.name, row.version, row.graph_hash, row.loaded_at_ms, able) for row, able in rows
-        ])  # fmt: skip
+        terminal.emit([view.of_workflow(*each) for each in rows])
         return
     table.show(COLUMNS, [
         (row.name, str(row.version), row.graph_hash[:_SHORT_HASH], moment.ago(row.loaded_at_ms, now_ms), str(able))
@@ -61,13 +61,6 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
     ])  # fmt: skip
     if len(rows) == limit:
         terminal.say(f"There may be more: {typed('workflows', 'list', '--after', rows[-1][0].name, store=store)}")
-
-
-def _facts(name: str, version: int, graph_hash: str, loaded_at_ms: int | None, able: int) -> dict[str, Any]:
-    return {
-        "workflow": name, "version": version, "graph_hash": graph_hash, "loaded_at": moment.iso(loaded_at_ms),
-        "processes": able,
-    }  # fmt: skip
 
 
 @app.command()
@@ -82,18 +75,14 @@ def show(
 
 
 async def _show(name: str, version: int | None, as_json: bool, store: str | None) -> None:
+    from holdfast.service import view
+
     async with looking(store) as inquiries:
         found = await inquiries.workflow(name, version)
         able = await inquiries.workers_of(found)
         now_ms = inquiries.now_ms()
     if as_json:
-        import msgspec
-
-        terminal.emit({
-            **_facts(found.name, found.version, found.hash, found.loaded_at_ms, able),
-            "input_schema": found.input_schema,
-            "definition": msgspec.to_builtins(found.graph.definition),
-        })  # fmt: skip
+        terminal.emit(view.of_workflow_whole(found, able))
     else:
         _print(found, able, now_ms)
 

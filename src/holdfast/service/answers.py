@@ -6,7 +6,7 @@ Never here: what a row looks like (view), changing anything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -24,7 +24,9 @@ from holdfast.service.query import MOST, Page, Query, View
 ROLL_UP_S: Final = 5.0
 """What somebody who asks for the costs may be kept waiting until they are up to date."""
 
-_cost_key = msgspec.json.Decoder(CostKey).decode
+_Kind = TypeVar("_Kind")
+_cost_key: Final = msgspec.json.Decoder(CostKey)
+_workflow_key: Final = msgspec.json.Decoder(tuple[str, int])
 
 
 class Answers:
@@ -36,7 +38,7 @@ class Answers:
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Costs: self._costs, asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
-            asked.Admission: self._admission, asked.Queue: self._queue,
+            asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
 
     # --- One run ------------------------------------------------------------------------------------------------------
@@ -66,8 +68,8 @@ class Answers:
         run: str | None = getattr(query, "run", None)
         if run is not None:
             await self.row(who, run)
-        elif isinstance(query, asked.Queue):
-            who.expect_everybody("The line of steps")
+        elif isinstance(query, asked.Queue | asked.Workflows):
+            who.expect_everybody("The line of steps" if isinstance(query, asked.Queue) else "The list of workflows")
         return await self._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
 
     async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
@@ -120,6 +122,16 @@ class Answers:
     async def _admission(self, query: asked.Admission, tenant: str | None) -> Page:
         return Page([await view.of_admission(self.control, tenant)], None)
 
+    async def _workflows(self, query: asked.Workflows, _: str | None) -> Page:
+        control = self.control
+        if query.name is not None:
+            stored = await control.workflow(query.name, query.version)
+            return Page([view.of_workflow_whole(stored, await control.able(stored.hash))], None)
+        found = await control.workflows(after=_place(query.cursor), limit=query.limit + 1)
+        rows = found[: query.limit]
+        cursor = _encoded((rows[-1].name, rows[-1].version)) if len(found) > len(rows) else None
+        return Page([view.of_workflow(each, await control.able(each.graph_hash)) for each in rows], cursor)
+
     async def _queue(self, query: asked.Queue, _: str | None) -> Page:
         if query.run is not None:
             return Page([view.of_wait(each) for each in await self.control.why(query.run, query.step)], None)
@@ -140,13 +152,21 @@ def _seq(cursor: str | None) -> int:
 
 
 def _key(cursor: str | None) -> CostKey | None:
+    return None if cursor is None else _decoded(cursor, _cost_key)
+
+
+def _place(cursor: str | None) -> tuple[str, int] | None:
+    return None if cursor is None else _decoded(cursor, _workflow_key)
+
+
+def _decoded(cursor: str, decoder: msgspec.json.Decoder[_Kind]) -> _Kind:
     try:
-        return None if cursor is None else _cost_key(cursor)
+        return decoder.decode(cursor)
     except msgspec.DecodeError:
-        raise _no_cursor(cursor or "") from None
+        raise _no_cursor(cursor) from None
 
 
-def _encoded(key: CostKey) -> str:
+def _encoded(key: tuple[Any, ...]) -> str:
     return msgspec.json.encode(key).decode()
 
 

@@ -106,6 +106,17 @@ class Admission(Struct, frozen=True):
     tenant: str | None = None
 
 
+class Workflows(Struct, frozen=True, kw_only=True):
+    """The workflows whose code some process has loaded, by name, the highest version first, with how many living processes can
+    run each."""
+
+    name: str | None = None
+    """Only this one, in `version` or the highest, with its definition and what its input must fit."""
+    version: int | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Queue(Struct, frozen=True):
     """The steps that wait for a worker or a pool, longest first; with `run` why those of one run do."""
 
@@ -113,4 +124,4 @@ class Queue(Struct, frozen=True):
     step: str | None = None
 
 
-Query: TypeAlias = Runs | Gates | Effects | Events | Costs | Doubts | Pools | Budget | Admission | Queue
+Query: TypeAlias = Runs | Gates | Effects | Events | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue

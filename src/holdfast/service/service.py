@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.control.control import Control
+from holdfast.control.stored import StoredWorkflow
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
@@ -29,7 +29,7 @@ class Service(Answers):
     def __init__(
         self, control: Control, offered: Sequence[Workflow] = (), from_yaml: Callable[[str], Workflow] | None = None
     ) -> None:
-        """`offered` are the workflows that may be started by their names. `from_yaml` makes one of a workflow file's text,
+        """`offered` are the workflows that everybody may start by their names. `from_yaml` makes one of a workflow file's text,
         durably; None where files are not taken."""
         super().__init__(control)
         self._offered = {(each.name, each.version): each for each in offered}
@@ -58,14 +58,17 @@ class Service(Answers):
         return await self.run(who, _run_of(command))
 
     async def _start(self, who: Principal, command: cmd.Start) -> RunId:
-        """Raises what Engine.start raises, and NotFound for a workflow that is not offered here."""
-        is_file = bool(command.yaml)
-        workflow = await self._of_file(command.yaml) if is_file else self._named(command.workflow, command.version)
-        async with self.control.lent(workflow) if is_file else nullcontext():
-            run = await self.control.start(
-                workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
-                key=command.key, cost_limit_usd=command.cost_limit_usd, by=who.claim, queue=command.queue,
-            )  # fmt: skip
+        if not command.yaml:
+            return await self._begin(who, await self._named(who, command), command)
+        workflow = await self._of_file(command.yaml)
+        async with self.control.lent(workflow):
+            return await self._begin(who, workflow, command)
+
+    async def _begin(self, who: Principal, workflow: Workflow | StoredWorkflow, command: cmd.Start) -> RunId:
+        run = await self.control.start(
+            workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
+            key=command.key, cost_limit_usd=command.cost_limit_usd, by=who.claim, queue=command.queue,
+        )  # fmt: skip
         return RunId(run.id)
 
     async def _of_file(self, text: str) -> Workflow:
@@ -77,9 +80,14 @@ class Service(Answers):
         async with self._reading:
             return await asyncio.to_thread(self._from_yaml, text)
 
-    def _named(self, name: str, version: int) -> Workflow:
+    async def _named(self, who: Principal, command: cmd.Start) -> Workflow | StoredWorkflow:
+        """One that is offered here, or else one that the store knows: of those nobody can tell whose they are, so who acts for
+        a tenant starts none."""
+        name, version = command.workflow, command.version
         versions = [known for known_name, known in self._offered if known_name == name]
         found = self._offered.get((name, version or max(versions, default=0)))
+        if found is None and who.tenant is None:
+            return await self.control.workflow(name, version or None)
         if found is None:
             known = ", ".join(f"{each} {number}" for each, number in sorted(self._offered)) or "none"
             asked = f"{name} {version}" if version else name

@@ -17,9 +17,11 @@ from holdfast.core.claim import Claim
 from holdfast.core.money import usd
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import in_words
+from holdfast.ports import WorkflowRecord
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
+    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.costs import Cost
     from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
@@ -279,6 +281,26 @@ async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
         "granted": sum(share.granted for share in shares),
         "shares": [_share(share) for share in shares],
         "estimates": [_estimate(each) for each in await control.pool_estimates(name)],
+    }
+
+
+def of_workflow(workflow: WorkflowRecord | StoredWorkflow, processes: int) -> dict[str, Any]:
+    """A workflow as lists show it; `processes` are those that live and can run it."""
+    return {
+        "workflow": workflow.name,
+        "version": workflow.version,
+        "graph_hash": workflow.graph_hash if isinstance(workflow, WorkflowRecord) else workflow.hash,
+        "loaded_at": iso(workflow.loaded_at_ms),
+        "processes": processes,
+    }
+
+
+def of_workflow_whole(workflow: StoredWorkflow, processes: int) -> dict[str, Any]:
+    """A workflow with its definition and what its input must fit."""
+    return {
+        **of_workflow(workflow, processes),
+        "input_schema": workflow.input_schema,
+        "definition": msgspec.to_builtins(workflow.graph.definition),
     }
 
 

@@ -384,6 +384,18 @@ class AdmissionRequest(_message.Message):
     tenant: str
     def __init__(self, tenant: _Optional[str] = ...) -> None: ...
 
+class WorkflowsRequest(_message.Message):
+    __slots__ = ("name", "version", "cursor", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    cursor: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class QueueRequest(_message.Message):
     __slots__ = ("run", "step")
     RUN_FIELD_NUMBER: _ClassVar[int]

@@ -40,7 +40,7 @@ _OF_RUN: Final = (
 _OF_ALL: Final = (command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool)
 _LISTS: Final = (
     query.Runs, query.Gates, query.Effects, query.Events, query.Costs, query.Doubts, query.Pools, query.Budget,
-    query.Admission, query.Queue,
+    query.Admission, query.Workflows, query.Queue,
 )  # fmt: skip
 METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_LISTS)))
 """Those that answer with one message."""
