@@ -27,7 +27,8 @@ LONG = {  # what stands in a column whose width is bounded by what it means; any
     "settled": "$1234567.123456", "left": "$1234567.12", "hold": "$12345.123456", "wants": "$12345.123456", "day": "2026-11-21",
     "month": "2026-11", "type": "integer", "needed": "yes", "calls": "1234567", "attempts": "12345", "reminders": "1000",
     "runs": "12345678", "unended": "12345678", "events": "12345678901", "size": "1023.9 GB", "granted": "1234567",
-    "used": "1234567", "wanted": "1234567", "life": "starting", "amount": "1234567",
+    "used": "1234567", "wanted": "1234567", "life": "starting", "amount": "1234567", "version": "1234567", "loaded": "999 d",
+    "processes": "12345", "kind": "conditional",
 }  # fmt: skip
 
 

@@ -6,23 +6,24 @@ Never here: whether an answer fits (core.schema).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.cli import table, terminal
 from holdfast.cli.table import Column
 
-_COLUMNS: Final = (Column("field", 12), Column("type"), Column("needed", goes=1))
+VALUES: Final = (Column("field", 12), Column("type", 8), Column("needed", goes=1), Column("value", 10))
+DEFAULTS: Final = (*VALUES[:3], Column("default", 10))
 
 
-def show(form: Mapping[str, Any], values: Mapping[str, Any], what: str = "value") -> None:
-    """Print the fields: name, type, whether it must be given, and in a column called `what` the value that is there."""
+def show(form: Mapping[str, Any], values: Mapping[str, Any], columns: Sequence[Column] = VALUES) -> None:
+    """Print the fields: name, type, whether it must be given, and the value that is there."""
     form = form.get("$defs", {}).get(form.get("$ref", "").removeprefix("#/$defs/"), form)
     if "properties" not in form:
         terminal.show(f"  {_type(form)}")
         return
     needed = form.get("required", [])
-    table.show((*_COLUMNS, Column(what, 10)), [
+    table.show(columns, [
         (
             name, _type(shape), "yes" if name in needed else "no",
             json.dumps(values[name], ensure_ascii=False) if name in values else "-",

@@ -97,7 +97,7 @@ def _print(found: StoredWorkflow, able: int, now_ms: int) -> None:
     if found.input_schema is None:
         terminal.show("  anything: it declares none")
     else:
-        form.show(found.input_schema, form.defaults(found.input_schema), "default")
+        form.show(found.input_schema, form.defaults(found.input_schema), form.DEFAULTS)
     terminal.show("\nNodes")
     graph = found.graph
     table.show(NODES, [
