@@ -304,7 +304,7 @@ class Engine(Control):
         )
         dispatch = Dispatch(executor, hints)
         if is_fleet:
-            executor.others = dispatch
+            executor.fleet = dispatch
         engine = cls(executor, sweep, Idleness(executor, adoption), adoption)
         log.addFilter(clean_log)
         try:

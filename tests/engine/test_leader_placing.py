@@ -123,7 +123,7 @@ async def test_a_leader_places_nothing_before_it_has_heard_what_those_have_who_l
             await led([busy])
             run = await busy.start(wf)
             await stage.seen("quota", 5)
-        dispatch: Any = busy.executor.others
+        dispatch: Any = busy.executor.fleet
         report, dispatch._report = dispatch._report, lambda: asyncio.sleep(0)
         assert settings.queue is not None
         async with Redis.from_url(settings.queue) as redis:

@@ -46,7 +46,7 @@ async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class Dispatch:
-    """Keeps executor.Others."""
+    """Keeps executor.FleetNotifier."""
 
     def __init__(self, executor: Executor, queue: Queue) -> None:
         self._executor = executor

@@ -45,7 +45,7 @@ class Running(NamedTuple):
     """Whether it takes a slot of this process, and not of a connected worker."""
 
 
-class Others(Protocol):
+class FleetNotifier(Protocol):
     """Whoever tells the rest of the fleet of what happens here; must not raise."""
 
     def committed(self, state: State, *, here: bool) -> None:
@@ -101,7 +101,7 @@ class Executor:
             runs.observers,
         )
         self.placing.serves = services.hands is not None
-        self.others: Others | None = None
+        self.fleet: FleetNotifier | None = None
         services.desk.on_more = self.placing.stir
         services.threads.on_return = self._feed
         catalog.on_change = self._say_what_is_able
@@ -146,9 +146,9 @@ class Executor:
         run = mailbox.run
         self._match_attempts(mailbox, state)
         is_ours = self._membership.session is not None and state.graph_hash in self._catalog
-        if self.others is not None:
+        if self.fleet is not None:
             takes = is_ours and self._free > 0 and self._membership.may_begin
-            self.others.committed(state, here=takes)
+            self.fleet.committed(state, here=takes)
         if not is_ours:
             return
         self.placing.hear(state)
@@ -275,8 +275,8 @@ class Executor:
             if not running:
                 del self._attempts[key.run]
             self.placing.ended(key.run, key.step)
-            if self.others is not None:
-                self.others.stir()
+            if self.fleet is not None:
+                self.fleet.stir()
 
     def _feed(self) -> None:
         """Give free slots to the runs whose turn it is. A slot is kept for each until it has had its look."""
@@ -332,8 +332,8 @@ class Executor:
         self._membership.closing = True
         self._runs.keep()
         self.placing.close()
-        if self.others is not None:
-            self.others.stir()
+        if self.fleet is not None:
+            self.fleet.stir()
         tasks = [each.task for running in self._attempts.values() for each in running.values()]
         if tasks and grace_s > 0 and self._membership.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
