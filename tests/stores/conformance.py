@@ -448,7 +448,7 @@ class StoreConformance:
         await put(store, placed.start())
         assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash}
         await put(store, lost.start())
-        await store.bury()
+        await store.expire_sessions()
         assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash, TINY.hash}
         assert set(await store.wanted_hashes(FOR_EVER_MS)) == {
             each.graph.hash for each in (later, sooner, placed, lost)
@@ -840,7 +840,7 @@ class StoreConformance:
         await mine.open_session(story.session, "worker", [TINY.hash])
         await put(mine, story.start())
         for store in (mine, theirs):
-            assert await store.bury() == frozenset()
+            assert await store.expire_sessions() == frozenset()
             assert await store.due(FOR_EVER_MS, [TINY.hash], 10) == []
         assert mine.alive(story.session)
 
@@ -852,19 +852,19 @@ class StoreConformance:
             await put(mine, each.start())
         await put(mine, quiet.draft(), quiet.ask())
         await mine.aclose()
-        assert await theirs.bury() == {story.session}
+        assert await theirs.expire_sessions() == {story.session}
         (due,) = await theirs.due(BORN_MS, [TINY.hash], 10)
         assert due == DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         dead, story.session = frozenset({story.session}), SessionId("t")
         await theirs.open_session(story.session, "worker", [TINY.hash])
         await put(theirs, story.does(cmd.Look(dead)))
-        assert await theirs.bury() == frozenset()
+        assert await theirs.expire_sessions() == frozenset()
         assert await theirs.due(BORN_MS, [TINY.hash], 10) == []
 
     async def test_a_session_that_nobody_knows_is_dead(self, connect: Connect) -> None:
         store, story = await connect(), Story(session="never opened")
         await put(store, story.start())
-        assert await store.bury() == {story.session}
+        assert await store.expire_sessions() == {story.session}
         (due,) = await store.due(BORN_MS, [TINY.hash], 10)
         assert due.dead == {story.session}
 
@@ -874,7 +874,7 @@ class StoreConformance:
         still = msgspec.structs.replace(appends[-1].changes, sessions=(story.session,))
         await put(store, *appends[:-1], msgspec.structs.replace(appends[-1], changes=still))
         assert await store.unended([TINY.hash]) == 0
-        assert await store.bury() == {story.session}
+        assert await store.expire_sessions() == {story.session}
         (due,) = await store.due(BORN_MS, [TINY.hash], 10)
         assert (due.run, due.dead) == (story.run, frozenset({story.session}))
 
@@ -916,7 +916,7 @@ class StoreConformance:
         store = await connect()
         waiting, left = Story(), Story(session="never opened")
         await put(store, waiting.start(), waiting.draft(), waiting.ask(timeout_ms=100), left.start())
-        await store.bury()
+        await store.expire_sessions()
         due = {due.run: due.dead for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)}
         assert due == {waiting.run: frozenset(), left.run: {left.session}}
         assert len(await store.due(FOR_EVER_MS, [TINY.hash], 1)) == 1
@@ -952,7 +952,7 @@ class StoreConformance:
         await asyncio.sleep(4 * APART_MS / 1000)
         before_ms = mine.now_ms()
         await theirs.aclose()
-        assert await mine.bury() == {story.session}
+        assert await mine.expire_sessions() == {story.session}
         assert await mine.stranded(before_ms - APART_MS, 10) == []
         assert await mine.stranded(FOR_EVER_MS, 10) == [
             DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))

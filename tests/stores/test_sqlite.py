@@ -622,10 +622,10 @@ async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(
     store = await opened(path)
     process = await start("session", path, "theirs", 60)
     run = RunId(await line(process))
-    assert await store.bury() == frozenset()
+    assert await store.expire_sessions() == frozenset()
     process.kill()
     await process.wait()
-    assert await store.bury() == {THEIRS}, "the first who asks knows"
+    assert await store.expire_sessions() == {THEIRS}, "the first who asks knows"
     (due,) = await store.due(0, [TINY.hash], 10)
     assert (due.run, due.dead) == (run, frozenset({THEIRS}))
     assert not list(path.with_name("holdfast.db-locks").glob("session-*")), "its lock file goes with it"
@@ -638,10 +638,10 @@ async def test_a_child_that_a_dead_process_forked_does_not_keep_its_session_aliv
     process = await start("forks", path, "theirs", 60)
     child = int(await line(process))
     try:
-        assert await store.bury() == frozenset()
+        assert await store.expire_sessions() == frozenset()
         process.kill()
         await process.wait()
-        assert await store.bury() == {THEIRS}
+        assert await store.expire_sessions() == {THEIRS}
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -660,7 +660,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     assert await line(process) == "True"
     await freeze(process, store)
     async with asyncio.timeout(PATIENCE_S):
-        while await store.bury() != {THEIRS}:
+        while await store.expire_sessions() != {THEIRS}:
             await asyncio.sleep(0.01)
     tell(process, "alive?")
     process.send_signal(signal.SIGCONT)
@@ -668,7 +668,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     await asyncio.sleep(0.3)  # a renewal later
     tell(process, "alive?")
     assert await line(process) == "False"
-    assert await store.bury() == {THEIRS}
+    assert await store.expire_sessions() == {THEIRS}
 
 
 async def freeze(process: Process, store: SqliteStore) -> None:
@@ -689,7 +689,7 @@ async def test_a_lease_that_was_over_unseen_is_renewed(path: Path, opened: Opene
     release = threading.Event()
     asleep = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
     await until(lambda: not store.alive(session))
-    assert await store.bury() == frozenset(), "nobody buries himself"
+    assert await store.expire_sessions() == frozenset(), "nobody buries himself"
     release.set()
     await asleep
     await until(lambda: store.alive(session))

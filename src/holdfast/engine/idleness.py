@@ -122,7 +122,7 @@ class Idleness:
         work."""
         runtime = self._runtime
         store = self._runtime.store
-        await store.bury()  # what a killed process left is work, even before the sweep has come by for the first time
+        await store.expire_sessions()  # what a killed process left is work, even before the first sweep
         soon_ms = store.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)

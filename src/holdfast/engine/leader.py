@@ -252,7 +252,7 @@ class Leader:
     async def turn(self) -> int:
         """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
         store, now_s = self._store, self._runtime.clock.monotonic_s()
-        await store.bury()
+        await store.expire_sessions()
         await self._get_to_know(now_s)
         if await self._due.refresh():
             await self._tidy(now_s)

@@ -104,7 +104,7 @@ class Sweep:
         await runtime.membership.hold()
         if runtime.membership.session is None:
             return 0
-        await store.bury()
+        await store.expire_sessions()
         await self._adopt()
         await self._find_unplaced()
         await self._describe()

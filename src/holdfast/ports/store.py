@@ -344,7 +344,7 @@ class Sessions(Protocol):
         """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
         ...
 
-    async def bury(self) -> frozenset[SessionId]:
+    async def expire_sessions(self) -> frozenset[SessionId]:
         """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
         ...
 

@@ -176,7 +176,7 @@ class Sessions(Room):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and boot_ms() - lease.renewed_boot_ms < self._lease_ms
 
-    async def bury(self) -> frozenset[SessionId]:
+    async def expire_sessions(self) -> frozenset[SessionId]:
         dead, more = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         if more:
             async with self._db.writing() as db:

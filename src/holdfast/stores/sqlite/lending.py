@@ -45,7 +45,7 @@ class Lending(Sessions):
         return [row.pool for row in await self._reader.ask(lambda db: _pools(db, None))]
 
     async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
-        await self.bury()
+        await self.expire_sessions()
         asked = sorted(visits, key=lambda visit: visit.pool)
         now_ms = self._clock.now_ms()
 
@@ -63,7 +63,7 @@ class Lending(Sessions):
         return lent.grants
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
-        await self.bury()
+        await self.expire_sessions()
         now_ms = self._clock.now_ms()
         return await self._reader.ask(lambda db: _shares(db, [pool], now_ms))
 

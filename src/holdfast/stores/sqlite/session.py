@@ -166,7 +166,7 @@ class Sessions(Room):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and 0 <= boot_ms() - lease.renewed_ms < self._lease_ms
 
-    async def bury(self) -> frozenset[SessionId]:
+    async def expire_sessions(self) -> frozenset[SessionId]:
         suspects, dead = await self._reader.ask(self._look)
         if suspects:
             await self._writer.write(lambda db: self._mark(db, suspects))

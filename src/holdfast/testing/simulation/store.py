@@ -561,7 +561,7 @@ class SimulatedStore:
         return [row.pool for _, row in sorted(self.disk.pools.items())]
 
     async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
-        await self.bury()
+        await self.expire_sessions()
         await self._write("lend")
         lease = self.disk.leases.get(visitor.session)
         if lease is None or lease.dead_at_ms is not None:
@@ -588,7 +588,7 @@ class SimulatedStore:
         return "lingering" if lease.dead_at_ms + share.outlives_ms > self.now_ms() else "dead"
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
-        await self.bury()
+        await self.expire_sessions()
         return [share for share in self._shares() if share.pool == pool]
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
@@ -789,7 +789,7 @@ class SimulatedStore:
         now_s = self.disk.clock_s()
         return lease is not None and not lease.known_dead(now_s) and lease.lasts(now_s)
 
-    async def bury(self) -> frozenset[SessionId]:
+    async def expire_sessions(self) -> frozenset[SessionId]:
         await self._read()
         now_s = self.disk.clock_s()
         for session, lease in self.disk.leases.items():
