@@ -1223,7 +1223,7 @@ class StoreConformance:
         store, story = await connect(), Story()
         await put(store, story.start())
         for _ in range(2):
-            await store.tend()
+            await store.maintain()
         await put(store, story.draft())
         assert await store.events(story.run) == tuple(story.history)
         assert [each.recorded for each in (await store.tail(None, 1000))[0]] == story.history

@@ -111,7 +111,7 @@ async def test_a_database_out_of_another_server_s_dump_tells_what_comes_from_her
     await put(place.store, story.start())
     await place.ask(f"update {place.schema}.commits set xid = '4000000000000'")
     await place.ask(f"insert into {place.schema}.moments values ('4000000000000', 9)")
-    await place.store.tend()
+    await place.store.maintain()
     seen = len(story.history)
     await put(place.store, story.draft())
     assert [each.recorded for each in (await place.store.tail(None, 100))[0]] == story.history[seen:]

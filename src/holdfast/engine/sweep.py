@@ -43,7 +43,7 @@ _PATIENCE_S: Final = 3.0
 """How long a worker of a lane that is led leaves to the leader what it could find by itself."""
 _LED_LOOK_S: Final = 1.0
 _DESCRIBED_EVERY_S: Final = 1.0
-_TEND_EVERY_S: Final = 3600.0
+_MAINTAIN_EVERY_S: Final = 3600.0
 """How often to do what the store needs done now and then."""
 
 
@@ -78,7 +78,7 @@ class Sweep:
         self._is_led = False
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
-        self._tended_s = -math.inf
+        self._maintained_s = -math.inf
         self._line = StoredLine(runtime.store, runtime.clock, runtime.catalog.is_here)
         self._described_s = -math.inf
         self._costs = Daily(runtime.store, runtime.clock)
@@ -127,7 +127,7 @@ class Sweep:
         looks += [self._look_again(run) for run in runtime.runs.take_unsure()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
-        await self._tend()
+        await self._maintain()
         if not self._is_led:  # else it is the leader's
             await self._costs.turn()
             if self._doubts is not None:
@@ -174,14 +174,14 @@ class Sweep:
         self._seen_dead_s = {each.run: self._seen_dead_s.get(each.run, now_s) for each in due if each.dead}
         return [each for each in due if now_s - self._seen_dead_s.get(each.run, -math.inf) >= _PATIENCE_S]
 
-    async def _tend(self) -> None:
-        """A store that cannot be tended (its user may make no tables, say) works on; its administrator is told."""
+    async def _maintain(self) -> None:
+        """A store that cannot be maintained (its user may make no tables, say) works on; its administrator is told."""
         now_s = self._runtime.clock.monotonic_s()
-        if now_s - self._tended_s < _TEND_EVERY_S:
+        if now_s - self._maintained_s < _MAINTAIN_EVERY_S:
             return
-        self._tended_s = now_s
+        self._maintained_s = now_s
         try:
-            await self._runtime.store.tend()
+            await self._runtime.store.maintain()
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 

@@ -492,7 +492,7 @@ class Store(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views
         """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
         ...
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Do what the store needs done now and then, whoever does it: rooms for the months to come, what is no longer
         needed. To be asked for about once an hour."""
         ...

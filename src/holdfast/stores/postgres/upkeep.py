@@ -23,9 +23,9 @@ _MOST_TURNS: Final = 1000
 
 
 class Upkeep(Room):
-    """Keeps `tend` of ports.Store."""
+    """Keeps `maintain` of ports.Store."""
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         await make_ahead(self._db, Month.at(self._clock.now_ms()))
         await forget_told(self._db)
 

@@ -79,7 +79,7 @@ class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions,
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """One file needs none: it grows by itself, and forgets its dead sessions whenever another is opened."""
 
     async def aclose(self) -> None:

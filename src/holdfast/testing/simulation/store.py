@@ -982,7 +982,7 @@ class SimulatedStore:
     def now_ms(self) -> int:
         return int(self._offset_ms + self.disk.clock_s() * 1000)
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         pass  # a disk that is a dict needs none
 
     async def aclose(self) -> None:
