@@ -131,7 +131,7 @@ class Runtime(Protocol):
 
     def append_id(self) -> AppendId: ...
 
-    def unsure(self, run: RunId) -> None:
+    def unknown_commit(self, run: RunId) -> None:
         """Nobody here knows what the run's last append came to: see that it is looked at."""
         ...
 
@@ -277,7 +277,7 @@ class Mailbox:
         """Tell every sender; where one of them may have spoilt it for the others, each by itself."""
         self.state = None
         if isinstance(problem, UnknownCommit):
-            self._runtime.unsure(self.run)
+            self._runtime.unknown_commit(self.run)
         if isinstance(problem, Unstorable) and len(letters) > 1:
             for letter in letters:
                 await self._deliver([letter])

@@ -79,7 +79,7 @@ class Runs:
         self._ids = ids
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
-        self._unsure: dict[RunId, None] = {}
+        self._unknown_commits: dict[RunId, None] = {}
         self._closing = False
 
     # --- Asking and telling -------------------------------------------------------------------------------------------
@@ -158,9 +158,9 @@ class Runs:
         """Whether a run of that workflow is in memory."""
         return any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values())
 
-    def take_unsure(self) -> list[RunId]:
+    def take_unknown_commits(self) -> list[RunId]:
         """The runs about whose last append nobody here could know; whoever takes them looks at them."""
-        runs, self._unsure = list(self._unsure), {}
+        runs, self._unknown_commits = list(self._unknown_commits), {}
         return runs
 
     # --- What mailboxes tell ------------------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ class Runs:
     def append_id(self) -> AppendId:
         return self._ids.append()
 
-    def unsure(self, run: RunId) -> None:
-        self._unsure[run] = None
+    def unknown_commit(self, run: RunId) -> None:
+        self._unknown_commits[run] = None
 
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
         for watcher in self._watchers.get(mailbox.run, ()):

@@ -124,7 +124,7 @@ class Sweep:
         room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
-        looks += [self._look_again(run) for run in runtime.runs.take_unsure()]
+        looks += [self._look_again(run) for run in runtime.runs.take_unknown_commits()]
         await asyncio.gather(*looks)
         await self._look_for_stranded()
         await self._maintain()
@@ -214,7 +214,7 @@ class Sweep:
         try:
             await self._look(run, Look())
         except StoreError:
-            self._runtime.runs.unsure(run)
+            self._runtime.runs.unknown_commit(run)
             raise
 
     async def _look(self, run: RunId, look: Look) -> None:

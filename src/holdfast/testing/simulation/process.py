@@ -100,16 +100,16 @@ class InlineThreads:
         self.on_return()
 
 
-def _wake_for_the_unsure(engine: Engine, store: SimulatedStore) -> None:
+def _wake_for_unknown_commits(engine: Engine, store: SimulatedStore) -> None:
     """Have the sweep, which really looks five times a second and here sleeps until something happens, notice that a commit
     of its own process has become doubtful."""
-    mark = engine.runtime.runs.unsure
+    mark = engine.runtime.runs.unknown_commit
 
-    def unsure(run: RunId) -> None:
+    def unknown_commit(run: RunId) -> None:
         mark(run)
         store.remind()
 
-    engine.runtime.runs.unsure = unsure  # type: ignore[method-assign]
+    engine.runtime.runs.unknown_commit = unknown_commit  # type: ignore[method-assign]
 
 
 class Process:
@@ -178,7 +178,7 @@ class Process:
             ) as engine:  # fmt: skip
                 hands.open(engine.executor.placing)
                 self.engine = engine
-                _wake_for_the_unsure(engine, store)
+                _wake_for_unknown_commits(engine, store)
                 await self._until_broken(engine, stopping)
                 self.engine = None
             await store.aclose()
