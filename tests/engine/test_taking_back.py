@@ -44,7 +44,7 @@ async def test_an_intent_that_is_committed_after_its_attempt_timed_out_is_releas
             if held[0] == 0 and any(isinstance(each.event, EffectIntended) for each in append.events):
                 held[0] += 1
                 # The disk is so slow that the attempt's time is up, and it says so, before the intent is durable.
-                await eventually(lambda: engine.runtime.runs.mailbox(append.run)._letters)
+                await eventually(lambda: engine.runtime.runs.mailbox(append.run)._envelopes)
             await plainly(append, patient=patient)
 
         flush.append = append  # type: ignore[method-assign]

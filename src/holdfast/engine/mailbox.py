@@ -72,13 +72,13 @@ _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 
 
 def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> None:
-    """What these events take of the little that is left in scopes, the next letter cannot have."""
+    """What these events take of the little that is left in scopes, the next envelope cannot have."""
     for charge in charges(state, events):
         if (known := short.get(charge.scope)) is not None:
             short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
 
 
-class Letter(NamedTuple):
+class Envelope(NamedTuple):
     """A command on its way, and where its events, or its refusal, are to be told."""
 
     command: Command
@@ -155,7 +155,7 @@ class Mailbox:
         self.due_at_ms: int | None = None
         """When somebody must look at the run, as of the last append that was decided here."""
         self._runtime = runtime
-        self._letters: deque[Letter] = deque()
+        self._envelopes: deque[Envelope] = deque()
         self._working: asyncio.Task[None] | None = None
         self._appending: asyncio.Future[None] | None = None
         self._history = RunHistory(run, runtime.store)
@@ -180,8 +180,8 @@ class Mailbox:
 
     async def room(self) -> None:
         """Wait until not too many commands wait."""
-        while len(self._letters) >= MOST_WAITING:
-            await asyncio.wait([self._letters[-1].told])
+        while len(self._envelopes) >= MOST_WAITING:
+            await asyncio.wait([self._envelopes[-1].told])
 
     def post(
         self, command: Command, graph: Graph | None = None, *, slots: int = 0, lingers: bool = False
@@ -191,13 +191,13 @@ class Mailbox:
         `slots` are kept for what it starts. One that `lingers` gives the command that follows from it a few turns to
         come along.
         """
-        if len(self._letters) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
+        if len(self._envelopes) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
             raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
-        letter = Letter(command, graph, asyncio.get_running_loop().create_future(), slots, lingers)
-        self._letters.append(letter)
+        envelope = Envelope(command, graph, asyncio.get_running_loop().create_future(), slots, lingers)
+        self._envelopes.append(envelope)
         if self._working is None:
             self._working = asyncio.create_task(self._work(), name=f"holdfast-mailbox-{self.run}")
-        return letter.told
+        return envelope.told
 
     def rest(self) -> None:
         """Have the run let go of, if nobody here needs it in memory."""
@@ -220,34 +220,34 @@ class Mailbox:
 
     async def _work(self) -> None:
         try:
-            while self._letters:
+            while self._envelopes:
                 await self._linger()
-                count = min(len(self._letters), MOST_TOGETHER)
-                await self._deliver([self._letters.popleft() for _ in range(count)])
+                count = min(len(self._envelopes), MOST_TOGETHER)
+                await self._deliver([self._envelopes.popleft() for _ in range(count)])
         finally:
             self._working = None
             self.rest()
-            for letter in self._letters:  # only when cancelled
-                letter.told.cancel()
+            for envelope in self._envelopes:  # only when cancelled
+                envelope.told.cancel()
 
     async def _linger(self) -> None:
         for _ in range(_LINGER_TURNS):
-            if not all(letter.lingers for letter in self._letters):
+            if not all(envelope.lingers for envelope in self._envelopes):
                 return
             await asyncio.sleep(0)
 
-    async def _deliver(self, letters: list[Letter]) -> None:
-        """Decide `letters` together until they are committed, refused, or known to be impossible."""
+    async def _deliver(self, envelopes: list[Envelope]) -> None:
+        """Decide `envelopes` together until they are committed, refused, or known to be impossible."""
         conflicts = 0
         short: dict[str, Shortage] = {}
         taken: dict[EffectKey, Taken] = {}
         while conflicts <= _MOST_CONFLICTS:
             try:
                 if conflicts < _MOST_CONFLICTS:
-                    letters = await self._try(letters, short, taken)
+                    envelopes = await self._try(envelopes, short, taken)
                 else:
                     async with self._runtime.store.exclusive(self.run):
-                        letters = await self._try(letters, short, taken)
+                        envelopes = await self._try(envelopes, short, taken)
             except SeqConflict:
                 conflicts += 1
                 continue
@@ -263,44 +263,46 @@ class Mailbox:
                 continue
             except asyncio.CancelledError:
                 self.state = None
-                for letter in letters:
-                    letter.told.cancel()
+                for envelope in envelopes:
+                    envelope.told.cancel()
                 raise
             except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
-                await self._spoilt(letters, problem)
+                await self._spoilt(envelopes, problem)
             return
-        for letter in letters:
-            if not letter.told.done():
-                letter.told.set_exception(SeqConflict(f"Run {self.run} changed again and again; nothing was written."))
+        for envelope in envelopes:
+            if not envelope.told.done():
+                envelope.told.set_exception(
+                    SeqConflict(f"Run {self.run} changed again and again; nothing was written.")
+                )
 
-    async def _spoilt(self, letters: list[Letter], problem: Exception) -> None:
+    async def _spoilt(self, envelopes: list[Envelope], problem: Exception) -> None:
         """Tell every sender; where one of them may have spoilt it for the others, each by itself."""
         self.state = None
         if isinstance(problem, UnknownCommit):
             self._runtime.unknown_commit(self.run)
-        if isinstance(problem, Unstorable) and len(letters) > 1:
-            for letter in letters:
-                await self._deliver([letter])
+        if isinstance(problem, Unstorable) and len(envelopes) > 1:
+            for envelope in envelopes:
+                await self._deliver([envelope])
             return
-        for letter in letters:
-            if not letter.told.done():
-                letter.told.set_exception(problem)
+        for envelope in envelopes:
+            if not envelope.told.done():
+                envelope.told.set_exception(problem)
 
     async def _try(
-        self, letters: list[Letter], short: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
-    ) -> list[Letter]:
+        self, envelopes: list[Envelope], short: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
+    ) -> list[Envelope]:
         """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, OverLimit when a scope has
         no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
-        state = await self._fresh(letters)
+        state = await self._fresh(envelopes)
         before = state.seq
         now_ms = max(self._runtime.store.now_ms(), state.at_ms)
         freed = 0
-        for letter in letters:
-            freed += letter.frees
+        for envelope in envelopes:
+            freed += envelope.frees
         assert self.graph is not None
         starter = self._runtime.starter
         worker = starter.worker(self.run, self.graph, freed=freed) if starter is not None else None
-        answers, events, started = self._decide(letters, state, now_ms, worker, dict(short), taken)
+        answers, events, started = self._decide(envelopes, state, now_ms, worker, dict(short), taken)
         placed = self._place(state, events, worker, started)
         if placed is not None:
             events += decide(self.graph, state, Look(), now_ms, placed, short, taken)
@@ -310,7 +312,7 @@ class Mailbox:
             self.due_at_ms = changes.run.due_at_ms
             append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
             # Only what starts beyond the freed slots is to be kept from others while it is on its way.
-            patient = any(isinstance(letter.command, _OF_ATTEMPTS) for letter in letters)
+            patient = any(isinstance(envelope.command, _OF_ATTEMPTS) for envelope in envelopes)
             known = True
             try:
                 await self._commit(append, events, state, slots=max(0, started - freed), patient=patient)
@@ -320,17 +322,17 @@ class Mailbox:
             finally:
                 if placed is not None and starter is not None:
                     starter.settle(self.run, placed.placed, known=known)
-        # A refusal too is told only now: it may be for what the letter before it has caused.
-        for letter, answer in answers:
-            if letter.told.done():
+        # A refusal too is told only now: it may be for what the envelope before it has caused.
+        for envelope, answer in answers:
+            if envelope.told.done():
                 continue
             if isinstance(answer, HoldfastError):
-                letter.told.set_exception(answer)
+                envelope.told.set_exception(answer)
             else:
-                letter.told.set_result(answer)
+                envelope.told.set_result(answer)
         if events and self.graph is not None:
             await self._history.snapshot(state, self.graph)
-        return letters
+        return envelopes
 
     def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
         """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
@@ -346,37 +348,37 @@ class Mailbox:
 
     def _decide(
         self,
-        letters: list[Letter],
+        envelopes: list[Envelope],
         state: State,
         now_ms: int,
         worker: Worker | None,
         short: dict[str, Shortage],
         taken: Mapping[EffectKey, Taken],
-    ) -> tuple[list[tuple[Letter, list[Event] | HoldfastError]], list[Event], int]:
-        """What each letter is answered, once all of it is durable; the events of all, and how many steps they start, those
+    ) -> tuple[list[tuple[Envelope, list[Event] | HoldfastError]], list[Event], int]:
+        """What each envelope is answered, once all of it is durable; the events of all, and how many steps they start, those
         left out that were placed: slots are kept for them already."""
         graph = self.graph
         assert graph is not None
-        answers: list[tuple[Letter, list[Event] | HoldfastError]] = []
+        answers: list[tuple[Envelope, list[Event] | HoldfastError]] = []
         events: list[Event] = []
         started = 0
-        for letter in letters:
-            if letter.told.done() and not letter.stands:
+        for envelope in envelopes:
+            if envelope.told.done() and not envelope.stands:
                 continue
             here = msgspec.structs.replace(worker, slots=worker.slots - started) if started and worker else worker
             try:
-                caused = decide(letter.graph or graph, state, letter.command, now_ms, here, short, taken)
+                caused = decide(envelope.graph or graph, state, envelope.command, now_ms, here, short, taken)
             except HoldfastError as refusal:
-                answers.append((letter, refusal))
+                answers.append((envelope, refusal))
                 continue
             for event in caused:
                 started += type(event) is StepStarted and not (worker and event.step in worker.placed)
-            answers.append((letter, caused))
+            answers.append((envelope, caused))
             events += caused
             if short:
                 _take_up(short, state, caused)
-            if letter.graph is not None and letter.graph.hash == state.graph_hash:
-                graph = letter.graph  # what follows in this batch follows a migration
+            if envelope.graph is not None and envelope.graph.hash == state.graph_hash:
+                graph = envelope.graph  # what follows in this batch follows a migration
         return answers, events, started
 
     async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int, patient: bool) -> None:
@@ -398,16 +400,16 @@ class Mailbox:
         if self._runtime.starter is not None:
             self._runtime.starter.take_slots(count)
 
-    async def _fresh(self, letters: list[Letter]) -> State:
+    async def _fresh(self, envelopes: list[Envelope]) -> State:
         """The state to decide on; with the latest that others have committed where a command from outside is among
-        `letters`: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
+        `envelopes`: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
         if self.state is None:
-            if any(isinstance(letter.command, StartRun) for letter in letters):
+            if any(isinstance(envelope.command, StartRun) for envelope in envelopes):
                 self.state = State()
                 return self.state
             self.state = await self._history.load()
             self._runtime.committed(self, [], self.state, own=False)
-        elif self.state.seq and not all(isinstance(letter.command, _FROM_INSIDE) for letter in letters):
+        elif self.state.seq and not all(isinstance(envelope.command, _FROM_INSIDE) for envelope in envelopes):
             news = await self._history.catch_up(self.state)
             if news:
                 self._runtime.committed(self, news, self.state, own=False)
