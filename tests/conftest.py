@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -12,8 +12,8 @@ from holdfast.testing import pooler_server
 from holdfast.testing.pooler_server import PoolerServer
 from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
+from tests.schemas import Schemas, new_schema
 
-_NUMBERS = itertools.count(1)
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
 _ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL that many tests share; each takes a schema of its own in it."""
+    """A PostgreSQL that many tests share; each has a schema of its own in it (`database`)."""
     with PostgresServer(settings=FAST) as server:
         yield server
 
@@ -78,27 +78,45 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture
-def database(postgres: PostgresServer) -> str:
-    """The address of a new store: a schema that is not there yet."""
-    return f"{postgres.url}?schema={new_schema()}"
+@pytest.fixture(scope="session")
+def schemas(postgres: PostgresServer) -> Iterator[Schemas]:
+    """Stores on it, for one test after the other."""
+    with closing(Schemas(postgres)) as kept:
+        yield kept
 
 
-@pytest.fixture
-def oldest_database(oldest_postgres: PostgresServer) -> str:
+@pytest.fixture(scope="session")
+def oldest_schemas(oldest_postgres: PostgresServer) -> Iterator[Schemas]:
     """The same on the oldest PostgreSQL."""
-    return f"{oldest_postgres.url}?schema={new_schema()}"
+    with closing(Schemas(oldest_postgres)) as kept:
+        yield kept
 
 
 @pytest.fixture
-def pooled_database(postgres: PostgresServer, pooler: PoolerServer) -> str:
+def database(postgres: PostgresServer, schemas: Schemas) -> Iterator[str]:
+    """The address of an empty store, the test's own."""
+    with schemas.lent() as schema:
+        yield f"{postgres.url}?schema={schema}"
+
+
+@pytest.fixture
+def oldest_database(oldest_postgres: PostgresServer, oldest_schemas: Schemas) -> Iterator[str]:
+    """The same on the oldest PostgreSQL."""
+    with oldest_schemas.lent() as schema:
+        yield f"{oldest_postgres.url}?schema={schema}"
+
+
+@pytest.fixture
+def pooled_database(postgres: PostgresServer, pooler: PoolerServer, schemas: Schemas) -> Iterator[str]:
     """The same through a pooler."""
-    return f"{postgres.url_of('postgres', port=pooler.port)}?schema={new_schema()}&pooler=transaction"
+    with schemas.lent() as schema:
+        yield f"{postgres.url_of('postgres', port=pooler.port)}?schema={schema}&pooler=transaction"
 
 
-def new_schema() -> str:
-    """The name of one. It goes with its server: to drop it takes as long as many a test."""
-    return f"test_{next(_NUMBERS)}"
+@pytest.fixture
+def new_database(postgres: PostgresServer) -> str:
+    """The address of a store that is still to be made."""
+    return f"{postgres.url}?schema={new_schema()}"
 
 
 def say(server: PostgresServer, statement: str) -> str:

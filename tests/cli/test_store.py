@@ -136,13 +136,13 @@ def test_what_is_no_month_is_told(shell: Shell, stories: list[Story], words: tup
     assert (said.code, "is no month" in said.err) == (2, True)
 
 
-def test_tables_are_made_by_migrate(shell: Shell, database: str) -> None:
-    told = shell("store", "status", "--store", database).out
+def test_tables_are_made_by_migrate(shell: Shell, new_database: str) -> None:
+    told = shell("store", "status", "--store", new_database).out
     assert "none yet" in told
     assert "store migrate" in told
-    assert shell("store", "migrate", "--before", "--json", "--store", database).data["migrations"][0] == "0001_first"
-    assert shell("store", "migrate", "--json", "--store", database).data == {"migrations": []}
-    assert json.loads(shell("store", "status", "--json", "--store", database).out)["version"] == LATEST
+    assert shell("store", "migrate", "--before", "--json", "--store", new_database).data["migrations"][0] == "0001_first"
+    assert shell("store", "migrate", "--json", "--store", new_database).data == {"migrations": []}
+    assert json.loads(shell("store", "status", "--json", "--store", new_database).out)["version"] == LATEST
 
 
 def test_a_file_is_backed_up_and_the_copy_is_a_store(shell: Shell, tmp_path: Path) -> None:

@@ -55,6 +55,12 @@ Connect = Callable[..., Awaitable[PostgresStore]]
 
 
 @pytest.fixture
+def database(new_database: str) -> str:
+    """A store that nobody has made yet: who comes first makes it, and its months."""
+    return new_database
+
+
+@pytest.fixture
 async def connect(database: str) -> AsyncIterator[Connect]:
     """Opens the store, through a proxy where one is given, as a process of its own would."""
     opened: list[PostgresStore] = []

@@ -72,6 +72,12 @@ class Newer:
 
 
 @pytest.fixture
+def database(new_database: str) -> str:
+    """A store that no other test has had: here its tables change."""
+    return new_database
+
+
+@pytest.fixture
 def newer(tmp_path: Path, database: str) -> Newer:
     return Newer(tmp_path, database, note=BEFORE, note_after=AFTER)
 

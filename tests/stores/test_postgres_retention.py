@@ -45,6 +45,12 @@ class Place:
 
 
 @pytest.fixture
+def database(new_database: str) -> str:
+    """A store that no other test has had: here months are made and go."""
+    return new_database
+
+
+@pytest.fixture
 async def place(database: str) -> AsyncIterator[Place]:
     store = await PostgresStore.connect(database)
     administration = await PostgresAdministration.connect(database)

@@ -91,6 +91,12 @@ class Place:
         return state
 
 
+@pytest.fixture
+def database(new_database: str) -> str:
+    """A store that no other test has had: here months are made and go."""
+    return new_database
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
     where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("database")
