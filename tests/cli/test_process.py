@@ -73,8 +73,10 @@ def test_whoever_only_looks_at_lists_waits_for_no_engine(shell: Shell, home: Pat
             f"import sys; from holdfast.cli.app import invoke; invoke({words}); print(*sys.modules, file=sys.stderr)"
         )
         looked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=home)
-        rooms = {".".join(name.split(".")[:2]) for name in looked.stderr.split() if name.startswith("holdfast.")}
+        loaded = looked.stderr.split()
+        rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("holdfast.")}
         assert looked.stdout, words
+        assert "rich.console" not in loaded  # a pipe has no colour
         assert rooms.isdisjoint({f"holdfast.{room}" for room in ("authoring", "compose", "engine", "models", "tools")})
 
 

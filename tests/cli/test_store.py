@@ -140,7 +140,9 @@ def test_tables_are_made_by_migrate(shell: Shell, new_database: str) -> None:
     told = shell("store", "status", "--store", new_database).out
     assert "none yet" in told
     assert "store migrate" in told
-    assert shell("store", "migrate", "--before", "--json", "--store", new_database).data["migrations"][0] == "0001_first"
+    assert (
+        shell("store", "migrate", "--before", "--json", "--store", new_database).data["migrations"][0] == "0001_first"
+    )
     assert shell("store", "migrate", "--json", "--store", new_database).data == {"migrations": []}
     assert json.loads(shell("store", "status", "--json", "--store", new_database).out)["version"] == LATEST
 

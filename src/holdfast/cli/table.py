@@ -31,19 +31,16 @@ an id is a prefix, and a prefix is enough wherever an id is taken."""
 def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on stdout; at a terminal it has its width, and a status its colour."""
     from rich.cells import set_cell_size
-    from rich.text import Text
 
     lines = [[each.name.upper() for each in columns], *([_clean(cell) for cell in row] for row in rows)]
     widths = fitting(columns, lines, terminal.width())
-    out = terminal.data()
     for number, line in enumerate(lines):
-        text = Text(" " * _GAP).join(
-            Text(set_cell_size(cut(cell, room), room), style=terminal.STYLES.get(cell, "") if number else "bold")
-            for cell, room in zip(line, widths, strict=True)
-            if room
-        )
-        text.rstrip()
-        out.print(text, soft_wrap=True)
+        parts: list[tuple[str, str]] = []
+        for cell, room in zip(line, widths, strict=True):
+            if room:
+                style = terminal.STYLES.get(cell, "") if number else "bold"
+                parts += [(" " * _GAP, ""), (set_cell_size(cut(cell, room), room), style)]
+        terminal.show_styled(parts[1:])
 
 
 def fitting(columns: Sequence[Column], lines: Sequence[Sequence[str]], room: int | None) -> list[int]:

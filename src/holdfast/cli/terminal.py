@@ -217,6 +217,18 @@ def show_text(text: str) -> None:
     sys.stdout.write(plain(text) + "\n")
 
 
+def show_styled(parts: Sequence[tuple[str, str]]) -> None:
+    """A line of data from texts, each with its style. Rich is loaded for a terminal alone: nowhere else is a colour."""
+    if not interactive(sys.stdout):
+        show_text("".join(text for text, _ in parts).rstrip())
+        return
+    from rich.text import Text
+
+    styled = Text.assemble(*parts)
+    styled.rstrip()
+    data().print(styled, soft_wrap=True)
+
+
 def emit(value: Any) -> None:
     """Data as JSON: on one line for programs, indented for people."""
     sys.stdout.write(as_json(value, indent=2 if interactive(sys.stdout) else None) + "\n")
