@@ -39,7 +39,7 @@ _SETTLING_S = 4.0
 """Left out at the beginning: the burst that a full pool allows, and what the workers need to get going."""
 _PATIENCE_S = 90.0
 _FLEET = multiprocessing.get_context("forkserver")
-_FLEET.set_forkserver_preload(["holdfast.compose", "holdfast.stores.postgres", "anthropic"])
+_FLEET.set_forkserver_preload(["holdfast.compose", "holdfast.stores.postgres", "holdfast.models.providers"])
 """Workers are forked from a process that has everything imported: each would need longer for that than for its work."""
 
 
