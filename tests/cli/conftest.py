@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from holdfast.cli.app import invoke
 from holdfast.testing.model_server import ModelServer
+from tests.forks import Fork
 
 FLOWS = Path(__file__).with_name("flows.py")
 
@@ -57,14 +57,11 @@ def shell(home: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 @pytest.fixture
-def process(home: Path) -> Callable[..., subprocess.Popen[str]]:
+def process(home: Path) -> Callable[..., Fork]:
     """The same as a process of its own."""
 
-    def start(*words: str, **environment: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *map(spelled, words)],
-            env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+    def start(*words: str, **environment: str) -> Fork:
+        return Fork(*map(spelled, words), folder=home, environment=os.environ | environment)
 
     return start
 

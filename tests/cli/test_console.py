@@ -21,8 +21,9 @@ from holdfast.cli.app import app
 from holdfast.testing.model_server import ModelServer
 from tests.cli.conftest import Shell
 from tests.cli.test_runs import started
+from tests.forks import Fork
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 
 
 def commands(of: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Said, Shell
+from tests.forks import Fork
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 MOST_S = 60.0
 
 FILE = """
@@ -44,11 +44,11 @@ def typed(process: Start) -> Callable[..., Said]:
 
 
 @pytest.fixture
-def worker(process: Start) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def worker(process: Start) -> Iterator[Callable[..., Fork]]:
     """A worker that does not wait long before it asks."""
     started = []
 
-    def start(target: str) -> subprocess.Popen[str]:
+    def start(target: str) -> Fork:
         started.append(process("worker", target, HOLDFAST_WORKFLOW_GRACE_S="0.2"))
         return started[-1]
 

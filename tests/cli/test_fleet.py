@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import tempfile
 import threading
 import time
@@ -23,8 +22,9 @@ from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
 from holdfast.testing.tcp_proxy import TcpProxy
 from tests.cli.conftest import Shell
+from tests.forks import Fork
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 MOST_S = 30.0
 TAKEN_OVER_S = 3.0
 """A leader's lease of 2 s, and the next look of whoever waits to lead."""
@@ -35,7 +35,7 @@ STANDS_BY = "This process stands by."
 class Member:
     """A process of the fleet and what it says, line by line as it says it."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Fork) -> None:
         self.process = process
         self.lines: list[str] = []
         self._said = threading.Condition()

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Said, Shell, spelled
+from tests.forks import Fork
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 PATIENCE_S = 60
 INTERRUPTED = 130
 
 
-def read_until(running: subprocess.Popen[str], words: str) -> str:
+def read_until(running: Fork, words: str) -> str:
     """Wait until `words` stand on stderr; what stands there by then."""
     assert running.stderr is not None
     seen = ""
@@ -33,7 +34,7 @@ def read_until(running: subprocess.Popen[str], words: str) -> str:
     return seen
 
 
-def began(home: Path, running: subprocess.Popen[str]) -> None:
+def began(home: Path, running: Fork) -> None:
     until_s = time.monotonic() + PATIENCE_S
     while not (home / f"began-{running.pid}").exists():
         assert running.poll() is None
@@ -127,7 +128,7 @@ def test_at_random_moments_nothing_that_was_told_is_lost(shell: Shell, process: 
     told: set[str] = set()
     for _ in range(8):
         running = process("run", "flow:slow", STEP_S="0.1")
-        time.sleep(moments.uniform(0.15, 0.8))  # whatever the moment turns out to be
+        time.sleep(moments.uniform(0.02, 0.6))  # whatever the moment turns out to be
         for _ in range(moments.choice((1, 2))):
             running.send_signal(moments.choice((signal.SIGINT, signal.SIGTERM)))
         out, err = running.communicate(timeout=PATIENCE_S)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.conftest import Shell
+from tests.forks import Fork
 
 FLOW = """
 jobs:
@@ -37,7 +37,7 @@ def test_what_the_jobs_of_a_run_have_printed_is_read_afterwards(shell: Shell, ho
 
 
 def test_what_a_killed_worker_printed_is_there_and_is_followed(
-    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+    shell: Shell, home: Path, process: Callable[..., Fork]
 ) -> None:
     (home / "flow.yaml").write_text("jobs: {a: {runs-on: any, steps: [{run: 'echo begun; sleep 60'}]}}")
     running = process("run", "flow.yaml", HOLDFAST_LEASE_S="3")

@@ -21,8 +21,9 @@ import typer.main
 
 from holdfast.cli.app import _COMMANDS, app
 from tests.cli.conftest import Shell, spelled
+from tests.forks import Fork
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., Fork]
 QUICK_S = 0.15
 """What the commands and their options cost to define, on a machine that is busy besides."""
 EMPTY_APP = "import typer; app = typer.Typer(); app.command()(lambda: None); app(['--help'])"
@@ -40,7 +41,7 @@ def cpu_s(*arguments: str) -> float:
     return min(once() for _ in range(7))
 
 
-def began(home: Path, process: subprocess.Popen[str]) -> None:
+def began(home: Path, process: Fork) -> None:
     """Wait until the process is in its first step."""
     while not (home / f"began-{process.pid}").exists():
         assert process.poll() is None, process.communicate()

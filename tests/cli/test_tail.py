@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.cli.conftest import Shell
+from tests.forks import Fork
 
 GREET = ("run", "flow:greet", "-i", '{"customer": "Ada"}')
 
@@ -47,9 +47,7 @@ def test_what_is_no_cursor_is_told_and_no_store_is_made_by_asking(shell: Shell) 
     assert "older copy" in said.err
 
 
-def test_a_tail_that_follows_tells_what_comes_and_how_to_go_on(
-    shell: Shell, process: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_tail_that_follows_tells_what_comes_and_how_to_go_on(shell: Shell, process: Callable[..., Fork]) -> None:
     shell(*GREET)
     before = len(events(shell("runs", "tail", "--json").out))
     tail = process("runs", "tail", "--json", "--follow")
@@ -65,7 +63,7 @@ def test_a_tail_that_follows_tells_what_comes_and_how_to_go_on(
     assert f"--from {json.loads(second[-1])['cursor']} --json" in err
 
 
-def test_a_tail_that_nobody_reads_ends(shell: Shell, process: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_tail_that_nobody_reads_ends(shell: Shell, process: Callable[..., Fork]) -> None:
     shell(*GREET)
     tail = process("runs", "tail", "--json", "--follow")
     assert tail.stdout is not None

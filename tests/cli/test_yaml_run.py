@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from holdfast.authoring.yaml.load import load
 from holdfast.jobs import refusal
 from holdfast.testing.object_server import ObjectServer
 from tests.cli.conftest import Shell
+from tests.forks import Fork
 
 FLOW = """
 name: greet
@@ -54,9 +54,7 @@ def test_a_file_is_run_and_its_steps_are_read_as_they_speak(shell: Shell, home: 
     assert re.fullmatch(r"Run \S+: completed, \$0.00\.", lines[-1])
 
 
-def test_a_line_is_shown_when_it_is_printed_and_not_at_the_end(
-    home: Path, process: Callable[..., subprocess.Popen[str]]
-) -> None:
+def test_a_line_is_shown_when_it_is_printed_and_not_at_the_end(home: Path, process: Callable[..., Fork]) -> None:
     running = process("run", write(home, "jobs: {a: {runs-on: any, steps: [{run: 'echo begun; sleep 30'}]}}"))
     assert running.stderr is not None
     seen = ""
@@ -263,7 +261,7 @@ def test_an_edited_file_is_another_version_and_a_run_stays_with_its_own(shell: S
 
 
 def test_a_killed_run_is_finished_by_a_process_that_has_no_file(
-    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+    shell: Shell, home: Path, process: Callable[..., Fork]
 ) -> None:
     journal = home / "journal"
     text = f"""
@@ -299,7 +297,7 @@ def test_a_worker_of_nothing_is_told_how_to_be_one_of_something(shell: Shell, ho
 
 
 def test_a_killed_run_is_taken_up_and_a_step_that_runs_once_is_not_repeated(
-    shell: Shell, home: Path, process: Callable[..., subprocess.Popen[str]]
+    shell: Shell, home: Path, process: Callable[..., Fork]
 ) -> None:
     journal = home / "journal"
     text = f"""

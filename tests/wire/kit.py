@@ -6,12 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.forks import Fork
 
 HERE = Path(__file__).parent
 FLOWS = HERE / "flows.py"
@@ -23,15 +24,8 @@ LEASE_S = 2.0
 class Process:
     """A process and what it says on stderr, line by line as it says it."""
 
-    def __init__(self, *words: str, folder: Path, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            words,
-            cwd=folder,
-            env=os.environ | environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, process: Fork | subprocess.Popen[str]) -> None:
+        self.process = process
         self.lines: list[str] = []
         self._said = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -74,7 +68,7 @@ class Process:
 
 
 def holdfast(*words: str, folder: Path, **environment: str) -> Process:
-    return Process(sys.executable, "-m", "holdfast", *words, folder=folder, **environment)
+    return Process(Fork(*words, folder=folder, environment=os.environ | environment, data=False))
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,10 +34,13 @@ def node(server: Server) -> Iterator[Node]:
     started: list[Process] = []
 
     def start(name: str) -> Process:
+        words = ["node", str(EXAMPLE / "worker.mjs"), server.address, str(HERE / "tasks.mjs")]
+        named = os.environ | {"WORKER_NAME": name}
         worker = Process(
-            "node", str(EXAMPLE / "worker.mjs"), server.address, str(HERE / "tasks.mjs"), folder=server.folder,
-            WORKER_NAME=name,
-        )  # fmt: skip
+            subprocess.Popen(
+                words, cwd=server.folder, env=named, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+        )
         started.append(worker)
         worker.says(f"Connected to .* as {name}")
         return worker
