@@ -35,6 +35,16 @@ def test_a_failed_run_goes_on_where_it_failed_and_ends_like_any_other() -> None:
         game.retry()
 
 
+def test_one_that_somebody_had_paused_before_it_failed_goes_on_too() -> None:
+    """While it had ended nobody could let it go on, so whoever takes it up does."""
+    game = Game(graph("a"))
+    game.pause()
+    game.fail("a")
+    assert game.status == "failed"
+    assert kinds(game.retry()) == ["RunReopened", "RunResumed", "StepReplayed", "StepStarted"]
+    assert game.status == "running"
+
+
 def test_what_a_failed_step_had_done_is_in_its_journal_and_the_operation_that_failed_is_open_again() -> None:
     game = Game(graph("a"))
     game.effect("a", "0")

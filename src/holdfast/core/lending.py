@@ -284,18 +284,32 @@ def _lacks(pool: DeclaredPool, share: Share) -> bool:
 def _in_turn(heard: Mapping[str, _Heard], now_ms: int) -> Iterator[Share]:
     """The shares, each with its holder's place among those who wait for turns.
 
-    He waits for all the pools of his next job as long as he lacks one of them, and in all since the same moment. Were each
-    pool's turns its own, two holders that have one pool each could take them from one another for ever.
+    He waits for all the pools of a job as long as he lacks one of them, and in all since the same moment, also in one of which
+    another job of his comes first. Were each pool's turns its own, two holders that have one pool each could take them from
+    one another for ever, or keep them.
     """
     places: dict[str, Share] = {}
-    for name, (visit, before, after, _) in heard.items():
-        is_short = any(heard[each].lacks for each in (name, *visit.beside) if each in heard)
+    together = {name: _together(name, heard) for name in heard}
+    for name, (_, before, after, _) in heard.items():
+        is_short = any(heard[each].lacks for each in together[name])
         since_ms = before.since_ms if is_short == before.is_short else now_ms
         places[name] = msgspec.structs.replace(after, is_short=is_short, since_ms=since_ms)
     for name, share in places.items():
-        beside = [places[each] for each in heard[name].visit.beside if each in places]
-        waits_ms = [each.since_ms for each in (share, *beside) if each.is_short]
+        waits_ms = [places[each].since_ms for each in together[name] if places[each].is_short]
         yield msgspec.structs.replace(share, since_ms=min(waits_ms)) if share.is_short else share
+
+
+def _together(name: str, heard: Mapping[str, _Heard]) -> set[str]:
+    """The pools that are waited for together with this one: those of its next job, and of the jobs that wait for it beside
+    another pool."""
+    found, new = {name}, {name}
+    while new:  # at most once for each pool
+        new = {
+            each for each in heard
+            if each not in found and any(each in heard[of].visit.beside or of in heard[each].visit.beside for of in new)
+        }  # fmt: skip
+        found |= new
+    return found
 
 
 def _granted(shares: Iterable[Share]) -> int:

@@ -28,6 +28,8 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     awaits = admission.full_scope(d, state.tenant)
     gone = tuple(step.id for step in superseded)
     d.emit(ev.RunReopened(*c.by, gone, counted=awaits is None, awaits=awaits))
+    if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
+        d.emit(ev.RunResumed(*c.by))
     for step in going_on:
         d.emit(ev.StepReplayed(step.id, paths.get(step.id)))
     waits.deliver(d)  # what was kept of signals while the run had ended
