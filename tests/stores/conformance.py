@@ -22,6 +22,7 @@ from holdfast.core.graph import Definition, Graph, Node
 from holdfast.core.ids import AppendId, CallId, GateId, NodeName, RunId, Seq, SessionId, call_id
 from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.payload import inline
+from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
@@ -502,6 +503,20 @@ class StoreConformance:
         assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
         assert (await mine.scopes([ACME_RUNS]))[0].used == 2
         assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
+
+    async def test_who_is_taken_up_again_waits_once_that_is_recorded_and_never_before(self, connect: Connect) -> None:
+        """A run that has ended takes no more appends, if the one that says it goes on never comes: it would wait for ever,
+        and all others behind it."""
+        store = await connect()
+        await store.set_limit(ACME_RUNS, 1)
+        failed, active, next_ = Story(), Story(), Story()
+        error = ErrorRecord("draft", "validation", "no", retryable=False, at_ms=BORN_MS)
+        await put(store, failed.start(), failed.does(cmd.FailAttempt(DRAFT, 1, error)), active.start())
+        assert failed.state.ended == "failed"
+        refused = failed.does(cmd.RetryRun())
+        assert isinstance(await told(store, refused), OverLimit)
+        assert await store.waiting([ACME_RUNS], 10) == []
+        await put(store, active.does(cmd.CancelRun()), next_.start())
 
     # --- The roll-up of costs -----------------------------------------------------------------------------------------
 

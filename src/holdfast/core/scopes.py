@@ -38,7 +38,9 @@ class Charge(msgspec.Struct, frozen=True):
 
     `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` charge is refused where
     the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
-    would be no room if all who wait in the scope before its run had got theirs.
+    would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
+    scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
+    says more never came, and all others would wait behind it.
     """
 
     scope: str
@@ -48,6 +50,7 @@ class Charge(msgspec.Struct, frozen=True):
     in_doubt: int = 0
     bounded: bool = False
     in_turn: bool = False
+    waits: bool = True
 
     @property
     def total(self) -> int:
@@ -184,6 +187,7 @@ class _Move(msgspec.Struct, frozen=True):
     in_doubt: int = 0
     bounded: bool = False
     in_turn: bool = False
+    waits: bool = True
 
 
 def charges(after: State, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
@@ -199,7 +203,7 @@ def charges(after: State, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
             before = found.get(scope) or Charge(scope, family)
             found[scope] = Charge(
                 scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
-                before.bounded or move.bounded, before.in_turn or move.in_turn,
+                before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
             )  # fmt: skip
     return tuple(found.values())
 
@@ -211,7 +215,7 @@ def _scopes_of(after: State, move: _Move) -> tuple[tuple[str, str], ...]:
 
 
 def _started(e: ev.RunStarted | ev.RunReopened, after: State) -> _Move | None:
-    return _TAKES_PLACE if e.counted else None
+    return _BEGINS if e.counted else None
 
 
 def _admitted(e: ev.RunAdmitted, after: State) -> _Move:
@@ -223,6 +227,7 @@ def _ended(e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled, after: State) ->
 
 
 _TAKES_PLACE: Final = _Move(held=1, bounded=True, in_turn=True)
+_BEGINS: Final = msgspec.structs.replace(_TAKES_PLACE, waits=False)
 
 
 def _held(e: ev.ModelCallHeld, after: State) -> _Move | None:

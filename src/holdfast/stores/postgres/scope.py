@@ -74,7 +74,7 @@ class Books:
             await self._db.execute(self._sql["move_scopes"], names, *parts)
 
     async def leave_waiter(self, new: Entry, refused: OverLimit) -> None:
-        if new.expected:
+        if any(charge.waits for charge in new.changes.charges if charge.scope == refused.scope):
             await self._db.execute(
                 self._sql["put_waiter"], refused.scope, new.run, refused.wanted, new.changes.run.graph_hash
             )

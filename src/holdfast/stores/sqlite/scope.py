@@ -39,7 +39,7 @@ class Books:
                 continue
             ahead = self._ahead(charge.scope, new.run) if charge.in_turn else 0
             if charge.total > row.left - ahead:
-                if new.expected:
+                if charge.waits:
                     self._refused.append((charge.scope, new.run, charge.total, new.changes.run.graph_hash))
                 return _over(new, row, ahead, charge)
         for charge in new.changes.charges:

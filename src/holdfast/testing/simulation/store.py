@@ -264,7 +264,7 @@ class Disk:
             ahead = self._ahead(charge.scope, append.run) if charge.in_turn else 0
             if charge.total <= row.left - ahead:
                 continue
-            if append.expected:
+            if charge.waits:
                 self.waiters[charge.scope, append.run] = charge.total
             return OverLimit(
                 f"{charge.scope} has {row.left} left of {row.limit}.", run=append.run, scope=charge.scope,
