@@ -1,14 +1,17 @@
-"""Processes of `holdfast`, forked from one that has imported what they need: half a second less of processor time for each.
+"""Processes of a module, forked from one that has imported what they need: half a second less of processor time for each.
 
-They are what `subprocess` would have started in all but how an interpreter begins and ends. What a process does when it is
+They are what `python -m MODULE` would be in all but how an interpreter begins and ends. What a process does when it is
 killed, stopped, signalled or left alone needs no more; whatever is about the start itself starts an interpreter.
 Never here: what is right.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -16,36 +19,31 @@ import threading
 from collections.abc import Mapping
 from multiprocessing.reduction import DupFd
 from pathlib import Path
-from typing import Any, Final, TextIO
-
-from holdfast import cli
+from typing import Any, Final, Self, TextIO
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [f"holdfast.cli.{command}" for command in ("run", "runs", "serve", "worker", "report", "progress")]
-    + ["holdfast.compose", "holdfast.stores.postgres", "holdfast.stores.sqlite", "typer._adapters", "rich.console"]
+    + ["holdfast.compose", "holdfast.models.providers", "holdfast.stores.postgres", "holdfast.stores.sqlite"]
+    + ["rich.console", "typer._adapters"]
 )
+_ROOT: Final = Path(__file__).parents[1]
 
 
-class Fork:
-    """One that has been started; with the methods of `subprocess.Popen`."""
+class _Process:
+    """What both kinds share: it lives, and ends."""
 
     def __init__(
-        self, *words: str, folder: Path | None = None, environment: Mapping[str, str] = os.environ, data: bool = True
+        self, module: str, words: tuple[object, ...], folder: Path, environment: Mapping[str, str], *streams: int
     ) -> None:
-        """Start `holdfast WORDS`; nobody reads its stdout without `data`."""
-        reads, writes = zip(os.pipe(), os.pipe(), strict=True)
-        if not data:
-            os.close(writes[0])
-            writes = os.open(os.devnull, os.O_WRONLY), writes[1]
-        self.args = words
-        self.stdout, self.stderr = (os.fdopen(end, encoding="utf-8") for end in reads)
+        """Start it with these as its standard streams, which are closed here."""
+        self.args = (module, *map(str, words))
         self._process = _FORKS.Process(
-            target=_live, args=(words, str(folder or Path.cwd()), dict(environment), *map(DupFd, writes))
+            target=_live, args=(self.args, str(folder), dict(environment), *map(DupFd, streams))
         )
         self._process.start()
-        for end in writes:
-            os.close(end)
+        for stream in streams:
+            os.close(stream)
 
     @property
     def pid(self) -> int:
@@ -59,12 +57,41 @@ class Fork:
     def poll(self) -> int | None:
         return self._process.exitcode
 
+    def send_signal(self, which: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, which)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Fork(_Process):
+    """One with the methods of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        module: str,
+        *words: object,
+        folder: Path = _ROOT,
+        environment: Mapping[str, str] = os.environ,
+        has_data: bool = True,
+    ) -> None:
+        """Nobody reads its stdout unless it `has_data`."""
+        data, messages = os.pipe(), os.pipe()
+        self.stdout, self.stderr = (os.fdopen(reads, encoding="utf-8") for reads, _ in (data, messages))
+        if not has_data:
+            os.close(data[1])
+            data = data[0], os.open(os.devnull, os.O_WRONLY)
+        super().__init__(module, words, folder, environment, os.open(os.devnull, os.O_RDONLY), data[1], messages[1])
+
     def wait(self, timeout: float | None = None) -> int:
         """Raises TimeoutExpired."""
         self._process.join(timeout)
         if (code := self._process.exitcode) is None:
-            assert timeout is not None
-            raise subprocess.TimeoutExpired(self.args, timeout)
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return code
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
@@ -87,22 +114,45 @@ class Fork:
         self.wait(timeout)
         return said[0], said[1]
 
-    def send_signal(self, which: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, which)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
+class AsyncFork(_Process):
+    """One with the methods of `asyncio.subprocess.Process`."""
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+    @classmethod
+    async def start(cls, module: str, *words: object, environment: Mapping[str, str] = os.environ) -> Self:
+        orders, data, messages = os.pipe(), os.pipe(), os.pipe()
+        process = cls(module, words, _ROOT, environment, orders[0], data[1], messages[1])
+        process.stdin = os.fdopen(orders[1], "wb", 0)
+        process.stdout, process.stderr = await _reader(data[0]), await _reader(messages[0])
+        return process
+
+    async def wait(self) -> int:
+        await asyncio.to_thread(self._process.join)
+        assert self._process.exitcode is not None
+        return self._process.exitcode
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        with contextlib.suppress(OSError):
+            self.stdin.close()
+        said = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        await self.wait()
+        return said
+
+
+async def _reader(descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=2**20)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
+    )
+    return reader
 
 
 def _live(words: tuple[str, ...], folder: str, environment: dict[str, str], *streams: Any) -> None:
-    for number, stream in enumerate(streams, 1):
+    for number, stream in enumerate(streams):
         os.dup2(stream.detach(), number)
+    sys.stdin = open(0)  # noqa: SIM115 - as long as the process
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["holdfast", *words]
-    cli.main()
+    sys.argv = list(words)
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)

@@ -61,7 +61,7 @@ def process(home: Path) -> Callable[..., Fork]:
     """The same as a process of its own."""
 
     def start(*words: str, **environment: str) -> Fork:
-        return Fork(*map(spelled, words), folder=home, environment=os.environ | environment)
+        return Fork("holdfast", *map(spelled, words), folder=home, environment=os.environ | environment)
 
     return start
 

@@ -6,7 +6,6 @@ import asyncio
 import math
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from holdfast.errors import InvalidDecision, InvalidWorkflow
 from holdfast.settings import Settings
 from tests.engine.history import events_of
 from tests.engine.kit import Time, bounded, engine_at, gate_of, names, opened
+from tests.forks import AsyncFork
 
 MISSING = "workflow_missing"
 GRACE_S = 60.0
@@ -289,9 +289,10 @@ async def test_who_stops_when_idle_waits_until_a_killed_process_is_known_to_be_d
     )
     wf = Workflow("dies")
     wf.node("only")(task(lambda state: "done"))
-    command = [sys.executable, "-m", "holdfast", "run", str(tmp_path / "dies.py"), "--here", "--store", store]
-    killed = await asyncio.create_subprocess_exec(*command, env=os.environ | {"HOLDFAST_LEASE_S": "3"})
-    assert await killed.wait() == -signal.SIGKILL
+    words = ("run", tmp_path / "dies.py", "--here", "--store", store)
+    killed = await AsyncFork.start("holdfast", *words, environment=os.environ | {"HOLDFAST_LEASE_S": "3"})
+    await killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.idle() == []
         (row,) = await engine.runs()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
+from tests.forks import Fork
 
 
 def victim(store: str, journal: Path, workflow: str, point: str = "", **environment: str) -> dict | None:
@@ -19,14 +18,12 @@ def victim(store: str, journal: Path, workflow: str, point: str = "", **environm
     comes after it."""
     if point:
         environment.setdefault("HOLDFAST_LEASE_S", "3")
-    command = [sys.executable, "-m", "tests.engine.victim", store, str(journal), workflow, point]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}, check=False
-    )
+    done = Fork("tests.engine.victim", store, journal, workflow, point, environment=os.environ | environment)
+    said, problem = done.communicate(timeout=60)
     if done.returncode == -signal.SIGKILL:
         return None
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert done.returncode == 0, problem
+    return json.loads(said)
 
 
 def world(journal: Path) -> list[str]:

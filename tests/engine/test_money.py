@@ -6,9 +6,6 @@ import asyncio
 import gc
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from decimal import Decimal
 from typing import Any
@@ -37,6 +34,7 @@ from holdfast.ports import ModelRequest, UserTurn
 from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.engine import spender
 from tests.engine.history import assert_never_above, books, events_of
+from tests.forks import Fork
 
 HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
 AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0, jitter=0)
@@ -446,19 +444,18 @@ async def test_a_settlement_that_comes_after_the_doubt_settles_the_call_once(
 def spend(store: str, server: ModelServer, workflow: str, *, until_calls: int | None = None) -> None:
     """Run `workflow` in a process of its own and kill it when the model has received so many calls, or else when the run
     has settled."""
-    command = [sys.executable, "-m", "tests.engine.spender", store, workflow]
     environment = {**os.environ, **server.environment, "HOLDFAST_LEASE_S": "3"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            if until_calls is None:
-                assert process.stdout.readline() == "settled\n"
-            else:
-                while len(server.calls) < until_calls:
-                    assert process.poll() is None, "the victim ended by itself"
-                    time.sleep(0.02)
-        finally:
-            process.send_signal(signal.SIGKILL)
+    process = Fork("tests.engine.spender", store, workflow, environment=environment)
+    try:
+        if until_calls is None:
+            assert process.stdout.readline() == "settled\n"
+        else:
+            while len(server.calls) < until_calls:
+                assert process.poll() is None, "the victim ended by itself"
+                time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 async def only_run(engine: Engine) -> Run:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from tests.engine import spender
 from tests.engine.history import events_of
 from tests.engine.kit import Time, bounded, engine_at, opened
 from tests.engine.test_money import HAIKU, TWELVE, asks, at_the_same_time, hold_of_one
+from tests.forks import Fork
 
 CHEAP = Usage(input_tokens=1, output_tokens=1)
 COST = 6_000
@@ -214,12 +213,11 @@ def test_invariant_11_two_processes_never_pass_a_tenants_limit(tmp_path: Path, s
     server.script.add(Rule(usage=CHEAP, latency_s=0.01, text="."))
     path = tmp_path / "holdfast.db"
     limit = asyncio.run(spender.limit(str(path), calls=3))
-    command = [sys.executable, "-m", "tests.engine.spender", str(path), "crowd"]
     environment = {**os.environ, **server.environment}
-    both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) for _ in range(2)]
+    both = [Fork("tests.engine.spender", path, "crowd", environment=environment) for _ in range(2)]
     try:
         for process in both:
-            assert process.communicate(timeout=60)[0].endswith(b"done\n")
+            assert process.communicate(timeout=60)[0].endswith("done\n")
     finally:
         for process in both:
             process.kill()

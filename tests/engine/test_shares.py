@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,6 +18,7 @@ from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Store
 from tests.engine.placer import LEASE_S
+from tests.forks import AsyncFork
 
 SLOTS = DeclaredPool("BROWSERS", "slots", 8)
 RATE = DeclaredPool("RPS", "rate", 50, per_s=1, burst=10)
@@ -272,13 +272,10 @@ async def test_a_dead_session_has_nothing_and_the_next_begins_anew(opened) -> No
 
 
 @asynccontextmanager
-async def process(store: str, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(store: str, *words: str) -> AsyncIterator[AsyncFork]:
     """Another process that has been lent something."""
-    started = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.engine.placer", store, *words, stdout=asyncio.subprocess.PIPE
-    )
+    started = await AsyncFork.start("tests.engine.placer", store, *words)
     try:
-        assert started.stdout is not None
         assert (await asyncio.wait_for(started.stdout.readline(), 20)).endswith(b"holds 8\n")
         yield started
     finally:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -23,12 +23,13 @@ from holdfast.core.status import status
 from tests.engine import worker
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, opened
+from tests.forks import AsyncFork
 
 ROOT = Path(__file__).parents[2]
 LEASE_S = 0.5
 LONG_S = 30.0
 
-Start = Callable[..., Awaitable[Process]]
+Start = Callable[..., Awaitable[AsyncFork]]
 
 
 @pytest.fixture
@@ -46,13 +47,11 @@ async def desk(path: Path) -> AsyncIterator[Engine]:
 @pytest.fixture
 async def start(path: Path) -> AsyncIterator[Start]:
     """Starts workers, and ends them with the test."""
-    started: list[Process] = []
+    started: list[AsyncFork] = []
 
-    async def another(lease_s: float = LONG_S, point: str = "") -> Process:
-        argv = (sys.executable, "-m", "tests.engine.worker", str(path), str(world(path)), str(lease_s), point)
-        process = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    async def another(lease_s: float = LONG_S, point: str = "") -> AsyncFork:
+        process = await AsyncFork.start("tests.engine.worker", path, world(path), lease_s, point)
         started.append(process)
-        assert process.stdout is not None
         assert await asyncio.wait_for(process.stdout.readline(), 20) == b"ready\n"
         return process
 
@@ -82,24 +81,22 @@ async def seen(path: Path, what: str, times: int = 1) -> None:
         await asyncio.sleep(0.005)
 
 
-async def stopped(process: Process) -> None:
+async def stopped(process: AsyncFork) -> None:
     """Wait until a process stands still."""
     while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         await asyncio.sleep(0.005)
 
 
-async def told(process: Process) -> None:
+async def told(process: AsyncFork) -> None:
     """Wait until a process that stood still has noticed that others have its work now."""
-    assert process.stderr is not None
     async for line in process.stderr:
         if b"stood still" in line:
             return
     raise AssertionError("it was never told")
 
 
-async def stop(process: Process) -> None:
+async def stop(process: AsyncFork) -> None:
     """End a process as an operator would."""
-    assert process.stdin is not None
     process.stdin.close()
     assert await asyncio.wait_for(process.wait(), 20) == 0
 

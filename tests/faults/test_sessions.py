@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 import uuid
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -15,21 +13,21 @@ import pytest
 from holdfast.core.ids import SessionId
 from holdfast.stores.postgres import PostgresStore
 from tests.engine.kit import bounded
-from tests.engine.test_two_processes import ROOT, stopped
+from tests.engine.test_two_processes import stopped
+from tests.forks import AsyncFork
 
 LEASE_S = 1.0
 
-Start = Callable[..., Awaitable[Process]]
+Start = Callable[..., Awaitable[AsyncFork]]
 
 
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
     """Starts processes, and ends them with the test."""
-    started: list[Process] = []
+    started: list[AsyncFork] = []
 
-    async def another(*argv: str) -> Process:
-        command = (sys.executable, "-m", "tests.faults.sleeper", *argv)
-        started.append(await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=PIPE, stdout=PIPE))
+    async def another(*argv: str) -> AsyncFork:
+        started.append(await AsyncFork.start("tests.faults.sleeper", *argv))
         return started[-1]
 
     yield another
@@ -39,12 +37,12 @@ async def start() -> AsyncIterator[Start]:
         await process.wait()
 
 
-async def heard(process: Process) -> list[str]:
+async def heard(process: AsyncFork) -> list[str]:
     assert process.stdout is not None
     return (await asyncio.wait_for(process.stdout.readline(), 30)).decode().split()
 
 
-async def asked(process: Process, *words: str) -> list[str]:
+async def asked(process: AsyncFork, *words: str) -> list[str]:
     assert process.stdin is not None
     process.stdin.write(f"{' '.join(words)}\n".encode())
     return await heard(process)

@@ -9,8 +9,6 @@ import asyncio
 import json
 import signal
 import sqlite3
-import sys
-from asyncio.subprocess import PIPE
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -32,8 +30,9 @@ from tests.engine import worker
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, divergence, eventually, gate_of, lose_lease, opened
 from tests.engine.test_kill_and_resume import victim, world
-from tests.engine.test_two_processes import LEASE_S, ROOT, Start, count, happened, seen, stop, stopped, told
+from tests.engine.test_two_processes import LEASE_S, Start, count, happened, seen, stop, stopped, told
 from tests.engine.victim import make as pays
+from tests.forks import AsyncFork
 from tests.invariants import desk as asking
 from tests.stores.story import Story
 from tests.stores.test_properties_rows import check
@@ -45,8 +44,7 @@ AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0, jitter=0)
 
 async def say(path: Path, *words: str) -> str:
     """What a process of its own said to the store before it was killed: nobody is left who remembers it."""
-    argv = (sys.executable, "-m", "tests.invariants.desk", str(path), *words)
-    process = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdout=PIPE)
+    process = await AsyncFork.start("tests.invariants.desk", path, *words)
     said, _ = await process.communicate()
     assert process.returncode == -signal.SIGKILL
     return said.decode().strip()

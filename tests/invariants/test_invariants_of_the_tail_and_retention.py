@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import sys
-from asyncio.subprocess import PIPE
 from collections import Counter
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.append import entry, write
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.room import sql
+from tests.forks import AsyncFork
 from tests.stores.story import BORN_MS, Story, put
 
 WRITERS = 12
@@ -88,11 +87,8 @@ async def exporter(database: str, export: Export, wanted: int) -> None:
     """Deal with every event, in processes that are killed again and again; the next goes on after the last line kept."""
     cursor, lines, found = "start", 1, export.found
     while len(found) < wanted:
-        tail = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "holdfast", "runs", "tail", "--follow", "--json", "--from", cursor, "--store", database,
-            stdout=PIPE, limit=2**20,
-        )  # fmt: skip
-        assert tail.stdout is not None
+        words = ("runs", "tail", "--follow", "--json", "--from", cursor, "--store", database)
+        tail = await AsyncFork.start("holdfast", *words)
         try:
             for _ in range(min(lines, wanted - len(found))):
                 line = json.loads(await asyncio.wait_for(tail.stdout.readline(), PATIENCE_S))

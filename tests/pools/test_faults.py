@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,6 +21,7 @@ from holdfast.ports import PoolAuthority, Pools
 from holdfast.stores.postgres.address import Address
 from holdfast.testing.postgres_server import PostgresServer
 from holdfast.testing.redis_server import RedisServer
+from tests.forks import AsyncFork
 from tests.pools.conformance import in_line, reserve, standing
 from tests.pools.forwarder import Forwarder
 from tests.pools.victim import LENT_S, SILENCE_S, authority, slot
@@ -40,13 +40,10 @@ async def borrower(where: PoolAuthority, name: str = "survivor", slack_s: float 
 
 
 @asynccontextmanager
-async def victim(address: str, pool: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def victim(address: str, pool: str) -> AsyncIterator[AsyncFork]:
     """Another process, which has the only slot of `pool` and stands in line for it again."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.pools.victim", address, pool, stdout=asyncio.subprocess.PIPE
-    )
+    process = await AsyncFork.start("tests.pools.victim", address, pool)
     try:
-        assert process.stdout is not None
         assert await asyncio.wait_for(process.stdout.readline(), 20) == b"waits\n"
         yield process
     finally:

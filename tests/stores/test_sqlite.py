@@ -7,11 +7,9 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import tempfile
 import threading
 import time
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,13 +36,14 @@ from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, accept, locks_of, log_of
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
+from tests.forks import AsyncFork
 from tests.stores.story import ASKS, TINY, Story, fold
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
 THEIRS = SessionId("theirs")
 
-Start = Callable[..., Awaitable[Process]]
+Start = Callable[..., Awaitable[AsyncFork]]
 
 
 @pytest.fixture
@@ -55,11 +54,10 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def start() -> AsyncIterator[Start]:
     """Starts other processes, and ends them with the test."""
-    started: list[Process] = []
+    started: list[AsyncFork] = []
 
-    async def another(what: str, path: Path, *rest: object) -> Process:
-        argv = (sys.executable, "-m", "tests.stores.process", what, str(path), *map(str, rest))
-        started.append(await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdin=PIPE, stdout=PIPE))
+    async def another(what: str, path: Path, *rest: object) -> AsyncFork:
+        started.append(await AsyncFork.start("tests.stores.process", what, path, *rest))
         return started[-1]
 
     yield another
@@ -86,12 +84,12 @@ async def opened() -> AsyncIterator[Callable[..., Awaitable[SqliteStore]]]:
 Opened = Callable[..., Awaitable[SqliteStore]]
 
 
-async def line(process: Process) -> str:
+async def line(process: AsyncFork) -> str:
     assert process.stdout is not None
     return (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode().strip()
 
 
-def tell(process: Process, text: str = "go on") -> None:
+def tell(process: AsyncFork, text: str = "go on") -> None:
     assert process.stdin is not None
     process.stdin.write(f"{text}\n".encode())
 
@@ -671,7 +669,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     assert await store.expire_sessions() == {THEIRS}
 
 
-async def freeze(process: Process, store: SqliteStore) -> None:
+async def freeze(process: AsyncFork, store: SqliteStore) -> None:
     """Stop `process` outside of a commit: inside of one it would keep all others from writing."""
     while True:
         process.send_signal(signal.SIGSTOP)

@@ -68,7 +68,7 @@ class Process:
 
 
 def holdfast(*words: str, folder: Path, **environment: str) -> Process:
-    return Process(Fork(*words, folder=folder, environment=os.environ | environment, data=False))
+    return Process(Fork("holdfast", *words, folder=folder, environment=os.environ | environment, has_data=False))
 
 
 @contextmanager
