@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pydantic import BaseModel, Field
-from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 
 from holdfast.errors import ModelError
 from holdfast.models.providers import Providers
 from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Turn, UserTurn
-from tests.models import oracle
 from tests.models.provider import CLAUDE, GPT, LOOK_UP, VERDICT, Wire, anthropic_reply, ask, openai_reply
+from tests.testing import sdk
+
+if TYPE_CHECKING:
+    from tests.models import oracle  # imports the SDKs, for which whoever collects the tests need not wait
 
 OWN = (
     "claude-haiku-4-5", "claude-opus-4-1", "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-5", "claude-opus-5-5",
@@ -127,9 +129,11 @@ SAME: dict[str, ModelRequest] = {
 
 async def bodies(wire: Wire, wired: Providers, request: ModelRequest) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is sent here, and what the SDKs send."""
+    from tests.models import oracle
+
     with pytest.raises(ModelError):
         await wired.request(request)
-    with pytest.raises(ModelHTTPError):
+    with pytest.raises(sdk.ModelHTTPError):
         await oracle.asked(wire.url, request)
     ours, theirs = wire.requests[-2:]
     assert theirs.pop("stream") is False  # as it is where nothing is said
@@ -245,9 +249,11 @@ GPTS: dict[str, dict[str, Any]] = {
 
 async def heard(asking: Awaitable[Any]) -> oracle.Heard | None:
     """What is made of a reply; None for one that is not taken."""
+    from tests.models import oracle
+
     try:
         reply = await asking
-    except (ModelError, UnexpectedModelBehavior, AssertionError, RuntimeError, IndexError, TypeError):
+    except (ModelError, sdk.UnexpectedModelBehavior, AssertionError, RuntimeError, IndexError, TypeError):
         return None
     if isinstance(reply, oracle.Heard):
         return reply
@@ -259,6 +265,8 @@ async def heard(asking: Awaitable[Any]) -> oracle.Heard | None:
 async def test_replies_are_read_as_by_the_sdks(
     wire: Wire, wired: Providers, model: str, replies: dict[str, dict[str, Any]]
 ) -> None:
+    from tests.models import oracle
+
     request = ask(model, tools=(LOOK_UP,))
     taken = 0
     for name, reply in replies.items():

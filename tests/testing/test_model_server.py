@@ -13,28 +13,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import anthropic
 import httpx2
-import openai
 import pytest
 from pydantic import BaseModel
-from pydantic_ai import Agent, NativeOutput
-from pydantic_ai.direct import model_request, model_request_stream, model_request_sync
-from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelConnectionError,
-    ModelOverloadedError,
-    ModelRateLimitError,
-    ModelTimeoutError,
-    UnexpectedModelBehavior,
-)
-from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolReturnPart
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.models.anthropic import AnthropicModel
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
-from pydantic_ai.tools import ToolDefinition
 
 from holdfast.testing.model_rule import FaultKind
 from holdfast.testing.model_server import (
@@ -47,12 +28,18 @@ from holdfast.testing.model_server import (
     load_rules,
     read_calls,
 )
+from tests.testing import sdk
 
 HAIKU = "claude-haiku-4-5"
 GPT = "gpt-5-mini"
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-SEARCH = ModelRequestParameters(function_tools=[ToolDefinition(name="search_kb", parameters_json_schema=QUERY)])
 HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def search() -> sdk.ModelRequestParameters:
+    """The tool that a request offers."""
+    tool = sdk.ToolDefinition(name="search_kb", parameters_json_schema=QUERY)
+    return sdk.ModelRequestParameters(function_tools=[tool])
 
 
 @pytest.fixture
@@ -62,37 +49,37 @@ async def server(tmp_path: Path) -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def claude(server: ModelServer) -> AsyncIterator[anthropic.AsyncAnthropic]:
-    async with anthropic.AsyncAnthropic(api_key="k", base_url=server.anthropic_url, max_retries=0) as client:
+async def claude(server: ModelServer) -> AsyncIterator[sdk.AsyncAnthropic]:
+    async with sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
-async def gpt(server: ModelServer) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
+async def gpt(server: ModelServer) -> AsyncIterator[sdk.AsyncOpenAI]:
+    async with sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture(params=["anthropic", "openai"])
-def model(request: pytest.FixtureRequest, claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> Model:
+def model(request: pytest.FixtureRequest, claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI) -> sdk.Model:
     if request.param == "anthropic":
-        return AnthropicModel(HAIKU, provider=AnthropicProvider(anthropic_client=claude))
-    return OpenAIChatModel(GPT, provider=OpenAIProvider(openai_client=gpt))
+        return sdk.AnthropicModel(HAIKU, provider=sdk.AnthropicProvider(anthropic_client=claude))
+    return sdk.OpenAIChatModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt))
 
 
 async def ask(
-    model: Model, text: str = "Hello", tools: ModelRequestParameters = SEARCH, max_tokens: int = 200
-) -> ModelResponse:
-    messages = [ModelRequest.user_text_prompt(text, instructions="Be brief.")]
-    return await model_request(
-        model, messages, model_settings={"max_tokens": max_tokens}, model_request_parameters=tools
+    model: sdk.Model, text: str = "Hello", tools: sdk.ModelRequestParameters | None = None, max_tokens: int = 200
+) -> sdk.ModelResponse:
+    messages = [sdk.ModelRequest.user_text_prompt(text, instructions="Be brief.")]
+    return await sdk.model_request(
+        model, messages, model_settings={"max_tokens": max_tokens}, model_request_parameters=tools or search()
     )
 
 
-async def ask_streaming(model: Model, text: str = "Hello") -> ModelResponse:
-    messages = [ModelRequest.user_text_prompt(text)]
-    async with model_request_stream(
-        model, messages, model_settings={"max_tokens": 200}, model_request_parameters=SEARCH
+async def ask_streaming(model: sdk.Model, text: str = "Hello") -> sdk.ModelResponse:
+    messages = [sdk.ModelRequest.user_text_prompt(text)]
+    async with sdk.model_request_stream(
+        model, messages, model_settings={"max_tokens": 200}, model_request_parameters=search()
     ) as stream:
         async for _ in stream:
             pass
@@ -103,7 +90,7 @@ async def ask_streaming(model: Model, text: str = "Hello") -> ModelResponse:
 
 
 async def test_both_sdks_get_text_with_its_usage_and_a_reason_to_stop(
-    claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI
+    claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI
 ) -> None:
     message = await claude.messages.create(model=HAIKU, max_tokens=50, messages=HELLO)
     completion = await gpt.chat.completions.create(model=GPT, messages=HELLO)
@@ -119,7 +106,7 @@ async def test_both_sdks_get_text_with_its_usage_and_a_reason_to_stop(
     )
 
 
-async def test_the_same_request_is_answered_the_same_under_another_id(model: Model, server: ModelServer) -> None:
+async def test_the_same_request_is_answered_the_same_under_another_id(model: sdk.Model, server: ModelServer) -> None:
     first, second = await ask(model), await ask(model)
 
     assert [part.content for part in first.parts] == [part.content for part in second.parts]
@@ -128,28 +115,28 @@ async def test_the_same_request_is_answered_the_same_under_another_id(model: Mod
     assert len({call.request_sha256 for call in server.calls}) == 1
 
 
-async def test_a_tool_call_makes_its_round_trip(model: Model, server: ModelServer) -> None:
+async def test_a_tool_call_makes_its_round_trip(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(
         Rule(turn=1, tool_calls=(ToolCall("search_kb", {"query": "about {user}"}),)),
         Rule(turn=2, text="It is in the handbook."),
     )
-    question = ModelRequest.user_text_prompt("refunds")
+    question = sdk.ModelRequest.user_text_prompt("refunds")
 
-    first = await model_request(model, [question], model_request_parameters=SEARCH)
+    first = await sdk.model_request(model, [question], model_request_parameters=search())
     call = first.tool_calls[0]
-    result = ModelRequest(parts=[ToolReturnPart(call.tool_name, "found", tool_call_id=call.tool_call_id)])
-    second = await model_request(model, [question, first, result], model_request_parameters=SEARCH)
+    result = sdk.ModelRequest(parts=[sdk.ToolReturnPart(call.tool_name, "found", tool_call_id=call.tool_call_id)])
+    second = await sdk.model_request(model, [question, first, result], model_request_parameters=search())
 
     assert (call.tool_name, call.args_as_dict()) == ("search_kb", {"query": "about refunds"})
     assert first.finish_reason == "tool_call"
-    assert [part.content for part in second.parts if isinstance(part, TextPart)] == ["It is in the handbook."]
+    assert [part.content for part in second.parts if isinstance(part, sdk.TextPart)] == ["It is in the handbook."]
     assert [(call.turn, call.called, call.tools, call.user) for call in server.calls] == [
         (1, ("search_kb",), ("search_kb",), "refunds"),
         (2, (), ("search_kb",), "refunds"),
     ]
 
 
-async def test_arguments_nobody_gave_fit_the_tools_schema(model: Model, server: ModelServer) -> None:
+async def test_arguments_nobody_gave_fit_the_tools_schema(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(tool_calls=(ToolCall("search_kb"),)))
     response = await ask(model, "What about refunds?")
     assert response.tool_calls[0].args_as_dict() == {"query": "query: What about refunds?"}
@@ -161,22 +148,24 @@ class Triage(BaseModel):
     summary: str
 
 
-async def test_a_forced_output_tool_is_called_with_what_the_text_suggests(model: Model, server: ModelServer) -> None:
-    result = await Agent(model, output_type=Triage).run("My billing is wrong")
+async def test_a_forced_output_tool_is_called_with_what_the_text_suggests(
+    model: sdk.Model, server: ModelServer
+) -> None:
+    result = await sdk.Agent(model, output_type=Triage).run("My billing is wrong")
     assert result.output.kind == "billing"
     assert [(call.kind, call.called) for call in server.calls] == [("output", ("final_result",))]
 
 
-async def test_an_output_given_by_rule_comes_the_way_it_was_demanded(model: Model, server: ModelServer) -> None:
+async def test_an_output_given_by_rule_comes_the_way_it_was_demanded(model: sdk.Model, server: ModelServer) -> None:
     wanted = {"kind": "feature", "urgent": False, "summary": "Dark mode."}
     server.script.add(Rule(output=wanted))
-    result = await Agent(model, output_type=Triage).run("Anything")
+    result = await sdk.Agent(model, output_type=Triage).run("Anything")
     assert result.output.model_dump() == wanted
 
 
-async def test_openai_response_format_gets_json_of_its_schema(gpt: openai.AsyncOpenAI, server: ModelServer) -> None:
-    model = OpenAIChatModel(GPT, provider=OpenAIProvider(openai_client=gpt))
-    native = await Agent(model, output_type=NativeOutput(Triage)).run("a bug, I think")
+async def test_openai_response_format_gets_json_of_its_schema(gpt: sdk.AsyncOpenAI, server: ModelServer) -> None:
+    model = sdk.OpenAIChatModel(GPT, provider=sdk.OpenAIProvider(openai_client=gpt))
+    native = await sdk.Agent(model, output_type=sdk.NativeOutput(Triage)).run("a bug, I think")
     parsed = await gpt.chat.completions.parse(model=GPT, messages=HELLO, response_format=Triage)
 
     assert native.output.kind == "bug"
@@ -184,27 +173,27 @@ async def test_openai_response_format_gets_json_of_its_schema(gpt: openai.AsyncO
     assert [call.kind for call in server.calls] == ["output", "output"]
 
 
-async def test_anthropic_output_format_gets_json_of_its_schema(claude: anthropic.AsyncAnthropic) -> None:
+async def test_anthropic_output_format_gets_json_of_its_schema(claude: sdk.AsyncAnthropic) -> None:
     message = await claude.messages.parse(model=HAIKU, max_tokens=200, messages=HELLO, output_format=Triage)
     assert isinstance(message.parsed_output, Triage)
 
 
 async def test_a_stream_brings_the_same_text_tool_call_and_usage_as_a_whole_answer(
-    model: Model, server: ModelServer
+    model: sdk.Model, server: ModelServer
 ) -> None:
     # Line separators inside a server-sent event are a classic way to lose half of it.
     text = "One\u2028two\u0085three\r\nfour – 😀 " * 20
     server.script.add(Rule(text=text, tool_calls=(ToolCall("search_kb", {"query": "x" * 100}),)))
     whole, streamed = await ask(model), await ask_streaming(model)
 
-    assert [part.content for part in streamed.parts if isinstance(part, TextPart)] == [text]
+    assert [part.content for part in streamed.parts if isinstance(part, sdk.TextPart)] == [text]
     assert [call.args_as_dict() for call in streamed.tool_calls] == [call.args_as_dict() for call in whole.tool_calls]
     assert streamed.usage.output_tokens == whole.usage.output_tokens
     assert (streamed.state, streamed.finish_reason) == ("complete", "tool_call")
     assert [call.stream for call in server.calls] == [False, True]
 
 
-async def test_openai_streams_report_no_usage_unless_asked(gpt: openai.AsyncOpenAI) -> None:
+async def test_openai_streams_report_no_usage_unless_asked(gpt: sdk.AsyncOpenAI) -> None:
     chunks = [chunk async for chunk in await gpt.chat.completions.create(model=GPT, messages=HELLO, stream=True)]
     assert not any(chunk.usage for chunk in chunks)
     assert chunks[-1].choices[0].finish_reason == "stop"
@@ -213,14 +202,14 @@ async def test_openai_streams_report_no_usage_unless_asked(gpt: openai.AsyncOpen
 @pytest.mark.parametrize(
     "rule", [Rule(text="word " * 500), Rule(tool_calls=(ToolCall("search_kb", {"query": "w" * 999}),))]
 )
-async def test_no_answer_is_longer_than_its_max_tokens(model: Model, server: ModelServer, rule: Rule) -> None:
+async def test_no_answer_is_longer_than_its_max_tokens(model: sdk.Model, server: ModelServer, rule: Rule) -> None:
     server.script.add(rule)
     response = await ask(model, max_tokens=20)
     assert response.finish_reason == "length"
     assert response.usage.output_tokens == 20
 
 
-async def test_a_rule_may_say_what_a_call_used(model: Model, server: ModelServer) -> None:
+async def test_a_rule_may_say_what_a_call_used(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(usage=Usage(200_001, 7, cache_read_tokens=1000)))
     usage = (await ask(model)).usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (200_001, 7, 1000)
@@ -228,7 +217,7 @@ async def test_a_rule_may_say_what_a_call_used(model: Model, server: ModelServer
 
 
 async def test_a_marked_prefix_is_written_to_the_cache_once_and_read_afterwards(server: ModelServer) -> None:
-    client = anthropic.AsyncAnthropic(api_key="k", base_url=server.anthropic_url)
+    client = sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url)
     system = [{"type": "text", "text": "s" * 400, "cache_control": {"type": "ephemeral"}}]
 
     async def usage(user: str) -> tuple[int, int | None, int | None]:
@@ -241,11 +230,11 @@ async def test_a_marked_prefix_is_written_to_the_cache_once_and_read_afterwards(
     await client.close()
 
 
-async def test_the_journal_tells_of_cache_marks_on_tools(claude: anthropic.AsyncAnthropic, server: ModelServer) -> None:
-    model = AnthropicModel(HAIKU, provider=AnthropicProvider(anthropic_client=claude))
+async def test_the_journal_tells_of_cache_marks_on_tools(claude: sdk.AsyncAnthropic, server: ModelServer) -> None:
+    model = sdk.AnthropicModel(HAIKU, provider=sdk.AnthropicProvider(anthropic_client=claude))
     settings: Any = {"anthropic_cache_tool_definitions": True, "max_tokens": 77}
-    question = [ModelRequest.user_text_prompt("Hello")]
-    response = await model_request(model, question, model_settings=settings, model_request_parameters=SEARCH)
+    question = [sdk.ModelRequest.user_text_prompt("Hello")]
+    response = await sdk.model_request(model, question, model_settings=settings, model_request_parameters=search())
 
     assert response.usage.cache_write_tokens > 0
     assert [(call.cache_control_on_tools, call.max_tokens) for call in server.calls] == [(True, 77)]
@@ -254,39 +243,39 @@ async def test_the_journal_tells_of_cache_marks_on_tools(claude: anthropic.Async
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
-async def test_rules_are_asked_in_order_and_what_is_added_comes_first(model: Model, server: ModelServer) -> None:
+async def test_rules_are_asked_in_order_and_what_is_added_comes_first(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(user="refund", text="specific"), Rule(text="general"))
     assert await said(model, "a REFUND please") == "specific"
     server.script.add(Rule(model="gpt-*", text="gpt"), Rule(wire="anthropic", system=("loud", "brief"), text="claude"))
-    assert await said(model, "a refund please") == ("claude" if isinstance(model, AnthropicModel) else "gpt")
+    assert await said(model, "a refund please") == ("claude" if isinstance(model, sdk.AnthropicModel) else "gpt")
     server.script.clear()
     assert await said(model, "a refund please") == "I have read: a refund please"
 
 
-async def test_a_rule_may_count_the_calls_it_matches(model: Model, server: ModelServer) -> None:
+async def test_a_rule_may_count_the_calls_it_matches(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(times=1, text="once"), Rule(user="b", nth=2, text="second b"), Rule(text="always"))
     asked = ["b", "b", "a", "b", "b"]
     assert [await said(model, text) for text in asked] == ["once", "always", "always", "second b", "always"]
 
 
-async def test_a_rule_without_an_answer_leaves_it_to_the_next(model: Model, server: ModelServer) -> None:
+async def test_a_rule_without_an_answer_leaves_it_to_the_next(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(
         Rule(latency_s=0.001), Rule(times=1, fault=Fault("status", status=503)), Rule(nth=1, text="first")
     )
-    with pytest.raises(ModelAPIError):
+    with pytest.raises(sdk.ModelAPIError):
         await ask(model)
     assert await said(model) == "first"  # the refused call never asked the third rule
 
 
-async def test_a_tool_that_is_not_offered_is_not_called(model: Model, server: ModelServer) -> None:
+async def test_a_tool_that_is_not_offered_is_not_called(model: sdk.Model, server: ModelServer) -> None:
     server.script.add(Rule(tool_calls=(ToolCall("search_kb"),)), Rule(text="without a tool"))
     assert (await ask(model)).tool_calls
     assert await said(model) == "without a tool"
 
 
-async def said(model: Model, text: str = "Hello") -> str:
-    response = await ask(model, text, ModelRequestParameters())
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+async def said(model: sdk.Model, text: str = "Hello") -> str:
+    response = await ask(model, text, sdk.ModelRequestParameters())
+    return "".join(part.content for part in response.parts if isinstance(part, sdk.TextPart))
 
 
 @pytest.mark.parametrize(
@@ -313,24 +302,24 @@ def test_a_wrong_rules_file_is_refused_with_the_place(tmp_path: Path, text: str,
 @pytest.mark.parametrize(
     ("fault", "error", "outcome"),
     [
-        (Fault("status", status=429, retry_after_s=3), ModelRateLimitError, "sent"),
-        (Fault("status", status=503, message="overloaded"), ModelOverloadedError, "sent"),
-        (Fault("status", status=418), ModelAPIError, "sent"),
-        (Fault("stream_error", status=529, code="overloaded_error"), ModelOverloadedError, "sent"),
-        (Fault("hang"), ModelTimeoutError, "client_left"),
-        (Fault("cut_before_reply"), ModelConnectionError, "cut"),
-        (Fault("cut_in_body"), ModelConnectionError, "cut"),
-        (Fault("malformed_body"), ModelAPIError, "sent"),
+        (Fault("status", status=429, retry_after_s=3), "ModelRateLimitError", "sent"),
+        (Fault("status", status=503, message="overloaded"), "ModelOverloadedError", "sent"),
+        (Fault("status", status=418), "ModelAPIError", "sent"),
+        (Fault("stream_error", status=529, code="overloaded_error"), "ModelOverloadedError", "sent"),
+        (Fault("hang"), "ModelTimeoutError", "client_left"),
+        (Fault("cut_before_reply"), "ModelConnectionError", "cut"),
+        (Fault("cut_in_body"), "ModelConnectionError", "cut"),
+        (Fault("malformed_body"), "ModelAPIError", "sent"),
     ],
     ids=lambda value: f"{value.kind}-{value.status}" if isinstance(value, Fault) else "",
 )
 async def test_a_fault_of_the_connection_reaches_the_client_and_the_journal(
-    model: Model, server: ModelServer, fault: Fault, error: type[Exception], outcome: str, stream: bool
+    model: sdk.Model, server: ModelServer, fault: Fault, error: str, outcome: str, stream: bool
 ) -> None:
     server.script.add(Rule(fault=fault, text="word " * 40))
     model.client.timeout = httpx2.Timeout(5, read=0.1 if fault.kind == "hang" else 5)
 
-    with pytest.raises(error) as caught:
+    with pytest.raises(getattr(sdk, error)) as caught:
         await (ask_streaming if stream else ask)(model)
 
     if fault.kind == "status":
@@ -341,9 +330,7 @@ async def test_a_fault_of_the_connection_reaches_the_client_and_the_journal(
     assert (server.calls[0].used is not None) == said
 
 
-async def test_a_broken_stream_has_brought_half_of_its_text(
-    claude: anthropic.AsyncAnthropic, server: ModelServer
-) -> None:
+async def test_a_broken_stream_has_brought_half_of_its_text(claude: sdk.AsyncAnthropic, server: ModelServer) -> None:
     server.script.add(Rule(text="word " * 200, fault=Fault("cut_in_body")))
     pieces: list[str] = []
 
@@ -360,7 +347,7 @@ async def test_a_broken_stream_has_brought_half_of_its_text(
 
 
 async def test_usage_that_is_missing_or_negative_stands_in_the_journal_all_the_same(
-    claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI, server: ModelServer
+    claude: sdk.AsyncAnthropic, gpt: sdk.AsyncOpenAI, server: ModelServer
 ) -> None:
     server.script.add(Rule(nth=1, fault=Fault("missing_usage")), Rule(nth=3, fault=Fault("missing_usage")))
     server.script.add(Rule(nth=2, fault=Fault("negative_usage")), Rule(nth=4, fault=Fault("negative_usage")))
@@ -375,23 +362,23 @@ async def test_usage_that_is_missing_or_negative_stands_in_the_journal_all_the_s
 
 
 async def test_an_answer_that_is_not_of_the_schema_is_seen_by_whoever_validates_it(
-    model: Model, server: ModelServer
+    model: sdk.Model, server: ModelServer
 ) -> None:
     server.script.add(Rule(fault=Fault("wrong_schema")))
-    with pytest.raises(UnexpectedModelBehavior):
-        await Agent(model, output_type=Triage, retries=0).run("Hello")
+    with pytest.raises(sdk.UnexpectedModelBehavior):
+        await sdk.Agent(model, output_type=Triage, retries=0).run("Hello")
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("kind", ["unknown_tool", "invalid_arguments", "malformed_arguments"])
 async def test_a_wrong_tool_call_reaches_the_client(
-    model: Model, server: ModelServer, kind: FaultKind, stream: bool
+    model: sdk.Model, server: ModelServer, kind: FaultKind, stream: bool
 ) -> None:
     server.script.add(Rule(fault=Fault(kind), tool_calls=(ToolCall("search_kb", {"query": "refunds"}),)))
     call = (await (ask_streaming if stream else ask)(model)).tool_calls[0]
 
     if kind == "unknown_tool":
-        assert call.tool_name not in SEARCH.tool_defs
+        assert call.tool_name not in search().tool_defs
     elif kind == "invalid_arguments":
         assert "query" not in call.args_as_dict()
     else:
@@ -400,7 +387,7 @@ async def test_a_wrong_tool_call_reaches_the_client(
 
 async def test_each_retry_of_an_sdk_is_a_call_in_the_journal(server: ModelServer) -> None:
     server.script.add(Rule(times=2, fault=Fault("status", status=529, retry_after_s=0.001)))
-    async with anthropic.AsyncAnthropic(api_key="k", base_url=server.anthropic_url) as client:
+    async with sdk.AsyncAnthropic(api_key="k", base_url=server.anthropic_url) as client:
         await client.messages.create(model=HAIKU, max_tokens=50, messages=HELLO)
     assert [call.status for call in server.calls] == [529, 529, 200]
     assert len({call.request_sha256 for call in server.calls}) == 1
@@ -435,7 +422,7 @@ async def test_the_sdks_find_the_server_by_the_environment(
 ) -> None:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    async with anthropic.AsyncAnthropic() as claude, openai.AsyncOpenAI() as gpt:
+    async with sdk.AsyncAnthropic() as claude, sdk.AsyncOpenAI() as gpt:
         await claude.messages.create(model=HAIKU, max_tokens=50, messages=HELLO)
         await gpt.chat.completions.create(model=GPT, messages=HELLO)
     assert [call.wire for call in server.calls] == ["anthropic", "openai"]
@@ -444,7 +431,7 @@ async def test_the_sdks_find_the_server_by_the_environment(
 async def test_servers_live_side_by_side_and_count_for_themselves(tmp_path: Path) -> None:
     async def load(name: str, calls: int) -> list[int]:
         async with ModelServer(journal=tmp_path / name, latency_s=0.002) as server:
-            async with openai.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
+            async with sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0) as client:
                 await asyncio.gather(*(client.chat.completions.create(model=GPT, messages=HELLO) for _ in range(calls)))
             assert {call.outcome for call in server.calls} == {"sent"}
             return [call.number for call in server.calls]
@@ -455,21 +442,19 @@ async def test_servers_live_side_by_side_and_count_for_themselves(tmp_path: Path
 
 def test_it_answers_while_the_only_loop_is_blocked(tmp_path: Path) -> None:
     with ModelServer(journal=tmp_path / "calls.jsonl") as server:
-        model = OpenAIChatModel(GPT, provider=OpenAIProvider(base_url=server.openai_url, api_key="k"))
-        response = model_request_sync(model, [ModelRequest.user_text_prompt("Hello")])
+        model = sdk.OpenAIChatModel(GPT, provider=sdk.OpenAIProvider(base_url=server.openai_url, api_key="k"))
+        response = sdk.model_request_sync(model, [sdk.ModelRequest.user_text_prompt("Hello")])
     assert response.usage.output_tokens == server.calls[0].used.output_tokens
 
 
 async def test_stopping_waits_for_no_hung_request(tmp_path: Path) -> None:
     async with ModelServer(journal=tmp_path / "calls.jsonl", rules=[Rule(fault=Fault("hang"))]) as server:
-        client = openai.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0)
+        client = sdk.AsyncOpenAI(api_key="k", base_url=server.openai_url, max_retries=0)
         asking = [asyncio.create_task(client.chat.completions.create(model=GPT, messages=HELLO)) for _ in range(9)]
         await until(lambda: len(server.calls) == 9)
         began = time.monotonic()
     assert time.monotonic() - began < 5
-    assert {type(error) for error in await asyncio.gather(*asking, return_exceptions=True)} == {
-        openai.APIConnectionError
-    }
+    assert {type(error) for error in await asyncio.gather(*asking, return_exceptions=True)} == {sdk.APIConnectionError}
     assert {call.outcome for call in server.calls} == {"cut"}
     await client.close()
 
@@ -516,17 +501,17 @@ async def test_a_killed_server_has_lost_no_call_and_its_successor_counts_on(
     processes.append(first)
     assert first.announced == environment(first.port)
 
-    async with openai.AsyncOpenAI(api_key="k", base_url=first.announced["OPENAI_BASE_URL"], max_retries=0) as client:
+    async with sdk.AsyncOpenAI(api_key="k", base_url=first.announced["OPENAI_BASE_URL"], max_retries=0) as client:
         await client.chat.completions.create(model=GPT, messages=HELLO)
         hung = asyncio.create_task(client.chat.completions.create(model=GPT, messages=HELLO))
         await until(lambda: len(read_calls(first.journal)) == 2)
         assert first.end(signal.SIGKILL) == -signal.SIGKILL
-        with pytest.raises(openai.APIConnectionError):
+        with pytest.raises(sdk.APIConnectionError):
             await hung
     assert [(call.number, call.outcome) for call in read_calls(first.journal)] == [(1, "sent"), (2, None)]
 
     async with ModelServer(journal=first.journal) as second:
-        async with openai.AsyncOpenAI(api_key="k", base_url=second.openai_url) as client:
+        async with sdk.AsyncOpenAI(api_key="k", base_url=second.openai_url) as client:
             await client.chat.completions.create(model=GPT, messages=HELLO)
         assert [(call.number, call.outcome) for call in second.calls] == [(1, "sent"), (2, None), (3, "sent")]
 
@@ -538,7 +523,7 @@ def test_a_server_in_a_process_takes_rules_by_http_and_ends_when_told(tmp_path: 
     rules = {"rules": [{"text": "by rule"}]}
 
     def answer() -> str:
-        with openai.OpenAI(api_key="k", base_url=f"{base}/v1") as client:
+        with sdk.OpenAI(api_key="k", base_url=f"{base}/v1") as client:
             return client.chat.completions.create(model=GPT, messages=HELLO).choices[0].message.content or ""
 
     assert httpx2.post(f"{base}/_control/rules", json=rules).status_code == 204

@@ -1,0 +1,33 @@
+"""The providers' own SDKs and pydantic-ai. Each is imported when a test first asks for something of it: that takes seconds,
+and whoever only collects the tests needs none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+_PLACES: Final = {
+    "anthropic": ("AsyncAnthropic",),
+    "openai": ("APIConnectionError", "AsyncOpenAI", "OpenAI"),
+    "pydantic_ai": ("Agent", "NativeOutput"),
+    "pydantic_ai.direct": ("model_request", "model_request_stream", "model_request_sync"),
+    "pydantic_ai.exceptions": (
+        "ModelAPIError", "ModelConnectionError", "ModelHTTPError", "ModelOverloadedError", "ModelRateLimitError",
+        "ModelTimeoutError", "UnexpectedModelBehavior",
+    ),
+    "pydantic_ai.messages": ("ModelRequest", "ModelResponse", "TextPart", "ToolReturnPart"),
+    "pydantic_ai.models": ("Model", "ModelRequestParameters"),
+    "pydantic_ai.models.anthropic": ("AnthropicModel",),
+    "pydantic_ai.models.openai": ("OpenAIChatModel",),
+    "pydantic_ai.providers.anthropic": ("AnthropicProvider",),
+    "pydantic_ai.providers.openai": ("OpenAIProvider",),
+    "pydantic_ai.tools": ("ToolDefinition",),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(place), name)
+    raise AttributeError(name)
