@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from holdfast.testing import pooler_server
 from holdfast.testing.pooler_server import PoolerServer
@@ -14,11 +15,17 @@ from holdfast.testing.postgres_server import FAST, PostgresServer, installed
 from holdfast.testing.redis_server import RedisServer
 from tests.schemas import Schemas, new_schema
 
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 EVERYWHERE = os.environ.get("HOLDFAST_STORES") == "all"
 """Whether every case is to run on each kind of store and each PostgreSQL: `make stores`."""
 _ONE_CASE = {"store": ("postgres",), "connect": ("oldest postgres", "pooled postgres")}
 """By the parameter that names the store: on which ones a test with a table of cases runs its first alone. What differs there
 from case to case is above the store; what a store makes of each value, the conformance suite asks every kind of store."""
+
+
+_ABOVE = ("test_agent_loop", "test_model_branch", "test_tool_approval", "test_tools_of_models")
+"""Modules of the engine's tests that are about conversations with models: of each, the first test alone runs on PostgreSQL."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -37,6 +44,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for name, stores in _ONE_CASE.items():
             if case is not None and case.params.get(name) in stores:
                 test = item.nodeid.partition("[")[0], case.params[name]
+                if item.path.stem in _ABOVE:
+                    test = item.path.stem, case.params[name]
                 if test in met:
                     again.append(item)
                 met.add(test)

@@ -30,7 +30,7 @@ EMPTY_APP = "import typer; app = typer.Typer(); app.command()(lambda: None); app
 
 
 def cpu_s(*arguments: str) -> float:
-    """The processor time of the quickest of seven such processes."""
+    """The processor time of the quickest of four such processes."""
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -38,7 +38,7 @@ def cpu_s(*arguments: str) -> float:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    return min(once() for _ in range(7))
+    return min(once() for _ in range(4))
 
 
 def began(home: Path, process: Fork) -> None:

@@ -237,7 +237,7 @@ def test_a_demo_that_is_stopped_leaves_no_process_behind(number: signal.Signals,
         assert line, shown
         shown += line
     demo.send_signal(number)
-    assert demo.wait(timeout=30) == 130
+    assert demo.wait(timeout=WITHIN_S) == 130
     assert "Stopped" in demo.stdout.read()
     demo.stdout.close()
     assert processes_that_name(directory) == []
