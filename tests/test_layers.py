@@ -19,8 +19,8 @@ FLOORS = (
     {"engine", "observe", "jobs"},
     {"control", "storage"},
     {"service"},
-    {"compose", "testing"},
     {"wire"},
+    {"compose", "testing"},
     {"cli"},
     {"__main__", "__init__"},
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Engine, Workflow, task
-from holdfast.compose import leading
+from holdfast.compose.fleet import leading
 from holdfast.core.status import status
 from holdfast.engine import leader as leader_
 from holdfast.engine import sweep as sweep_

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from holdfast import Demand, Engine
-from holdfast.compose import leading
+from holdfast.compose.fleet import leading
 from holdfast.core.demand import Resources
 from holdfast.core.events import StepStarted
 from holdfast.core.questions import WORKFLOW_MISSING

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compose import archiving, leading, open_administration, open_store
+from holdfast.compose import open_administration, open_store
+from holdfast.compose.fleet import archiving, leading
 from holdfast.engine.retention import Retention
 from holdfast.machine import MachineClock
 from holdfast.ports import Administration

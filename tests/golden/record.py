@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-import holdfast.compose
+import holdfast.compose.engine
 from examples.support_triage.workflow import HERE as EXAMPLE
 from examples.support_triage.workflow import wf as support_triage
 from holdfast import Engine
@@ -505,7 +505,7 @@ def support() -> Golden:
 
 
 async def _support() -> Golden:
-    holdfast.compose.RandomIds = CountedIds  # type: ignore[assignment, misc]
+    holdfast.compose.engine.RandomIds = CountedIds  # type: ignore[assignment, misc]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with (

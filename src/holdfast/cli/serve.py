@@ -1,7 +1,7 @@
 """`holdfast serve`: leads the fleet's lane while nobody else does, takes clients and workers over gRPC if it is to, and
 tells on a port how it goes.
 
-Never here: leading (the engine does that), the gRPC port (port).
+Never here: leading, the gRPC port (compose puts them together).
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ import typer
 
 from holdfast.cli import terminal
 from holdfast.cli.label import resources_of
-from holdfast.cli.opening import WAIT_S, is_fleet, located, patiently
+from holdfast.cli.opening import WAIT_S, located, patiently
 from holdfast.cli.option import DEFAULT, AsJson, CpuM, Gpus, Labels, Lane, MemoryMb, Store, Tags, WaitS
-from holdfast.cli.port import Port, Serving, taking
 from holdfast.cli.stopping import stopped
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.engine.leader import Leader
-    from holdfast.observe.health import Gauges
+    from holdfast.compose.fleet import Port
 
 DEFAULT_PORT: Final = 8484
 _LOOK_EVERY_S: Final = 0.2
@@ -106,6 +104,8 @@ def serve(
     workflows = [load(target, to_run=True) for target in targets or ()]
     how = None
     if grpc is not None:
+        from holdfast.compose.fleet import Port
+
         collect_rarely()
         how = Port(
             grpc,
@@ -121,7 +121,6 @@ def serve(
             grace_s,
             tuple(label or ()),
             resources_of(tag or (), cpu_m, memory_mb, gpus),
-            lane,
         )
     with terminal.aside():
         asyncio.run(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
@@ -132,59 +131,31 @@ async def _serve(
     wait_s: float, as_json: bool,
 ) -> None:  # fmt: skip
     from holdfast.cli import job_log
-    from holdfast.compose import archiving, leading
+    from holdfast.compose.fleet import serving
 
     with needs("fleet", "`holdfast serve`"):
         from holdfast.observe.health import Health
     where, known = located(store)
     async with AsyncExitStack() as stack:
-        leader = serving = None
-        if how is None or is_fleet(where):
-            opening = partial(leading, where, settings=known, lane=lane)
-            leader = await stack.enter_async_context(patiently(opening, wait_s))
-        else:
-            await stack.enter_async_context(archiving(where, known))
-        if how is not None:
-            taken = partial(taking, workflows, how, where, known)
-            serving = await stack.enter_async_context(patiently(taken, wait_s))
-        reach = leader.reach if leader is not None else serving.reach if serving is not None else None
-        assert reach is not None
-        health = Health(broken=lambda: broken(leader, serving), reach=reach, gauges=lambda: gauges(leader, serving))
+        opening = partial(serving, where, known, workflows, how, lane, terminal.say)
+        served = await stack.enter_async_context(patiently(opening, wait_s))
+        health = Health(broken=lambda: served.broken, reach=served.reach, gauges=lambda: served.gauges)
         listening = await stack.enter_async_context(health.listening(host, port))
-        what = f"Serving lane {leader.lane}; health" if leader is not None else "Health"
+        what = f"Serving lane {lane}; health" if served.leader is not None else "Health"
         terminal.say(f"{what} and metrics on http://{host}:{listening}. Ctrl-C stops it.")
         if as_json:  # what a program that started it has to know, on one line, once it is there
-            grpc = serving.address if serving is not None else None
-            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "lane": lane if leader else None})
+            grpc = served.taking.address if served.taking is not None else None
+            led_lane = lane if served.leader is not None else None
+            terminal.emit({"health": f"http://{host}:{listening}", "grpc": grpc, "lane": led_lane})
             terminal.hand_over()
         if how is not None:
             stack.enter_context(job_log.shown(with_run=True))
         stop = stopped("another process leads from now on" if how is None else "nothing new is taken")
         led = False
         while not stop.done():
-            if (problem := broken(leader, serving)) is not None:
-                raise problem
-            if leader is not None and leader.leads.is_set() != led:
-                led = leader.leads.is_set()
+            if served.broken is not None:
+                raise served.broken
+            if served.leads != led:
+                led = served.leads
                 terminal.say("This process leads." if led else "This process stands by.")
             await asyncio.wait([stop], timeout=_LOOK_EVERY_S)
-
-
-def broken(leader: Leader | None, serving: Serving | None) -> BaseException | None:
-    """Why this process can no longer do its work, if so."""
-    problem = leader.broken if leader is not None else None
-    return problem if problem is not None or serving is None else serving.engine.broken
-
-
-def gauges(leader: Leader | None, serving: Serving | None) -> Gauges:
-    """The figures of a process that leads or stands by, or takes workers."""
-    found = dict(serving.gauges) if serving is not None else {}
-    if leader is None:
-        return found
-    return found | {
-        "holdfast_leads": ("Whether this process leads its lane.", float(leader.leads.is_set())),
-        "holdfast_jobs_waiting": ("Jobs that wait for a worker with a free slot.", leader.jobs),
-        "holdfast_workers": ("Workers that have spoken lately.", leader.workers),
-        "holdfast_slots": ("Slots of those workers.", leader.slots),
-        "holdfast_slots_free": ("Slots of those workers that are free.", leader.free),
-    }

@@ -1,4 +1,4 @@
-"""The composition root: it names every adapter, those of `storage` besides. It opens queues, engines and leaders.
+"""Composes an engine, of everything that it stands on.
 
 Never here: a rule, SQL, what an engine is told or asked (control), anything that a user's test would want to replace
 without being able to.
@@ -6,12 +6,11 @@ without being able to.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,46 +18,38 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
+from holdfast.compose.from_settings import declared_prices, doubt_rule_of, lanes_of, open_queue, quotas_of, secrets_of
 from holdfast.control.control import Control
 from holdfast.core.demand import Resources
-from holdfast.core.lanes import DEFAULT, Lanes, Rule
+from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.dispatch import Dispatch
-from holdfast.engine.doubt import DoubtRule, Doubts
+from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.job_log import JobLogWriter
-from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_desk import PoolDesk
-from holdfast.engine.retention import Retention
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
-from holdfast.extra import needs
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.machine import resources as resources_of_machine
-from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.gateway import Gateway
-from holdfast.models.prices import DeclaredPrice, Prices
+from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
-from holdfast.models.quota import Limits, Quotas
-from holdfast.pools.book import Book
-from holdfast.pools.borrower import Borrower
 from holdfast.ports import (
-    Administration,
     Clock,
     Hands,
     Ids,
     Leadership,
     Model,
     Observer,
-    PoolAuthority,
     Queue,
     Store,
 )
@@ -66,8 +57,8 @@ from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.placement import Scheduler
-from holdfast.settings import RedactedLog, Secrets, Settings
-from holdfast.storage import is_postgres, open_administration, open_blobs, open_store, postgres
+from holdfast.settings import RedactedLog, Settings
+from holdfast.storage import open_blobs, open_store
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
@@ -78,24 +69,6 @@ log = logging.getLogger("holdfast")
 
 DEFAULT_SLOTS: Final = 100
 MOST_THREADS: Final = 64
-_REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
-
-
-def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
-    """The queue at `redis://…` for a process of `lane`; it need not be there yet. None where nothing is named. Raises
-    UsageError."""
-    if url is None:
-        return NoQueue()
-    if not url.startswith(_REDIS):
-        raise UsageError(f"{without_passwords(url)!r} is no queue that this Holdfast knows; use redis://HOST:PORT/DB.")
-    with needs("fleet", "A queue on Redis"):
-        from holdfast.queues.redis import RedisQueue
-    try:
-        return RedisQueue(url, lane=lane)
-    except ValueError:
-        raise UsageError(
-            f"The queue's URL {without_passwords(url)!r} cannot be read. {IN_A_URL} Nothing was opened."
-        ) from None
 
 
 class _Led:
@@ -125,77 +98,14 @@ class Surroundings(NamedTuple):
     def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
         return cls(
             clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
-            prices=_prices(declared),
-            label=_label(), resources=resources_of_machine(),
+            prices=declared_prices(declared),
+            label=label(), resources=resources_of_machine(),
         )  # fmt: skip
 
 
-def _label() -> str:
+def label() -> str:
     """What people know this process by."""
     return f"{socket.gethostname()}:{os.getpid()}"
-
-
-@asynccontextmanager
-async def leading(
-    store: str, *, settings: Settings | None = None, lane: str = DEFAULT
-) -> AsyncIterator[Leader]:  # fmt: skip
-    """A process that leads a lane of the fleet while nobody else does. It runs no steps and holds no workflow.
-
-    Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
-    """
-    known = settings if settings is not None else settings_.load()
-    if not is_postgres(store):
-        raise UsageError(
-            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them. To execute"
-            " workflows and archive old months there, say --grpc HOST:PORT; a timer may run `holdfast store archive`."
-        )
-    lanes = _lanes(known, lane)
-    queue = open_queue(known.queue, lane)
-    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
-    runtime = Runtime.of(MachineClock(), RandomIds(), Catalog(opened, lanes=lanes, lane=lane), _label(), works=True)
-    leader = Leader(
-        runtime, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=_doubt_rule(known)
-    )
-    try:
-        leader.start()
-        # The leaders of other lanes leave months to this one's.
-        async with archiving(store, known, leader.leads) if lane == DEFAULT else nullcontext():
-            yield leader
-    finally:
-        await leader.aclose()
-        await runtime.runs.aclose()
-        await runtime.membership.aclose()
-        await queue.aclose()
-        await opened.aclose()
-
-
-@asynccontextmanager
-async def archiving(store: str, known: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
-    """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
-    it, where nobody leads, always: of several processes none is in another's way."""
-    if known.retention is None:
-        yield
-        return
-    if leads is None:
-        leads = asyncio.Event()
-        leads.set()
-    administering = partial(_administering, store, known, _secrets(known, store))
-    retention = Retention(administering, known.retention.hot_days, MachineClock())
-    cooling = asyncio.create_task(retention.keep(leads), name="holdfast-retention")
-    try:
-        yield
-    finally:
-        cooling.cancel()
-        await asyncio.gather(cooling, return_exceptions=True)
-
-
-@asynccontextmanager
-async def _administering(store: str, known: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
-    administration = await open_administration(store, open_blobs(known.blobs, secrets))
-    try:
-        yield administration
-    finally:
-        await administration.aclose()
 
 
 class Engine(Control):
@@ -254,15 +164,15 @@ class Engine(Control):
             raise UsageError(f"The resources cannot be used: {'; '.join(wrong)}. Nothing was started.")
         for workflow in workflows:
             workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
-        lanes = _lanes(known, lane)
-        secrets = _secrets(known, store)
+        lanes = lanes_of(known, lane)
+        secrets = secrets_of(known, store)
         elsewhere = open_blobs(known.blobs, secrets)
         clean_log = RedactedLog(secrets)
         declared = known.models
         served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
         providers: Any = model or Providers(served_by)
         around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
-        quotas = _quotas(known, store, served_by, around)
+        quotas = quotas_of(known, store, served_by, around.clock, around.ids)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         catalog = Catalog(opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute)
         runtime = Runtime.of(
@@ -300,7 +210,7 @@ class Engine(Control):
             workflow_grace_s=known.workflow_grace_s,
             lane=led,
             adoption=adoption,
-            doubts=Doubts(runtime, _doubt_rule(known)) if execute else None,
+            doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
         )
         dispatch = Dispatch(executor, hints)
         if is_fleet:
@@ -357,81 +267,3 @@ def _restore(shell: Shell | None) -> Restore:
     from holdfast.jobs.restoration import restored
 
     return restored if shell is None else partial(restored, shell=shell)
-
-
-def _quotas(
-    settings: Settings, store: str | Path | Store, served_by: Mapping[str, str], around: Surroundings
-) -> Quotas:
-    """What is known of providers' limits, and where they are counted; nothing is opened where there are none."""
-    limits = {name: Limits(**each.model_dump()) for name, each in settings.pool_limits.items()}
-    pools = None
-    if limits:
-        pools = Borrower(_authority(settings.pools, store, around.clock), around.clock, around.ids.session())
-    return Quotas(limits, pools, around.clock, served_by)
-
-
-def _secrets(known: Settings, store: str | Path | Store) -> Secrets:
-    """What is never stored or logged: the passwords of all that this process connects to are among it."""
-    secrets = Secrets(known.secrets_file)
-    secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs, known.pools)
-    return secrets
-
-
-def _lanes(settings: Settings, lane: str) -> Lanes:
-    """The lanes of the fleet. Raises UsageError where `lane` is none of them."""
-    lanes = Lanes({
-        name: Rule(frozenset(each.workflows), frozenset(each.tenants), frozenset(each.services))
-        for name, each in settings.lanes.items()
-    })  # fmt: skip
-    if lane not in lanes.names:
-        raise UsageError(
-            f"There is no lane {lane!r}: holdfast.toml has {', '.join(sorted(lanes.names))}. Say what belongs to it in"
-            f" [lanes.{lane}], for every process of the fleet. Nothing was started."
-        )
-    return lanes
-
-
-def _doubt_rule(settings: Settings) -> DoubtRule | None:
-    rules = settings.budget
-    return None if rules is None else DoubtRule(rules.doubt_after_h, rules.settle == "unspent", rules.set_by)
-
-
-def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:
-    """The authority over provider pools that HOLDFAST_POOLS names."""
-    if where == "process":
-        return Book(clock)
-    url = str(store) if where == "store" else where
-    with needs("fleet", "Counting provider pools for several processes"):
-        if is_postgres(url):
-            from holdfast.pools.postgres import PostgresAuthority
-            from holdfast.stores.postgres.address import Address
-
-            address = Address.of(url)
-            return PostgresAuthority(*address.dsns, schema=address.schema)
-        if where != "store":
-            from holdfast.pools.redis import RedisAuthority
-
-            return RedisAuthority.connect(where)
-    raise UsageError(
-        "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
-        " several processes share, or process for those of one process."
-    )
-
-
-def prices_of(settings: Settings) -> Prices:
-    """What calls of models cost, as far as it is known here."""
-    return _prices(settings.models)
-
-
-def _prices(declared: Mapping[str, settings_.DeclaredModel]) -> Prices:
-    return Prices({name: _price(each) for name, each in declared.items()})
-
-
-def _price(model: settings_.DeclaredModel) -> DeclaredPrice:
-    return DeclaredPrice(
-        input_usd_per_mtok=model.input_usd_per_mtok,
-        output_usd_per_mtok=model.output_usd_per_mtok,
-        cache_read_usd_per_mtok=model.cache_read_usd_per_mtok,
-        cache_write_usd_per_mtok=model.cache_write_usd_per_mtok,
-        context_window_tokens=model.context_tokens,
-    )

@@ -1,0 +1,245 @@
+"""Composes the processes of a fleet: one that leads a lane, one that takes clients and workers on a gRPC port, or both in one.
+
+Never here: what an engine is made of (engine), what people are told and how (cli).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast import settings as settings_
+from holdfast.compose.engine import Engine, label
+from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, secrets_of
+from holdfast.core.demand import Resources
+from holdfast.core.lanes import DEFAULT
+from holdfast.engine.catalog import Catalog
+from holdfast.engine.leader import LEASE_S, Leader
+from holdfast.engine.retention import Retention
+from holdfast.engine.runtime import Runtime
+from holdfast.errors import UsageError
+from holdfast.extra import needs
+from holdfast.machine import MachineClock, RandomIds
+from holdfast.masking import without_passwords
+from holdfast.ports import Administration
+from holdfast.service.service import Service
+from holdfast.settings import Secrets, Settings
+from holdfast.storage import is_postgres, open_administration, open_blobs, postgres
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
+    from holdfast.observe.health import Gauges
+    from holdfast.wire.roster import Roster
+
+
+# --- Leading ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def leading(
+    store: str, *, settings: Settings | None = None, lane: str = DEFAULT
+) -> AsyncIterator[Leader]:  # fmt: skip
+    """A process that leads a lane of the fleet while nobody else does. It runs no steps and holds no workflow.
+
+    Raises UsageError for a store that no fleet can share, StoreError when it cannot be used.
+    """
+    known = settings if settings is not None else settings_.load()
+    if not is_postgres(store):
+        raise UsageError(
+            "A fleet shares a PostgreSQL store; on SQLite the workers of one machine need nobody to lead them. To execute"
+            " workflows and archive old months there, say --grpc HOST:PORT; a timer may run `holdfast store archive`."
+        )
+    lanes = lanes_of(known, lane)
+    queue = open_queue(known.queue, lane)
+    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
+    runtime = Runtime.of(MachineClock(), RandomIds(), Catalog(opened, lanes=lanes, lane=lane), label(), works=True)
+    leader = Leader(
+        runtime, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=doubt_rule_of(known)
+    )
+    try:
+        leader.start()
+        # The leaders of other lanes leave months to this one's.
+        async with archiving(store, known, leader.leads) if lane == DEFAULT else nullcontext():
+            yield leader
+    finally:
+        await leader.aclose()
+        await runtime.runs.aclose()
+        await runtime.membership.aclose()
+        await queue.aclose()
+        await opened.aclose()
+
+
+@asynccontextmanager
+async def archiving(store: str, known: Settings, leads: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Meanwhile months leave the tables of `store` by themselves as `[retention]` says, for as long as `leads` is set. Without
+    it, where nobody leads, always: of several processes none is in another's way."""
+    if known.retention is None:
+        yield
+        return
+    if leads is None:
+        leads = asyncio.Event()
+        leads.set()
+    administering = partial(_administering, store, known, secrets_of(known, store))
+    retention = Retention(administering, known.retention.hot_days, MachineClock())
+    cooling = asyncio.create_task(retention.keep(leads), name="holdfast-retention")
+    try:
+        yield
+    finally:
+        cooling.cancel()
+        await asyncio.gather(cooling, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _administering(store: str, known: Settings, secrets: Secrets) -> AsyncIterator[Administration]:
+    administration = await open_administration(store, open_blobs(known.blobs, secrets))
+    try:
+        yield administration
+    finally:
+        await administration.aclose()
+
+
+# --- Taking clients and workers ---------------------------------------------------------------------------------------
+
+
+class Port(NamedTuple):
+    """Where the port is, who may use it, and what is done behind it."""
+
+    address: str
+    token_file: Path | None
+    tokens: Path | None
+    certificate: Path | None
+    key: Path | None
+    client_ca: Path | None
+    yaml: bool
+    """Whether workflow files are taken."""
+    shell: bool
+    """Whether their jobs run here too."""
+    lease_s: float
+    slots: int
+    grace_s: float
+    labels: Sequence[str]
+    resources: Resources
+
+
+class Taking(NamedTuple):
+    """The engine behind a port, and the workers that are connected to it."""
+
+    engine: Engine
+    roster: Roster
+    address: str
+    """`host:port`, where it listens."""
+
+    @property
+    def gauges(self) -> Gauges:
+        members = self.roster.members
+        return {
+            "holdfast_connected_workers": ("Workers that are connected here.", len(members)),
+            "holdfast_connected_slots": ("Slots of those workers.", sum(each.offer.slots for each in members)),
+            "holdfast_connected_jobs": ("Jobs that those workers are at.", sum(len(each.jobs) for each in members)),
+        }
+
+    async def reach(self) -> None:
+        """Ask the store anything. Raises StoreError."""
+        await self.engine.runs(limit=1)
+
+
+@asynccontextmanager
+async def taking(
+    where: str, known: Settings, workflows: Sequence[Workflow], how: Port, lane: str, say: Callable[[str], None]
+) -> AsyncIterator[Taking]:
+    """An engine that executes `workflows` and takes clients and workers. At the end, jobs that run get their grace."""
+    wire = _wire()
+    token, tokens = wire.credential.read_token(how.token_file), wire.credential.read_tokens(how.tokens)
+    identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca, tokens)
+    files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
+    bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
+    roster = wire.roster.Roster(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
+    server = wire.server.Server(roster, identity)
+    async with (
+        server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
+        Engine.open(
+            where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, resources=how.resources,
+            settings=known, grace_s=how.grace_s, hands=roster, shell=how.shell, lane=lane,
+        ) as engine,
+    ):  # fmt: skip
+        roster.open(engine.executor.placing)
+        server.service = Service(engine, workflows, files.take if files is not None else None)
+        host = how.address.rpartition(":")[0]
+        names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
+        say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")
+        try:
+            yield Taking(engine, roster, f"{host}:{port}")
+        finally:
+            server.service = None
+            roster.drain()
+
+
+def _wire() -> Any:
+    """What a port needs, loaded when somebody wants one."""
+    with needs("fleet", "A gRPC port"):
+        from holdfast import wire
+        from holdfast.wire import credential, roster, server, submission  # noqa: F401 - as attributes of the package
+    return wire
+
+
+# --- Both -------------------------------------------------------------------------------------------------------------
+
+
+class Serving(NamedTuple):
+    """A process that leads or stands by, or takes clients and workers, or both."""
+
+    leader: Leader | None
+    taking: Taking | None
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Why it can no longer do its work, if so."""
+        problem = self.leader.broken if self.leader is not None else None
+        return problem if problem is not None or self.taking is None else self.taking.engine.broken
+
+    @property
+    def leads(self) -> bool:
+        return self.leader is not None and self.leader.leads.is_set()
+
+    @property
+    def gauges(self) -> Gauges:
+        """Its figures, for Prometheus."""
+        found = dict(self.taking.gauges) if self.taking is not None else {}
+        leader = self.leader
+        if leader is None:
+            return found
+        return found | {
+            "holdfast_leads": ("Whether this process leads its lane.", float(leader.leads.is_set())),
+            "holdfast_jobs_waiting": ("Jobs that wait for a worker with a free slot.", leader.jobs),
+            "holdfast_workers": ("Workers that have spoken lately.", leader.workers),
+            "holdfast_slots": ("Slots of those workers.", leader.slots),
+            "holdfast_slots_free": ("Slots of those workers that are free.", leader.free),
+        }
+
+    async def reach(self) -> None:
+        """Ask the store anything. Raises StoreError."""
+        for each in (self.leader, self.taking):
+            if each is not None:
+                await each.reach()
+                return
+
+
+@asynccontextmanager
+async def serving(
+    where: str, known: Settings, workflows: Sequence[Workflow], how: Port | None, lane: str, say: Callable[[str], None]
+) -> AsyncIterator[Serving]:
+    """A process that leads `lane` while nobody else does, where a fleet shares the store, and with `how` takes clients and
+    workers besides. `say` tells people where it listens, and who comes and goes. Raises UsageError, StoreError."""
+    async with AsyncExitStack() as stack:
+        leader = taken = None
+        if how is None or is_postgres(where):
+            leader = await stack.enter_async_context(leading(where, settings=known, lane=lane))
+        else:
+            await stack.enter_async_context(archiving(where, known))
+        if how is not None:
+            taken = await stack.enter_async_context(taking(where, known, workflows, how, lane, say))
+        yield Serving(leader, taken)
