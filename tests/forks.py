@@ -23,8 +23,9 @@ from typing import Any, Final, Self, TextIO
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    [f"holdfast.cli.{command}" for command in ("run", "runs", "serve", "worker", "report", "progress")]
-    + ["holdfast.compose", "holdfast.models.providers", "holdfast.stores.postgres", "holdfast.stores.sqlite"]
+    [f"holdfast.cli.{command}" for command in ("run", "runs", "serve", "worker", "progress")]
+    + ["holdfast.compose.fleet", "holdfast.service.view", "holdfast.models.providers"]
+    + ["holdfast.stores.postgres", "holdfast.stores.sqlite"]
     + ["rich.console", "typer._adapters"]
 )
 _ROOT: Final = Path(__file__).parents[1]
