@@ -141,10 +141,13 @@ class Load:
         if asked is None:
             return  # its outcome came home meanwhile
         answer = self._seen().answer(asked.key or "")
-        if answer is None:
-            await self._engine.resolve_effect(call, "retry", by=NAME)
-        else:
+        if answer is not None:
             await self._engine.resolve_effect(call, "answer", answer, by=NAME)
+            return
+        gate = next((each.opened for each in state.gates.values() if each.opened.subject == call), None)
+        # Not where its step has been called off, or is another by now.
+        again = gate is not None and "retry" in gate.allowed
+        await self._engine.resolve_effect(call, "retry" if again else "reject", by=NAME)
 
     def _seen(self) -> Seen:
         return Seen(self._world.directory, CASE)

@@ -95,6 +95,8 @@ async def trial(
         async with load.flowing():
             await asyncio.sleep(_BEFORE_S)
             for fault in chosen:
+                if answering.done():  # a person who has failed says so at once
+                    answering.result()
                 say(f"{load.seconds:4} s: {fault}")
                 try:
                     await faults.EVERY[fault](on.fleet, chance)
