@@ -344,6 +344,8 @@ class NotAStore(StoreError):
 class StoreFull(StoreError):
     """The disk is full; nothing was written."""
 
+    passes = True
+
 
 class StoreBusy(StoreError):
     """Another process holds the store's write lock."""
