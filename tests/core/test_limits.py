@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import policies
+from holdfast.core.status import due_at_ms
 from holdfast.errors import InvalidDecision, Suspended
 from tests.core.game import OTHER, START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds, loop, node
 
@@ -407,6 +408,14 @@ def test_what_would_raise_nothing_is_refused(limit: str, value: int, says: str) 
     game = Game(graph("a"), limit=100)
     with pytest.raises(InvalidDecision, match=says):
         game.raise_limit(limit, value)
+
+
+def test_a_lifespan_that_no_store_could_keep_is_as_good_as_none() -> None:
+    """Such a run could not be appended to any more, and kept its worker from all others."""
+    game = Game(graph("a", limits={"max_lifespan_s": 600}))
+    game.raise_limit("lifespan", 10**19)
+    assert 0 < (due_at_ms(game.state, executing=True) or 0) < 2**63
+    assert game.state.max_lifespan_s == 10**19
 
 
 @pytest.mark.parametrize("data", [None, {}, {"limit_usd": "a lot"}, {"limit_usd": "0.00000001"}, {"limit_usd": None}])

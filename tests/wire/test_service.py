@@ -85,6 +85,8 @@ async def test_lists_go_on_where_the_page_before_ended_while_rows_come(client: C
         await client.ask(query.Gates(limit=1_001))
     with pytest.raises(InvalidInput, match="no cursor"):
         await client.ask(query.Events(run=runs[0], cursor="nowhere"))
+    with pytest.raises(InvalidInput, match="no cursor"):
+        await client.ask(query.Workflows(cursor=f'["gated", {2**64}]'))
     with pytest.raises(NotFound, match="go on after"):
         await client.ask(query.Gates(cursor=f"{runs[0]}:nothing"))
 
@@ -132,6 +134,8 @@ async def test_what_cannot_be_is_refused_in_words(client: Client) -> None:
     for said, words in (
         (command.Extend(run, "patience", 1), "Invalid enum value 'patience'"),
         (command.SetPool(name="X"), "slots or a rate"),
+        (command.SetAdmission(runs=2**64 - 1), "give a number from 0 to 1000000000"),
+        (command.Extend(run, "steps", 2**64), "cannot be said"),
         (command.SetBudget("acme", "week", "1.00"), "Invalid enum value 'week'"),  # type: ignore[arg-type]
     ):
         with pytest.raises(InvalidInput, match=words):

@@ -41,7 +41,7 @@ def list_(
     before: Annotated[
         str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
     ] = False,

@@ -66,7 +66,9 @@ async def _list(after: str | None, limit: int, as_json: bool, store: str | None)
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The workflow's name.")],
-    version: Annotated[int | None, typer.Option("--version", metavar="N", help="By default the highest.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, max=2**31 - 1, metavar="N", help="By default the highest.")
+    ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Final
 
 from holdfast.control.part import Part, word
 from holdfast.core.money import nanousd
@@ -14,6 +15,8 @@ from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_fa
 from holdfast.engine.doubt import Doubt, doubts
 from holdfast.engine.rollup import count_some
 from holdfast.errors import InvalidInput
+
+_MOST_RUNS: Final = 10**9
 
 
 class Allowances(Part):
@@ -55,8 +58,10 @@ class Allowances(Part):
     async def set_admission(self, runs: int | None, *, tenant: str | None = None) -> None:
         """Cap how many runs of a tenant, or of all together, may be active at once; None: no cap. A run is active from
         its admission to its end, also while it waits for people. What is active already stays so."""
-        if runs is not None and runs < 0:
-            raise InvalidInput(f"{runs} runs cannot be active; give a number from 0, or none. Nothing was changed.")
+        if runs is not None and not 0 <= runs <= _MOST_RUNS:
+            raise InvalidInput(
+                f"{runs} runs cannot be active; give a number from 0 to {_MOST_RUNS}, or none. Nothing was changed."
+            )
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
         await self.store.set_limit(scope, runs)
 

@@ -60,9 +60,14 @@ def attend_time(d: Decision) -> bool:
     return out
 
 
+_NEVER_S: Final = 10**12
+"""Thirty thousand years."""
+
+
 def ms(seconds: float) -> int:
-    """Whole milliseconds, rounded up: what is due at that time is over by then."""
-    return math.ceil(seconds * 1000)
+    """Whole milliseconds, rounded up: what is due at that time is over by then. More than a store can keep is as good as
+    never."""
+    return math.ceil(min(seconds, _NEVER_S) * 1000)
 
 
 def active_ms(state: State, now_ms: int) -> int:

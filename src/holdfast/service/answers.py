@@ -6,7 +6,7 @@ Never here: what a row looks like (view), changing anything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ ROLL_UP_S: Final = 5.0
 
 _Kind = TypeVar("_Kind")
 _cost_key: Final = msgspec.json.Decoder(CostKey)
-_workflow_key: Final = msgspec.json.Decoder(tuple[str, int])
+_workflow_key: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])
 
 
 class Answers:

@@ -143,7 +143,8 @@ class Client:
         return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
 
     async def tell(self, command: OfRun | OfAll, *, by: str = "", roles: Sequence[str] = ()) -> RunView | None:
-        """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one."""
+        """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one. Who acts
+        is recorded with runs; of what several runs share nothing is kept about it."""
         reply = await self._ask(type(command).__name__, _request(command, by=by, roles=roles))
         return _view(reply) if isinstance(reply, wire.RunView) else None
 
@@ -177,12 +178,15 @@ def _request(said: OfRun | OfAll | Query, **who: Any) -> Any:
     message = getattr(wire, f"{type(said).__name__}Request")()
     fields = message.DESCRIPTOR.fields_by_name
     for name, value in (msgspec.structs.asdict(said) | who).items():
-        if name not in fields and f"{name}_json" in fields and value is not msgspec.UNSET:
-            setattr(message, f"{name}_json", _encoded(value))
-        elif name in fields and isinstance(value, tuple | list):
-            getattr(message, name).extend(value)
-        elif name in fields and value is not None:
-            setattr(message, name, str(value) if name.endswith("_usd") else value)
+        try:
+            if name not in fields and f"{name}_json" in fields and value is not msgspec.UNSET:
+                setattr(message, f"{name}_json", _encoded(value))
+            elif name in fields and isinstance(value, tuple | list):
+                getattr(message, name).extend(value)
+            elif name in fields and value is not None:
+                setattr(message, name, str(value) if name.endswith("_usd") else value)
+        except (TypeError, ValueError) as problem:
+            raise InvalidInput(f"{name}={value!r:.80} cannot be said: {problem}. Nothing was sent.") from None
     return message
 
 

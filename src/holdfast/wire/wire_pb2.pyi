@@ -223,31 +223,27 @@ class ReconcileRequest(_message.Message):
     def __init__(self, call: _Optional[str] = ..., cost_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SetBudgetRequest(_message.Message):
-    __slots__ = ("tenant", "period", "limit_usd", "team", "by")
+    __slots__ = ("tenant", "period", "limit_usd", "team")
     TENANT_FIELD_NUMBER: _ClassVar[int]
     PERIOD_FIELD_NUMBER: _ClassVar[int]
     LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
     TEAM_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
     tenant: str
     period: str
     limit_usd: str
     team: str
-    by: str
-    def __init__(self, tenant: _Optional[str] = ..., period: _Optional[str] = ..., limit_usd: _Optional[str] = ..., team: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, tenant: _Optional[str] = ..., period: _Optional[str] = ..., limit_usd: _Optional[str] = ..., team: _Optional[str] = ...) -> None: ...
 
 class SetAdmissionRequest(_message.Message):
-    __slots__ = ("runs", "tenant", "by")
+    __slots__ = ("runs", "tenant")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
     runs: int
     tenant: str
-    by: str
-    def __init__(self, runs: _Optional[int] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, runs: _Optional[int] = ..., tenant: _Optional[str] = ...) -> None: ...
 
 class SetPoolRequest(_message.Message):
-    __slots__ = ("name", "slots", "rate", "per_s", "burst", "counts", "of", "by")
+    __slots__ = ("name", "slots", "rate", "per_s", "burst", "counts", "of")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
@@ -255,7 +251,6 @@ class SetPoolRequest(_message.Message):
     BURST_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     OF_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
     name: str
     slots: int
     rate: int
@@ -263,16 +258,13 @@ class SetPoolRequest(_message.Message):
     burst: int
     counts: str
     of: str
-    by: str
-    def __init__(self, name: _Optional[str] = ..., slots: _Optional[int] = ..., rate: _Optional[int] = ..., per_s: _Optional[int] = ..., burst: _Optional[int] = ..., counts: _Optional[str] = ..., of: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., slots: _Optional[int] = ..., rate: _Optional[int] = ..., per_s: _Optional[int] = ..., burst: _Optional[int] = ..., counts: _Optional[str] = ..., of: _Optional[str] = ...) -> None: ...
 
 class RemovePoolRequest(_message.Message):
-    __slots__ = ("name", "by")
+    __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]
-    BY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    by: str
-    def __init__(self, name: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
