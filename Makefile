@@ -81,7 +81,7 @@ mutants: setup ## Break one rule at a time and see that every breakage is notice
 	@$(PY) -m tests.mutants $(ARGS)
 
 simulate: setup ## Run random programs among random faults in virtual time: make simulate SEEDS=100000
-	@$(PY) -m holdfast.testing.simulation --seeds $(SEEDS) --jobs 2 $(ARGS)
+	@$(PY) -m tests.simulation --seeds $(SEEDS) --jobs 2 $(ARGS)
 
 chaos: setup ## Have everything go wrong in a fleet under load: make chaos SEED=1 MINUTES=10
 	@$(PY) -m tests.chaos $(if $(SEED),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
@@ -103,9 +103,9 @@ lint: setup ## Check style and formatting without changing anything
 	@echo "lint: ruff format --check"
 	@$(PY) -m ruff format --check
 
-types: setup ## Check the types of src, and of an example as its author would, strictly
-	@echo "types: mypy --strict src"
-	@$(PY) -m mypy --strict src
+types: setup ## Check the types of src, of the simulation, and of an example as its author would, strictly
+	@echo "types: mypy --strict src tests/simulation"
+	@$(PY) -m mypy --strict src tests/simulation
 	@echo "types: a user's file, as a user would check it"
 	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py
 

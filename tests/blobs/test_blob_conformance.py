@@ -16,7 +16,7 @@ from holdfast.ports import Blobs
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.object_server import ObjectServer
-from holdfast.testing.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import Disk, SimulatedStore
 
 pytest.register_assert_rewrite("tests.blobs.conformance")
 

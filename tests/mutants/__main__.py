@@ -32,7 +32,7 @@ def hunt(mutant: Mutant, scratch: Path) -> str:
     found = run(tree, *QUICK, workers=2)
     if found.killed:
         return f"not its killer, but {found.failed}"
-    found = run_command(tree, sys.executable, "-m", "holdfast.testing.simulation", "--seeds", str(SEEDS))
+    found = run_command(tree, sys.executable, "-m", "tests.simulation", "--seeds", str(SEEDS))
     return "not its killer, but the simulation" if found.killed else ""
 
 

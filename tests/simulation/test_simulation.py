@@ -1,15 +1,19 @@
 """Random programs among random faults in virtual time: a selection of those that `make simulate` runs for longer.
 
 Every seed is a promise to itself: what fails here fails again with
-`python -m holdfast.testing.simulation --seed N --mode MODE`.
+`python -m tests.simulation --seed N --mode MODE`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
 
 import msgspec
@@ -23,11 +27,9 @@ from holdfast.engine import context, journal
 from holdfast.jobs import job, once
 from holdfast.jobs.job import JobNode
 from holdfast.jobs.once import tool_of
-from holdfast.testing.simulation import Kind, simulate
-from holdfast.testing.simulation.report import Report
-
-# What a process that was killed had not yet begun is never begun.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.report import Report
+from tests.simulation.simulation import Kind, simulate
 
 SELECTED = 300
 MOST = 1500
@@ -72,7 +74,7 @@ def test_what_a_file_once_broke_it_keeps(seed: int) -> None:
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
 
 TELL = (
-    "from holdfast.testing.simulation import simulate\n"
+    "from tests.simulation.simulation import simulate\n"
     "for seed in range(300, 312):\n"
     "    told = simulate(seed)\n"
     "    print(seed, told.history, told.steps, told.status)\n"
@@ -195,3 +197,28 @@ def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: py
     assert (
         found(monkeypatch, JobNode, "_together", reversed_, made_of="file") == "a job gives what its steps have given"
     )
+
+
+def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:
+    """That is no fault of the program: a process that is killed has branches that were never begun, and asyncio tells."""
+    loop = SimulatedLoop(Random(1))
+    process = loop.lane("process")
+
+    async def branch() -> None: ...
+
+    async def in_turn(branch: Coroutine[Any, Any, None]) -> None:
+        await branch
+
+    async def step() -> None:
+        begun = [asyncio.ensure_future(in_turn(branch())) for _ in range(2)]
+        loop.kill(process)
+        loop.halt()
+        await asyncio.wait(begun)
+
+    loop.spawn(process, step())
+    loop.run()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        loop.dissolve()
+        gc.collect()
+    assert said == []

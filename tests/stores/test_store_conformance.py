@@ -11,7 +11,7 @@ import pytest
 from holdfast.ports import Store
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import Disk, SimulatedStore
 
 pytest.register_assert_rewrite("tests.stores.conformance")
 

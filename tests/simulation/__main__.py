@@ -1,4 +1,4 @@
-"""`python -m holdfast.testing.simulation`: runs many seeds, says how far it is, and how to repeat what it found.
+"""`python -m tests.simulation`: runs many seeds, says how far it is, and how to repeat what it found.
 
 Never here: what a simulation is.
 """
@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from holdfast.testing.simulation import lines
-from holdfast.testing.simulation.report import Report
-from holdfast.testing.simulation.simulation import Kind, Mode, Outcome, simulate
+from tests.simulation import lines
+from tests.simulation.report import Report
+from tests.simulation.simulation import Kind, Mode, Outcome, simulate
 
 _TOGETHER: Final = 20
 """Seeds that a process takes at once."""
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m holdfast.testing.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many programs to run")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed, and show its history")
@@ -100,7 +100,7 @@ def _show(outcome: Outcome) -> None:
     for line in outcome.latest[-15:]:
         _say(f"    {line}")
     asked = f"--seed {outcome.seed} --mode {outcome.mode} --made-of {outcome.made_of}"
-    _say(f"  again: python -m holdfast.testing.simulation {asked}")
+    _say(f"  again: python -m tests.simulation {asked}")
 
 
 def _say(line: str) -> None:

@@ -991,7 +991,7 @@ class SimulatedStore:
         for session in list(self.leases):
             await self.close_session(session)
         self._closed = True
-        while self._busy:  # noqa: ASYNC110 - what was queued is finished
+        while self._busy:
             await asyncio.sleep(0.001)
         self.disk.drop(self)
 

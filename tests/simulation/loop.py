@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import heapq
 import sys
+import warnings
 from asyncio import events as running
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -133,7 +134,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             return
         try:
             handle._context.run(handle._callback, *handle._args)
-        except Exception as problem:  # noqa: BLE001 - whoever reads the report judges
+        except Exception as problem:
             self.call_exception_handler({"message": f"{handle!r} raised", "exception": problem})
 
     def _next(self) -> asyncio.Handle:
@@ -219,7 +220,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
-        except Exception as problem:  # noqa: BLE001 - it belongs to whoever asked
+        except Exception as problem:
             done.set_exception(problem)
         return done
 
@@ -239,10 +240,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Nobody is told what goes wrong while the remains of dead processes are taken apart."""
+    """Nobody is told what goes wrong while the remains of dead processes are taken apart, nor what they never began."""
     heard = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            yield
     finally:
         sys.unraisablehook = heard

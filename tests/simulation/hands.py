@@ -20,7 +20,7 @@ from holdfast.machine import MachineClock
 from holdfast.ports import Calls, Work
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.roster import able_to
-from holdfast.testing.simulation.chance import spread_s
+from tests.simulation.chance import spread_s
 
 if TYPE_CHECKING:
     from holdfast.engine.placing import Placing

@@ -20,11 +20,11 @@ from holdfast.jobs.room import Shell
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.ports import Model, Observer
 from holdfast.settings import Settings
-from holdfast.testing.simulation.chance import Chance, spread_s
-from holdfast.testing.simulation.fault import Faults
-from holdfast.testing.simulation.hands import SimulatedHands
-from holdfast.testing.simulation.loop import Lane, SimulatedLoop, current_lane
-from holdfast.testing.simulation.store import LEASE_S, Disk, SimulatedStore
+from tests.simulation.chance import Chance, spread_s
+from tests.simulation.fault import Faults
+from tests.simulation.hands import SimulatedHands
+from tests.simulation.loop import Lane, SimulatedLoop, current_lane
+from tests.simulation.store import LEASE_S, Disk, SimulatedStore
 
 T = TypeVar("T")
 
@@ -296,7 +296,7 @@ class Process:
     async def _do(self, engine: Engine, what: Callable[[Engine], Awaitable[T]], told: asyncio.Future[T]) -> None:
         try:
             result = await what(engine)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, it is the answer
+        except Exception as problem:
             if not told.done():
                 told.set_exception(problem)
         else:

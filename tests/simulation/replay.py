@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from holdfast.testing.simulation.file import FIRST, OUTPUTS, Job, Step
-from holdfast.testing.simulation.world import Execution
+from tests.simulation.file import FIRST, OUTPUTS, Job, Step
+from tests.simulation.world import Execution
 
 
 class Outcome(NamedTuple):

@@ -15,11 +15,11 @@ import msgspec
 from holdfast.core import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
 from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
-from holdfast.testing.simulation.chance import Chance, spread_s
-from holdfast.testing.simulation.fault import Faults
-from holdfast.testing.simulation.loop import Lane, SimulatedLoop, current_lane
-from holdfast.testing.simulation.process import Process
 from holdfast.tools.shell import Script
+from tests.simulation.chance import Chance, spread_s
+from tests.simulation.fault import Faults
+from tests.simulation.loop import Lane, SimulatedLoop, current_lane
+from tests.simulation.process import Process
 
 RATES_NANOUSD: Final = {"large": (10_000, 50_000), "small": (1_000, 5_000), "tiny": (100, 500)}
 """What a token in and a token out really cost."""

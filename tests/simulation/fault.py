@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.testing.simulation.chance import Chance
+from tests.simulation.chance import Chance
 
 RATES: Final[dict[str, float]] = {
     # a process

@@ -18,12 +18,12 @@ from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import ERROR, LOST
 from holdfast.jobs.decision import SKIP, SKIPPED, decider, is_decider
 from holdfast.jobs.workflow import END
-from holdfast.testing.simulation.books import Books
-from holdfast.testing.simulation.file import OUTPUTS, File, Job
-from holdfast.testing.simulation.hands import GPU
-from holdfast.testing.simulation.process import Process
-from holdfast.testing.simulation.replay import Outcome, Replay, job_runs, replays, step_runs, worst
-from holdfast.testing.simulation.world import Execution, World
+from tests.simulation.books import Books
+from tests.simulation.file import OUTPUTS, File, Job
+from tests.simulation.hands import GPU
+from tests.simulation.process import Process
+from tests.simulation.replay import Outcome, Replay, job_runs, replays, step_runs, worst
+from tests.simulation.world import Execution, World
 
 _WELL: Final = ("success", "skipped")
 

@@ -21,14 +21,14 @@ from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_o
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
-from holdfast.testing.simulation.books import Books, Call, Visit
-from holdfast.testing.simulation.hands import GPU
-from holdfast.testing.simulation.job_auditor import JobAuditor
-from holdfast.testing.simulation.loop import SimulatedLoop
-from holdfast.testing.simulation.process import CPU_M, SLOTS, Process
-from holdfast.testing.simulation.store import Disk, SimulatedStore
-from holdfast.testing.simulation.toolbox import APPROVED
-from holdfast.testing.simulation.world import SETTLES_S, Execution, Sending, World
+from tests.simulation.books import Books, Call, Visit
+from tests.simulation.hands import GPU
+from tests.simulation.job_auditor import JobAuditor
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.process import CPU_M, SLOTS, Process
+from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.toolbox import APPROVED
+from tests.simulation.world import SETTLES_S, Execution, Sending, World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -149,7 +149,7 @@ class Auditor:
         # Replayed from what is on the disk, not from the object that was appended.
         try:
             evolve(books.state, ev.decode(ev.encode(event)), recorded.at_ms)
-        except Exception as problem:  # noqa: BLE001 - whatever it is, it is the finding
+        except Exception as problem:
             self.fault("every history folds", run, repr(problem))
 
     def _compare_rows(self, books: Books, append: Append) -> None:

@@ -31,13 +31,13 @@ from holdfast.errors import (
     NotFound,
     StoreError,
 )
-from holdfast.testing.simulation.auditor import Auditor
-from holdfast.testing.simulation.chance import Chance, spread_s
-from holdfast.testing.simulation.fault import Faults
-from holdfast.testing.simulation.loop import SimulatedLoop
-from holdfast.testing.simulation.process import SLOTS, Process
-from holdfast.testing.simulation.program import DAY_S, TENANT, Program
-from holdfast.testing.simulation.world import World
+from tests.simulation.auditor import Auditor
+from tests.simulation.chance import Chance, spread_s
+from tests.simulation.fault import Faults
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.process import SLOTS, Process
+from tests.simulation.program import DAY_S, TENANT, Program
+from tests.simulation.world import World
 
 T = TypeVar("T")
 
@@ -388,7 +388,7 @@ class People:
         """Look at the other side, and say what is there. Whoever says "again" has seen that it did not happen."""
         key = gate.shown.value()["key"]
         sendings = self._world.sendings.get(key, [])
-        while any(each.pending for each in sendings):  # noqa: ASYNC110 - people have no events, they look again
+        while any(each.pending for each in sendings):
             await asyncio.sleep(_LOOK_AGAIN_S)
         happened = self._world.effects.get(key)
         if happened:

@@ -1,4 +1,7 @@
-"""One seed, one program: puts processes, disk, world, people and auditor together, runs them, and says what came of it.
+"""A deterministic simulation of Holdfast: the real core and engine in virtual time, among random programs and faults.
+
+`simulate(seed)` puts processes, disk, world, people and auditor together, runs one program, and says what came of it. A seed
+repeats what it did, exactly; `python -m tests.simulation` runs many.
 
 Never here: what a fault does, or what must hold.
 """
@@ -16,18 +19,18 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.testing.simulation import script
-from holdfast.testing.simulation.auditor import Auditor, Violation
-from holdfast.testing.simulation.chance import Chance, spread_s
-from holdfast.testing.simulation.fault import Faults
-from holdfast.testing.simulation.hands import GPU
-from holdfast.testing.simulation.job_auditor import JobAuditor
-from holdfast.testing.simulation.loop import SimulatedLoop, Stuck, TooLong
-from holdfast.testing.simulation.people import People
-from holdfast.testing.simulation.process import Process
-from holdfast.testing.simulation.program import DAY_S, draw, draw_of_file
-from holdfast.testing.simulation.store import Disk
-from holdfast.testing.simulation.world import SimulatedModel, World
+from tests.simulation import script
+from tests.simulation.auditor import Auditor, Violation
+from tests.simulation.chance import Chance, spread_s
+from tests.simulation.fault import Faults
+from tests.simulation.hands import GPU
+from tests.simulation.job_auditor import JobAuditor
+from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
+from tests.simulation.people import People
+from tests.simulation.process import Process
+from tests.simulation.program import DAY_S, draw, draw_of_file
+from tests.simulation.store import Disk
+from tests.simulation.world import SimulatedModel, World
 
 Mode = Literal["safety", "progress"]
 Kind = Literal["python", "file"]

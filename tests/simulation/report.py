@@ -14,9 +14,9 @@ import msgspec
 
 from holdfast.core.events import AnyEvent
 from holdfast.core.graph import JoinMode, Kind
-from holdfast.testing.simulation.fault import OBSERVED, RATES
-from holdfast.testing.simulation.job_auditor import SEEN
-from holdfast.testing.simulation.simulation import LEARNED, Outcome
+from tests.simulation.fault import OBSERVED, RATES
+from tests.simulation.job_auditor import SEEN
+from tests.simulation.simulation import LEARNED, Outcome
 
 EVERY: Final[dict[str, tuple[str, ...]]] = {
     "events": tuple(kind.__name__ for kind in get_args(AnyEvent)),

@@ -15,9 +15,9 @@ import msgspec
 
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
-from holdfast.testing.simulation.chance import spread_s
-from holdfast.testing.simulation.world import Execution, Sending, World, here
 from holdfast.tools.shell import Ending, Limits, LogCounts, Script
+from tests.simulation.chance import spread_s
+from tests.simulation.world import Execution, Sending, World, here
 
 _NOTHING: Final = LogCounts(lines=1, bytes=1, dropped_lines=0, dropped_bytes=0)
 _KILLED: Final = "SIGKILL"

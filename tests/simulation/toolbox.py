@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from holdfast.authoring.tool import Tool, tool
-from holdfast.testing.simulation.world import SETTLES_S, here
+from tests.simulation.world import SETTLES_S, here
 
 Answer = dict[str, Any]
 

@@ -25,13 +25,13 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from holdfast.jobs.workflow import workflow_of
-from holdfast.testing.simulation import script
-from holdfast.testing.simulation.chance import spread_s
-from holdfast.testing.simulation.file import File, draw_file
-from holdfast.testing.simulation.hands import GPU, TASK
-from holdfast.testing.simulation.process import CPU_M, MODELS
-from holdfast.testing.simulation.toolbox import TOOLS
-from holdfast.testing.simulation.world import here
+from tests.simulation import script
+from tests.simulation.chance import spread_s
+from tests.simulation.file import File, draw_file
+from tests.simulation.hands import GPU, TASK
+from tests.simulation.process import CPU_M, MODELS
+from tests.simulation.toolbox import TOOLS
+from tests.simulation.world import here
 
 DAY_S: Final = 86_400.0
 _BIG: Final = "large " * 12_000
