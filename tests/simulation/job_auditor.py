@@ -51,6 +51,8 @@ class JobBooks:
         self._file = file
         self.ended: dict[str, dict[str, Any]] = {}
         """The output of each job that has ended."""
+        self.showed: dict[str, list[dict[str, Any]]] = {}
+        """What others could see of each job that has ended, each time that it has."""
         self.settled: dict[tuple[str, str | None], dict[str, Outcome]] = {}
         """What became of steps that run once, by job and combination."""
         self.named: dict[tuple[str, int, str], str | None] = {}
@@ -75,9 +77,19 @@ class JobBooks:
         """Whether that combination had been recorded as done at that event."""
         return (job.id, number) in self.done and self.done[job.id, number][0] < at
 
+    def end(self, id_: str, output: dict[str, Any]) -> None:
+        self.ended[id_] = output
+        self.showed.setdefault(id_, []).append(self.shown([id_])[id_])
+
     def shown(self, ids: Sequence[str]) -> dict[str, Any]:
         """What others may see of these jobs."""
         return {id_: {"result": self.ended[id_]["result"], "outputs": self.ended[id_]["outputs"]} for id_ in ids}
+
+    def visible(self, ids: Sequence[str], *, is_over: bool) -> dict[str, list[dict[str, Any]]]:
+        """What an attempt may see of these jobs: what they have come to; one that is over, and may not know it yet, what they
+        have come to at any time."""
+        had = {id_: self.showed.get(id_, []) for id_ in ids}
+        return had if is_over else {id_: showed[-1:] if id_ in self.ended else [] for id_, showed in had.items()}
 
     @property
     def has_failed(self) -> bool:
@@ -167,7 +179,7 @@ class JobAuditor:
         self.seen["skipped"] += 1
         if job_runs(job, self._before(run, job)):
             self._fault("a job runs if its condition says so", run, f"{job} is skipped after {self._of(run).ended}")
-        self._of(run).ended[job.id] = SKIPPED
+        self._of(run).end(job.id, SKIPPED)
 
     def _before(self, run: RunId, job: Job) -> dict[str, str]:
         """The results of the jobs that come before it."""
@@ -217,7 +229,7 @@ class JobAuditor:
         self.seen[output["result"]] += 1
         if not job_runs(job, self._before(run, job)):
             self._fault("a job runs if its condition says so", run, f"{job} runs after {known.ended}")
-        known.ended[job.id] = output
+        known.end(job.id, output)
         said: list[dict[str, Any]] = output["combinations"] if job.matrix is not None else [output]
         if [each.get("matrix") for each in said] != known.matrices(job):
             self._fault("a job has the combinations of its matrix", run, f"{job}: {output}")
@@ -310,28 +322,29 @@ class JobAuditor:
     def script_began(self, books: Books, process: Process, execution: Execution) -> None:
         """A script is about to do its work: whether it may, and whether it knows what it should."""
         run, job, known = execution.run, self._file.job(execution.job), self._of(execution.run)
-        if not set(job.needs) <= known.ended.keys():
+        visit, held = books.steps.get(job.id), process.store.leases if process.store is not None else {}
+        is_over = visit is None or not visit.active or visit.session not in held
+        visible, seen = known.visible(job.needs, is_over=is_over), json.loads(execution.env["SEEN"])
+        if not all(visible.values()):
             self._fault("a job begins when what it needs has ended", run, f"{execution} after {list(known.ended)}")
             return
-        if json.loads(execution.env["SEEN"]) != known.shown(job.needs):
-            self._fault("a job sees what is recorded of those before it", run, f"{execution}, {known.ended}")
+        if seen.keys() != visible.keys() or not all(seen[id_] in showed for id_, showed in visible.items()):
+            self._fault("a job sees what is recorded of those before it", run, f"{execution}, {visible}")
         if execution.env["ABOUT"] != f"{self._file.given['about']} {self._file.variables['word']}":
             self._fault("a job sees what its run began with", run, f"{execution} in {self._file}")
+        if execution.is_here and job.demands.get("runs-on") == GPU and GPU not in process.labels:
+            self._fault("a step starts only where its labels are", run, f"{execution}")
+        if visit is None or is_over:
+            return
         at_once = [
             each for each in self._world.executions.values()
             if (each.run, each.job, each.process, each.life) == (run, job.id, execution.process, execution.life)
             and each.ended_s is None and each.began_s >= known.began_s[job.id]
         ]  # fmt: skip
-        if len(at_once) > (job.most_at_once or len(known.matrices(job))):
+        matrices = [_text(each) for each in known.matrices(job)]
+        if len(at_once) > (job.most_at_once or len(matrices)):
             self._fault("no more combinations run at once than may", run, f"{at_once}")
-        if execution.is_here and job.demands.get("runs-on") == GPU and GPU not in process.labels:
-            self._fault("a step starts only where its labels are", run, f"{execution}")
-        visit = books.steps[job.id]
-        session = process.engine.runtime.membership.session if process.engine is not None else None
-        if session is None or not visit.active or visit.session != session:
-            return  # of an attempt that is over, and may not know it yet
-        number = [_text(each) for each in known.matrices(job)].index(_leg(execution))
-        if known.was_done(job, number, visit.starts[visit.attempt]):
+        if known.was_done(job, matrices.index(_leg(execution)), visit.starts[visit.attempt]):
             self._fault("a combination that has succeeded is not run again", run, f"{execution}")
 
 

@@ -24,12 +24,12 @@ from holdfast.authoring.yaml.expressions import Condition
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
 from holdfast.engine import context, journal
-from holdfast.jobs import job, once
+from holdfast.jobs import decision, job, once
 from holdfast.jobs.job import JobNode
 from holdfast.jobs.once import tool_of
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
-from tests.simulation.simulation import Kind, simulate
+from tests.simulation.simulation import Kind, Mode, simulate
 
 SELECTED = 300
 MOST = 1500
@@ -64,11 +64,12 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
     assert simulate(seed, made_of="python").violations == []
 
 
-@pytest.mark.parametrize("seed", [223, 256, 301012])
-def test_what_a_file_once_broke_it_keeps(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "mode"), [(223, None), (256, None), (301012, None), (12386, "progress")])
+def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
     """The error of a script that was broken off, of which nobody was told but asyncio; a pool's share that a process went on
-    using under its next session."""
-    assert simulate(seed, made_of="file").violations == []
+    using under its next session. Or seemed to: a script that was begun by a process which had stood still, while its run
+    had failed elsewhere and been taken up again."""
+    assert simulate(seed, mode, made_of="file").violations == []
 
 
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
@@ -158,6 +159,16 @@ def test_a_lost_effect_that_is_repeated_whatever_its_policy_is_found(monkeypatch
 def test_a_job_that_runs_whatever_has_become_of_those_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = found(monkeypatch, Condition, "evaluate", always(True), made_of="file")
     assert broken in ("a job runs if its condition says so", "a combination is what its steps have come to")
+
+
+def test_a_job_that_sees_what_nobody_has_recorded_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    output_of = decision.output_of
+
+    def invented(*given: Any) -> dict[str, Any]:
+        return {**output_of(*given), "outputs": {"v": "invented", "last": "", "numbers": ""}}
+
+    broken = found(monkeypatch, decision, "output_of", invented, made_of="file")
+    assert broken == "a job sees what is recorded of those before it"
 
 
 def test_a_combination_that_is_run_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
