@@ -7,6 +7,8 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import holdfast
 
 ROOT = Path(holdfast.__file__).parent
@@ -16,7 +18,7 @@ FLOORS = (
     {"core"},
     {"ports", "authoring"},
     {"tools", "models", "scheduling", "stores", "blobs", "queues", "pools"},
-    {"engine", "observe", "jobs"},
+    {"engine", "observe", "actions"},
     {"control", "storage"},
     {"service"},
     {"wire"},
@@ -98,6 +100,28 @@ def test_imports_go_down_only() -> None:
             continue
         if there >= here and room != "__init__":
             wrong.append(f"{file} imports {other}")
+    assert wrong == []
+
+
+INNER_FLOORS = {"actions": ({"expressions", "binding"}, {"syntax", "shell"}, {"jobs"})}
+"""The same within a room of several parts; parts of one floor don't know one another."""
+
+
+@pytest.mark.parametrize("room", INNER_FLOORS)
+def test_imports_go_down_only_within_a_room_too(room: str) -> None:
+    floors = {part: i for i, parts in enumerate(INNER_FLOORS[room]) for part in parts}
+    files = {file: file.relative_to(ROOT / room).parts[0].removesuffix(".py") for file in (ROOT / room).rglob("*.py")}
+    assert {*files.values()} - {"__init__"} == floors.keys()
+    wrong = []
+    for file, part in files.items():
+        imported = {
+            name.split(".")[2]
+            for node in ast.walk(parsed(file))
+            if isinstance(node, ast.ImportFrom) and node.module
+            for name in [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            if name.startswith(f"holdfast.{room}.")
+        }
+        wrong += [f"{file}: {other}" for other in imported - {part} if floors[other] >= floors[part]]
     assert wrong == []
 
 
@@ -188,7 +212,7 @@ PORTS = {
     "masking": "locks what other threads read",
     "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
-    "tools/shell/keeper.py": "is a program of its own, between a worker and a script",
+    "actions/shell/keeper.py": "is a program of its own, between a worker and a script",
     "service/service.py": "reads files beside the loop; a simulation has no service",
     "wire/json_text.py": "counts beside the loop; a simulation speaks no gRPC",
     "cli": "talks to people",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from holdfast import Demand, Workflow, human_gate, llm_node, remote_task, task, tool, tool_node
-from holdfast.authoring.yaml.load import load
-from holdfast.jobs.workflow import workflow_of
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from tests.crash.world import Visit
 
 MODEL = "claude-haiku-4-5"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.authoring.yaml.load import load
-from holdfast.jobs import refusal
+from holdfast.actions.jobs import refusal
+from holdfast.actions.syntax.load import load
 from holdfast.testing.object_server import ObjectServer
 from tests.cli.conftest import Shell
 from tests.forks import Fork

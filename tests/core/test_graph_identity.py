@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from holdfast import RetryPolicy, Workflow, task
+from holdfast.actions.jobs.identity import plain
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.document import Job
+from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as authoring
 from holdfast.authoring.node import NodeDefinition
-from holdfast.authoring.yaml.document import Job
-from holdfast.authoring.yaml.load import load
 from holdfast.core.demand import Demand
 from holdfast.core.graph import Definition, Edge, Join, Limits, Node
-from holdfast.jobs.identity import plain
-from holdfast.jobs.workflow import workflow_of
 
 DEFAULTS: dict[type[msgspec.Struct], dict[str, Any]] = {
     Definition: {

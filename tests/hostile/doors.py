@@ -20,12 +20,12 @@ import grpc
 from pydantic import BaseModel, ConfigDict
 
 from holdfast import Engine, Workflow, human_gate, remote_task
+from holdfast.actions import shell
 from holdfast.authoring.json_schema import SchemaArguments
 from holdfast.core.status import status
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelRequest, UserTurn
 from holdfast.service.service import Service
-from holdfast.tools import shell
 from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
 from holdfast.tools.http_reply import answer

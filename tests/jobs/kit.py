@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast import Workflow
-from holdfast.authoring.yaml.load import load
+from holdfast.actions import shell
+from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.core.state import State
 from holdfast.core.status import status
-from holdfast.jobs.room import Shell
-from holdfast.jobs.workflow import workflow_of
-from holdfast.tools import shell
 from tests.engine.kit import opened
 
 

@@ -1,7 +1,7 @@
 """GitHub's rules about jobs, combinations and steps, a second time and as plainly as they can be said; and a shell that
 runs nothing.
 
-Never here: a promise; anything of `holdfast.jobs`.
+Never here: a promise; anything of `holdfast.actions.jobs`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
-from holdfast.tools.shell import Ending, Limits, LogCounts, Script
+from holdfast.actions.shell import Ending, Limits, LogCounts, Script
 
 ALWAYS: Final = 99
 """As often a script may fail that never succeeds."""

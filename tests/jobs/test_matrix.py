@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.actions.shell import Ending, Limits, Script
 from holdfast.errors import OutcomeUnknown, ToolFailed
-from holdfast.tools.shell import Ending, Limits, Script
 from tests.jobs.kit import ran, world
 
 

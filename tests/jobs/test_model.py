@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from holdfast.authoring.yaml.load import load
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.core.state import State
-from holdfast.jobs.workflow import workflow_of
 from tests.engine.kit import opened
 from tests.jobs.kit import Done, done
 from tests.jobs.model import ALWAYS, JOB_CONDITIONS, LABEL, STEP_CONDITIONS, Job, Shell, Step, expected, file_of

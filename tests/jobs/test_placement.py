@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.authoring.yaml.load import load
+from holdfast.actions.jobs import refusal
+from holdfast.actions.syntax.load import load
 from holdfast.core.demand import NOTHING, SHELL, Demand
 from holdfast.core.ids import NodeName
-from holdfast.jobs import refusal
 from tests.engine.kit import opened
 from tests.jobs.kit import done, ran, workflow
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from holdfast import Engine, Workflow, task
-from holdfast.authoring.yaml.load import load
+from holdfast.actions.jobs.restoration import restored
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.core.graph import Definition, Graph
 from holdfast.engine.adoption import Adoption
-from holdfast.jobs.restoration import restored
-from holdfast.jobs.workflow import workflow_of
 from tests.core.test_properties import TIMES
 from tests.engine.kit import eventually, opened
 from tests.jobs.documents import files

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.binding import PREFIX
+from holdfast.actions.binding import PREFIX
 from tests.jobs.kit import Done, ran
 
 

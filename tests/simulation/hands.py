@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from holdfast.actions.jobs.elsewhere import Done, Order
+from holdfast.actions.jobs.room import Shell
 from holdfast.core.demand import SHELL
 from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
-from holdfast.jobs.elsewhere import Done, Order
-from holdfast.jobs.room import Shell
 from holdfast.machine import MachineClock
 from holdfast.ports import Calls, Work
 from holdfast.scheduling.job import Capacity

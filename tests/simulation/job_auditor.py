@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.actions.jobs.decision import SKIP, SKIPPED, decider, is_decider
+from holdfast.actions.jobs.workflow import END
 from holdfast.core import events as ev
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import ERROR, LOST
-from holdfast.jobs.decision import SKIP, SKIPPED, decider, is_decider
-from holdfast.jobs.workflow import END
 from tests.simulation.books import Books
 from tests.simulation.file import OUTPUTS, File, Job
 from tests.simulation.hands import GPU

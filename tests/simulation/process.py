@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, TypeVar
 
+from holdfast.actions.jobs.room import Shell
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine, Surroundings
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
-from holdfast.jobs.room import Shell
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.ports import Model, Observer
 from holdfast.settings import Settings

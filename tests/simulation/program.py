@@ -15,16 +15,16 @@ from typing import Any, Final
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
-from holdfast.authoring.yaml.load import load
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PERIODS, Period
 from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
-from holdfast.jobs.workflow import workflow_of
 from tests.simulation import script
 from tests.simulation.chance import spread_s
 from tests.simulation.file import File, draw_file

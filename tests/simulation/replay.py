@@ -1,7 +1,7 @@
 """The rules of jobs, combinations and steps, a second time and as plainly as they can be said: what a combination must have
 come to, given what its scripts did.
 
-Never here: who is to blame where it says something else (job_auditor); anything of `holdfast.jobs`.
+Never here: who is to blame where it says something else (job_auditor); anything of `holdfast.actions.jobs`.
 """
 
 from __future__ import annotations

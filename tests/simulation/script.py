@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.actions.shell import Ending, Limits, LogCounts, Script
 from holdfast.errors import OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
-from holdfast.tools.shell import Ending, Limits, LogCounts, Script
 from tests.simulation.chance import spread_s
 from tests.simulation.world import Execution, Sending, World, here
 
@@ -29,7 +29,7 @@ async def run(
     script: Script, limits: Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]],
     redact: Callable[[str], str],
 ) -> Ending:  # fmt: skip
-    """What `tools.shell.run` is to a machine. Keeps jobs.room.Shell."""
+    """What `shell.run` is to a machine. Keeps actions.jobs.room.Shell."""
     world = here()
     execution = world.begin(script)
     outputs, environment = _left(world.chance.stream("script/left").random(), execution.token)

@@ -19,14 +19,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.actions.expressions import Condition
+from holdfast.actions.jobs import decision, job, once
+from holdfast.actions.jobs.job import JobNode
+from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.yaml.expressions import Condition
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
 from holdfast.engine import context, journal
-from holdfast.jobs import decision, job, once
-from holdfast.jobs.job import JobNode
-from holdfast.jobs.once import tool_of
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
 from tests.simulation.simulation import Kind, Mode, simulate
@@ -212,7 +212,7 @@ def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: py
 
 def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:
     """That is no fault of the program: a process that is killed has branches that were never begun, and asyncio tells."""
-    loop = SimulatedLoop(Random(1))
+    loop = SimulatedLoop(Random(1))  # type: ignore[abstract]
     process = loop.lane("process")
 
     async def branch() -> None: ...

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from holdfast.actions.shell import Script
 from holdfast.core import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
 from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
-from holdfast.tools.shell import Script
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane

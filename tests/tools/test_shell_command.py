@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.actions.shell.command import command_of, filled, find
+from holdfast.actions.shell.environment import DEFAULT_PATH, MOST_VARIABLE_BYTES, environment_of
 from holdfast.errors import InvalidInput, ToolFailed
-from holdfast.tools.shell.command import command_of, filled, find
-from holdfast.tools.shell.environment import DEFAULT_PATH, MOST_VARIABLE_BYTES, environment_of
 
 
 def program(folder: Path, name: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.shell.log import MOST_SECRET_BYTES, Log, LogBounds
+from holdfast.actions.shell.log import MOST_SECRET_BYTES, Log, LogBounds
 
 SECRET = "s3cr3t-value"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.shell.pairs import MOST_FILE_BYTES, Malformed, pairs, read
+from holdfast.actions.shell.pairs import MOST_FILE_BYTES, Malformed, pairs, read
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast import Engine
+from holdfast.actions.jobs.restoration import restored
 from holdfast.engine.adoption import Adoption
-from holdfast.jobs.restoration import restored
 from holdfast.service.command import Start
 from holdfast.service.principal import Principal
 from holdfast.service.service import Service

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.authoring.yaml.binding import PREFIX, Bound, bind
+from holdfast.actions.binding import PREFIX, Bound, bind
 
 HERE = "@@"
 """Where an expression stands in the scripts of these tests."""

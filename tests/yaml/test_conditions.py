@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import Condition, ExpressionError
+from holdfast.actions.expressions import Condition, ExpressionError
 
 CONTEXTS: dict[str, Any] = {"env": {"A": "x"}, "steps": {"one": {"outputs": {"no": False, "yes": "yes"}}}}
 

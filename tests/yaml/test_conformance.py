@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import ExpressionError, is_true, parse, to_text
-from holdfast.authoring.yaml.expressions.value import kind_of
+from holdfast.actions.expressions import ExpressionError, is_true, parse, to_text
+from holdfast.actions.expressions.value import kind_of
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "expressions.jsonl"
 

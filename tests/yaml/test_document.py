@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.authoring.yaml.document import Document, Job, Resources, Retry, Step
-from holdfast.authoring.yaml.expressions import Template
-from holdfast.authoring.yaml.load import load
-from holdfast.authoring.yaml.matrix import expand, resolve
-from holdfast.authoring.yaml.mistake import Position
+from holdfast.actions.expressions import Template
+from holdfast.actions.syntax.document import Document, Job, Resources, Retry, Step
+from holdfast.actions.syntax.load import load
+from holdfast.actions.syntax.matrix import expand, resolve
+from holdfast.actions.syntax.mistake import Position
 
 REPORTS = Path(__file__).with_name("reports.yaml").read_text(encoding="utf-8")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import ExpressionError, meter, parse
-from holdfast.authoring.yaml.expressions.json_text import NESTING_LIMIT
-from holdfast.authoring.yaml.expressions.lexer import LENGTH_LIMIT
-from holdfast.authoring.yaml.expressions.meter import ITEM_SIZE_BYTES, MEMORY_LIMIT_BYTES
-from holdfast.authoring.yaml.expressions.parser import DEPTH_LIMIT
+from holdfast.actions.expressions import ExpressionError, meter, parse
+from holdfast.actions.expressions.json_text import NESTING_LIMIT
+from holdfast.actions.expressions.lexer import LENGTH_LIMIT
+from holdfast.actions.expressions.meter import ITEM_SIZE_BYTES, MEMORY_LIMIT_BYTES
+from holdfast.actions.expressions.parser import DEPTH_LIMIT
 
 MEMORY, LOOKS = "makes more than 1,048,576 bytes", "looks at more than"
 

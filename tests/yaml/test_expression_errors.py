@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import ExpressionError, parse
+from holdfast.actions.expressions import ExpressionError, parse
 
 UNREADABLE: list[tuple[str, int, str]] = [
     # text, offset, and a part of the message

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from holdfast.authoring.yaml.expressions import Condition, ExpressionError, Template, is_true, parse, to_text
-from holdfast.authoring.yaml.expressions.function import BUILT_IN, STATUS
-from holdfast.authoring.yaml.expressions.parser import tree_of
-from holdfast.authoring.yaml.expressions.syntax import (
+from holdfast.actions.expressions import Condition, ExpressionError, Template, is_true, parse, to_text
+from holdfast.actions.expressions.function import BUILT_IN, STATUS
+from holdfast.actions.expressions.parser import tree_of
+from holdfast.actions.expressions.syntax import (
     Access,
     Call,
     Comparison,
@@ -24,7 +24,7 @@ from holdfast.authoring.yaml.expressions.syntax import (
     walk,
     written,
 )
-from holdfast.authoring.yaml.expressions.value import (
+from holdfast.actions.expressions.value import (
     Kind,
     Value,
     are_equal,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import ExpressionError, parse, to_text
+from holdfast.actions.expressions import ExpressionError, parse, to_text
 
 CONTEXTS: dict[str, Any] = {
     "ship": {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.matrix import MOST_COMBINATIONS, MatrixError, expand
+from holdfast.actions.syntax.matrix import MOST_COMBINATIONS, MatrixError, expand
 
 
 def rows(matrix: Any) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from holdfast.authoring.yaml.load import load
-from holdfast.authoring.yaml.mistake import Mistake
+from holdfast.actions.syntax.load import load
+from holdfast.actions.syntax.mistake import Mistake
 from holdfast.errors import InvalidFile
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.authoring.yaml import source
-from holdfast.authoring.yaml.binding import bind
-from holdfast.authoring.yaml.keys import MOST_JOBS
-from holdfast.authoring.yaml.load import load
+from holdfast.actions.binding import bind
+from holdfast.actions.syntax import source
+from holdfast.actions.syntax.keys import MOST_JOBS
+from holdfast.actions.syntax.load import load
 from holdfast.errors import InvalidFile
 
 MIB = 1024 * 1024

@@ -8,11 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holdfast.authoring.yaml import keys
-from holdfast.authoring.yaml.keys import json_schema
-from holdfast.authoring.yaml.load import load
-from holdfast.authoring.yaml.mistake import Mistakes
-from holdfast.authoring.yaml.source import Source, data, read
+from holdfast.actions.syntax import keys
+from holdfast.actions.syntax.keys import json_schema
+from holdfast.actions.syntax.load import load
+from holdfast.actions.syntax.mistake import Mistakes
+from holdfast.actions.syntax.source import Source, data, read
 from holdfast.errors import InvalidFile
 from tests.yaml import test_mistakes
 

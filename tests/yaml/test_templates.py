@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.yaml.expressions import Expression, ExpressionError, Template
-from holdfast.authoring.yaml.expressions.template import EXPRESSIONS_LIMIT
+from holdfast.actions.expressions import Expression, ExpressionError, Template
+from holdfast.actions.expressions.template import EXPRESSIONS_LIMIT
 
 CONTEXTS: dict[str, Any] = {
     "env": {"NAME": "Ada"},

@@ -1,4 +1,6 @@
-"""How people write workflows: decorators in Python (and, later, YAML) that end in a core Graph and its handlers.
+"""How people write workflows in Python: decorators that end in a core Graph and its handlers.
+
+Workflow files in YAML end in the same (`actions`).
 
 Never here: running anything.
 """

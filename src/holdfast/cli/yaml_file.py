@@ -13,8 +13,8 @@ from holdfast.cli.exit_code import OK, USAGE
 from holdfast.errors import InvalidFile, UsageError
 
 if TYPE_CHECKING:
+    from holdfast.actions.syntax.document import Document, Job
     from holdfast.authoring.workflow import Workflow
-    from holdfast.authoring.yaml.document import Document, Job
 
 
 def is_meant(target: str) -> bool:
@@ -25,8 +25,8 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     """The workflow in the file. Raises InvalidFile with every mistake; UsageError if it is `to_run`, and asks for what
     cannot be done here."""
     from holdfast import settings
-    from holdfast.jobs import refusal
-    from holdfast.jobs.workflow import workflow_of
+    from holdfast.actions.jobs import refusal
+    from holdfast.actions.jobs.workflow import workflow_of
 
     try:
         document = _loaded(target)
@@ -42,7 +42,7 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
 
 def validate(target: str, *, as_json: bool, strict: bool) -> int:
     """Say everything that is wrong with the file, or which jobs it has and what cannot be run of it yet."""
-    from holdfast.jobs import refusal
+    from holdfast.actions.jobs import refusal
 
     try:
         document = _loaded(target)
@@ -63,7 +63,7 @@ def validate(target: str, *, as_json: bool, strict: bool) -> int:
 
 def schema() -> int:
     """Print the JSON Schema of the format."""
-    from holdfast.authoring.yaml.keys import json_schema
+    from holdfast.actions.syntax.keys import json_schema
 
     terminal.emit(json_schema())
     return OK
@@ -71,8 +71,8 @@ def schema() -> int:
 
 def _loaded(target: str) -> Document:
     """Raises InvalidFile, and UsageError for what is no text."""
-    from holdfast.authoring.yaml.load import load
-    from holdfast.authoring.yaml.source import MOST_BYTES
+    from holdfast.actions.syntax.load import load
+    from holdfast.actions.syntax.source import MOST_BYTES
 
     path = Path(target)
     try:

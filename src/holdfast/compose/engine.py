@@ -63,7 +63,7 @@ from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
 if TYPE_CHECKING:
-    from holdfast.jobs.room import Shell
+    from holdfast.actions.jobs.room import Shell
 
 log = logging.getLogger("holdfast")
 
@@ -264,6 +264,6 @@ class Engine(Control):
 
 def _restore(shell: Shell | None) -> Restore:
     """How workflows are read back from their graphs, loaded when somebody wants that."""
-    from holdfast.jobs.restoration import restored
+    from holdfast.actions.jobs.restoration import restored
 
     return restored if shell is None else partial(restored, shell=shell)

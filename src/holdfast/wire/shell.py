@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
+from holdfast.actions import shell
+from holdfast.actions.jobs.elsewhere import Done, Order
+from holdfast.actions.jobs.room import Here, room_here
 from holdfast.core.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
-from holdfast.jobs.elsewhere import Done, Order
-from holdfast.jobs.room import Here, room_here
 from holdfast.machine import MachineClock
-from holdfast.tools import shell
 from holdfast.wire.binding import MESSAGE_BYTES
 from holdfast.wire.task import Job, Tasks
 

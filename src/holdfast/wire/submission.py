@@ -1,6 +1,6 @@
 """Workflow files that clients submit, as workflows. That they are known again after a restart is the store's doing.
 
-Never here: what is right or wrong in a file (authoring.yaml), what cannot be run here (jobs.refusal).
+Never here: what is right or wrong in a file (actions.syntax), what cannot be run here (actions.jobs.refusal).
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from holdfast.actions.jobs import refusal
+from holdfast.actions.jobs.workflow import workflow_of
+from holdfast.actions.syntax.load import load
 from holdfast.authoring.workflow import Workflow
-from holdfast.authoring.yaml.load import load
 from holdfast.errors import InvalidFile, UsageError
-from holdfast.jobs import refusal
-from holdfast.jobs.workflow import workflow_of
 
 _UNNAMED: Final = "workflow"
 """What a workflow is called whose file does not say."""

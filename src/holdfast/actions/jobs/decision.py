@@ -1,0 +1,65 @@
+"""Whether a job is to run: of what the jobs before it have come to, and of its `if`.
+
+Where its place may have to be waited for, a node of its own decides that before anybody looks for one: a job that is to be
+skipped waits for nobody. Never here: a place, a combination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from holdfast.actions.expressions import ExpressionError
+from holdfast.actions.jobs import context
+from holdfast.actions.jobs.evaluation import Evaluation
+from holdfast.actions.syntax.document import Job
+from holdfast.authoring.view import StateView
+
+RUN: Final = "run"
+SKIP: Final = "skip"
+SKIPPED: Final[dict[str, Any]] = {"result": "skipped", "outcome": "skipped", "outputs": {}}
+"""The output of a job that is skipped."""
+_DECIDES: Final = ".if"
+
+
+def decider(job: str) -> str:
+    """The name of the node that decides about a job. No job can have it, because of its dot."""
+    return job + _DECIDES
+
+
+def is_decider(node: str) -> bool:
+    return node.endswith(_DECIDES)
+
+
+def output_of(state: StateView, job: str) -> dict[str, Any]:
+    """What a job has come to that is over."""
+    found = state.events[job].output
+    return SKIPPED if found is None else found
+
+
+class Decision:
+    """About one job. `needs` and `before` are ids: what it names, and all that comes before it. `variables` are what `vars`
+    has."""
+
+    def __init__(self, job: Job, needs: Collection[str], before: Collection[str], variables: Mapping[str, str]) -> None:
+        self._job = job
+        self._needs = needs
+        self._before = before
+        self._variables = variables
+
+    def contexts(self, state: StateView) -> dict[str, Any]:
+        """What its `if` and its `strategy` see."""
+        before = {id_: output_of(state, id_) for id_ in self._before}
+        return context.deciding(context.starting(state.input, self._variables), self._needs, before)
+
+    def runs(self, contexts: context.Contexts) -> bool:
+        """Raises ExpressionError."""
+        results = [each["result"] for each in contexts["jobs"].values()]
+        return self._job.condition.evaluate(contexts, context.of_results(results))
+
+    async def way(self, state: StateView, ctx: Any) -> str:
+        """The handler of the node that decides. What cannot be worked out is the job's own failure, which it tells itself."""
+        try:
+            return RUN if await Evaluation(ctx).of(lambda: self.runs(self.contexts(state))) else SKIP
+        except ExpressionError:
+            return RUN

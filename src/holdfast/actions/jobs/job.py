@@ -1,0 +1,171 @@
+"""One job: its combinations, and what becomes of them together.
+
+It always ends with a result that the jobs after it read; only a try that is to be followed by another fails its step.
+Never here: a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.actions.expressions import ExpressionError
+from holdfast.actions.jobs import context
+from holdfast.actions.jobs.attempt import Attempt
+from holdfast.actions.jobs.decision import SKIPPED, Decision
+from holdfast.actions.jobs.evaluation import Evaluation
+from holdfast.actions.jobs.leg import Given, Leg
+from holdfast.actions.jobs.log import Log
+from holdfast.actions.jobs.placement import MOST_AT_ONCE
+from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
+from holdfast.actions.syntax import matrix
+from holdfast.actions.syntax.document import Job, Strategy
+from holdfast.authoring import plain
+from holdfast.authoring.view import StateView
+from holdfast.errors import StepError
+
+_MOST_PARALLEL: Final = 1000
+"""What `max-parallel` may say."""
+_DONE: Final = "done"
+"""Under this name each combination that has succeeded is recorded."""
+_KNOWN: Final = "has succeeded before, and is not run again"
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """The combinations of a job, and how they run."""
+
+    combinations: tuple[Combination, ...]
+    fail_fast: bool
+    most_at_once: int
+
+    def strategy(self, which: Combination) -> dict[str, Any]:
+        """The context `strategy`."""
+        return {
+            "fail-fast": self.fail_fast,
+            "job-index": which.number,
+            "job-total": len(self.combinations),
+            "max-parallel": self.most_at_once,
+        }
+
+
+class JobNode:
+    """The handler of a job's node."""
+
+    def __init__(self, job: Job, decision: Decision, given: Given) -> None:
+        self._job = job
+        self._decision = decision
+        self._given = given
+
+    async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
+        """The node's output. Raises StepError for a try that failed and is to be followed by another."""
+        attempt: Attempt = ctx
+        attempt.keep_in("s3" if any(output.storage == "s3" for output in self._job.outputs) else "local")
+        found = await self._come_to(attempt, state)
+        attempt.provisional = found["result"] not in ("success", "skipped")
+        return found
+
+    async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
+        contexts = self._decision.contexts(state)
+        evaluation = Evaluation(attempt)
+        try:
+            if not await evaluation.of(lambda: self._decision.runs(contexts)):
+                return SKIPPED
+            plan = await evaluation.of(lambda: _plan(self._job.strategy, contexts))
+        except (ExpressionError, matrix.MatrixError) as problem:
+            return _output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
+        ended = await self._run(attempt, plan, contexts)
+        failed = [each for each in ended if each.outcome == "failure"]
+        if failed and attempt.failures < self._job.retry.times and all(each.may_be_tried_again for each in failed):
+            raise StepError("; ".join(str(each.error) for each in failed))
+        return self._together(ended)
+
+    async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
+        """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
+        before: list[tuple[int, Ended]] = []
+        ended: list[Ended] = []
+        places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
+        stop = asyncio.Event()
+
+        async def one(which: Combination) -> None:
+            if (known := await attempt.recorded(_DONE)) is not None:
+                Log(attempt, f"{self._job.id}{which.label}").say(_KNOWN)
+                before.append(of_kept(known, which))
+                return
+            async with places:
+                if stop.is_set():
+                    ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
+                    return
+                seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
+                ended.append(self._storable(await Leg(attempt, self._job, self._given, seen, which, stop).run()))
+                if plan.fail_fast and ended[-1].result == "failure":
+                    stop.set()
+                if ended[-1].outcome == "success" and which.matrix is not None:
+                    last = max((place for place, _ in before), default=0)
+                    await attempt.record(_DONE, kept(ended[-1], last + len(ended)))
+
+        await attempt.gather(*map(one, plan.combinations))
+        return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
+
+    def _storable(self, ended: Ended) -> Ended:
+        """What it came to as it can be recorded: what cannot is the combination's own failure, and nobody else's."""
+        why = plain.unstorable(kept(ended, 0))
+        if why is None:
+            return ended
+        error = f"job {self._job.id!r}: {why}"
+        return Ended(
+            combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
+        )
+
+    def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
+        """Of outputs the last to end wins, and what is empty takes nothing's place."""
+        outputs = {each.name: "" for each in self._job.outputs}
+        for each in ended:
+            outputs |= {name: value for name, value in each.outputs.items() if value != ""}
+        error = "; ".join(each.error for each in ended if each.error is not None)
+        result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
+        found = _output(result, outcome, outputs, error or None)
+        if self._job.strategy is None:
+            return {**found, **_shown(ended[0])}
+        in_order = sorted(ended, key=lambda each: each.combination.number)
+        legs = [
+            {"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order
+        ]
+        return {**found, "combinations": [{**leg, **_shown(each)} for leg, each in zip(legs, in_order, strict=True)]}
+
+
+def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:
+    """Raises ExpressionError and MatrixError."""
+    if strategy is None:
+        return _Plan((Combination(0),), fail_fast=True, most_at_once=1)
+    found = strategy.combinations
+    if found is None:
+        found = matrix.expand(matrix.resolve(strategy.matrix, contexts))
+    if not found:
+        raise matrix.MatrixError("", "'exclude' leaves no combination of the matrix.")
+    most = len(found)
+    if strategy.max_parallel is not None:
+        most = context.count(strategy.max_parallel, contexts, "max-parallel", _MOST_PARALLEL)
+    combinations = tuple(Combination(number, each) for number, each in enumerate(found))
+    return _Plan(combinations, context.flag(strategy.fail_fast, contexts, "fail-fast"), most)
+
+
+def _worst(results: Collection[Result]) -> Result:
+    order: tuple[Result, ...] = ("failure", "cancelled", "success")
+    return next(each for each in order if each in results)
+
+
+def _output(
+    result: Result, outcome: Result, outputs: Mapping[str, str] | None = None, error: str | None = None
+) -> dict[str, Any]:
+    """`result` is what other jobs see; `outcome` the same before continue-on-error."""
+    found: dict[str, Any] = {"result": result, "outcome": outcome, "outputs": dict(outputs or {})}
+    return found if error is None else {**found, "error": error}
+
+
+def _shown(ended: Ended) -> dict[str, Any]:
+    """What a job's output tells of how it went."""
+    named = {} if ended.name is None else {"name": ended.name}
+    return {**named, "steps": ended.steps, "log": ended.log}

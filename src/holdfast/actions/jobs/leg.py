@@ -1,0 +1,135 @@
+"""One combination of a job: a room of its own, and the steps in it, one after the other.
+
+Never here: whether the job runs, what its combinations are, what its result means for the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from holdfast.actions.expressions import ExpressionError
+from holdfast.actions.jobs import context
+from holdfast.actions.jobs.attempt import Attempt
+from holdfast.actions.jobs.elsewhere import room_elsewhere
+from holdfast.actions.jobs.evaluation import Evaluation
+from holdfast.actions.jobs.log import Log
+from holdfast.actions.jobs.progress import Combination, Ended, Progress
+from holdfast.actions.jobs.room import Room, Shell, room_here
+from holdfast.actions.jobs.step import StepRun, Surroundings
+from holdfast.actions.syntax.document import Job, Variable
+
+TIDY_S: Final = 300.0
+"""What the steps that run after a cancellation have, all together: GitHub's five minutes."""
+
+
+class Given(NamedTuple):
+    """What a workflow gives to each of its jobs."""
+
+    env: tuple[Variable, ...]
+    shell: Shell
+
+
+class Leg:
+    """One combination at work. `contexts` go up to the matrix; `stop` is set when the other combinations want this one
+    cancelled."""
+
+    def __init__(
+        self, attempt: Attempt, job: Job, given: Given, contexts: context.Contexts, which: Combination,
+        stop: asyncio.Event,
+    ) -> None:  # fmt: skip
+        self._attempt = attempt
+        self._job = job
+        self._given = given
+        self._contexts = contexts
+        self._which = which
+        self._stop = stop
+        self._begun = 1
+        """The number of the step that was begun last."""
+        self._evaluation = Evaluation(attempt)
+        self._progress = Progress(contexts, Log(attempt, f"{job.id}{which.label}"))
+
+    async def run(self) -> Ended:
+        """Raises nothing of its own: what goes wrong is the combination's failure."""
+        progress, job, contexts, evaluated = self._progress, self._job, self._contexts, self._evaluation.of
+        outputs: dict[str, str] = {}
+        spared, name = False, None
+        try:
+            spared = await evaluated(lambda: context.flag(job.continue_on_error, contexts, "continue-on-error"))
+            name = await evaluated(lambda: None if job.name is None else job.name.render(contexts))
+            progress.environment = await evaluated(self._environment)
+            limit_s = 60 * await evaluated(lambda: context.minutes(job.timeout_minutes, contexts))
+            async with self._room() as room:
+                try:
+                    await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
+                except asyncio.CancelledError:
+                    await self._tidy(room)
+                    raise
+            seen = progress.seen(progress.environment)
+            outputs = await evaluated(lambda: {each.name: each.value.render(seen) for each in job.outputs})
+        except ExpressionError as problem:
+            progress.fail(f"job {job.id!r}: {problem.message}")
+        return Ended(
+            combination=self._which,
+            name=name,
+            result="success" if spared and progress.status == "failure" else progress.status,
+            outcome=progress.status,
+            outputs=outputs,
+            steps=progress.steps,
+            log=progress.log.tail,
+            error=progress.error,
+            may_be_tried_again=progress.may_be_tried_again,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        """The workflow's variables, and the job's. Raises ExpressionError."""
+        given = {name: self._contexts[name] for name in ("inputs", "vars")}
+        return context.environment(self._given.env, given) | context.environment(self._job.env, self._contexts)
+
+    @asynccontextmanager
+    async def _room(self) -> AsyncIterator[Room]:
+        """Where its steps run: with whom its job was placed."""
+        attempt, worker = self._attempt, self._attempt.worker
+        if worker is None:
+            with room_here(self._given.shell, attempt.clock, attempt.redact) as here:
+                yield here
+        else:
+            async with room_elsewhere(attempt, worker, str(self._which.number)) as there:
+                yield there
+
+    async def _tidy(self, room: Room) -> None:
+        """After its run was cancelled, the steps that ask for that: here, within a bound, and none that runs once."""
+        with self._attempt.tidying() as is_cancelled:
+            if (
+                not is_cancelled
+                or self._attempt.worker is not None
+                or self._job.steps[self._begun - 1].effect == "once"
+            ):
+                return
+            self._progress.status = "cancelled"
+            self._stop.set()
+            deadline_s = self._attempt.clock.monotonic_s() + TIDY_S
+            for number, step in enumerate(self._job.steps[self._begun :], self._begun + 1):
+                left_s = deadline_s - self._attempt.clock.monotonic_s()
+                if step.effect == "once" and not step.condition.implies_success:
+                    self._progress.log.say(
+                        f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled"
+                    )
+                elif left_s > 0 and step.effect != "once":
+                    await StepRun(step, number, self._around(room, left_s), self._progress).run()
+
+    def _around(self, room: Room, left_s: float) -> Surroundings:
+        return Surroundings(self._attempt, self._job, self._which, room, self._stop, left_s, self._evaluation)
+
+    async def _run_steps(self, room: Room, deadline_s: float) -> None:
+        for number, step in enumerate(self._job.steps, 1):
+            if self._stop.is_set():
+                self._progress.status = "cancelled"
+            left_s = deadline_s - self._attempt.clock.monotonic_s()
+            if left_s <= 0:
+                self._progress.fail("the job took longer than its timeout-minutes")
+                return
+            self._begun = number
+            await StepRun(step, number, self._around(room, left_s), self._progress).run()

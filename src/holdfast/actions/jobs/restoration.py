@@ -1,0 +1,158 @@
+"""The way back: from the graph that a workflow in YAML has left in the store to the workflow, without its file.
+
+All that a file says is in the settings of its nodes, as `identity.plain` wrote it. Never here: whether it may be run.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from holdfast.actions.expressions import Condition, ExpressionError, Template
+from holdfast.actions.jobs.decision import is_decider
+from holdfast.actions.jobs.identity import ENTRIES
+from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.workflow import END, workflow_of
+from holdfast.actions.shell import run
+from holdfast.actions.syntax import matrix
+from holdfast.actions.syntax.document import (
+    Binding,
+    Document,
+    Job,
+    Limits,
+    Output,
+    PoolShare,
+    Resources,
+    Retry,
+    Script,
+    Step,
+    Strategy,
+    Variable,
+)
+from holdfast.actions.syntax.matrix import MatrixError
+from holdfast.actions.syntax.mistake import Position
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.graph import Definition
+from holdfast.errors import InvalidWorkflow
+
+_NOWHERE: Final = Position(0, 0)
+"""Where it stood in its file is not part of a workflow."""
+_UNREADABLE: Final = (LookupError, TypeError, AttributeError, ExpressionError, MatrixError, InvalidWorkflow)
+"""What reading words leads to that another version has written."""
+
+_log = logging.getLogger(__name__)
+
+
+def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
+    """The workflow in YAML that has this definition; None for any other, and for one that this version cannot read.
+
+    Whoever uses it compares the hashes: what another version says may mean something else here. `shell` stands in for the
+    machine's, where scripts are not to be run.
+    """
+    *jobs, end = definition.nodes
+    jobs = [node for node in jobs if not is_decider(node.name)]  # they follow from the others
+    if end.name != END or not all("job" in node.options for node in jobs):
+        return None
+    try:
+        document = Document(definition.name, _variables(end.options), tuple(_job(node.options["job"]) for node in jobs))
+        return workflow_of(document, shell, end.options.get("vars", {}))
+    except _UNREADABLE as problem:
+        _log.warning(
+            "holdfast cannot read workflow %s as it was stored (%s: %s); its runs are left to processes that can.",
+            definition.name, type(problem).__name__, problem,
+        )  # fmt: skip
+        return None
+
+
+def _job(said: dict[str, Any]) -> Job:
+    strategy = said.get("strategy")
+    return Job(
+        at=_NOWHERE,
+        id=said["id"],
+        name=_text(said.get("name")),
+        needs=tuple(said.get("needs", ())),
+        condition=_condition(said),
+        labels=_texts(said.get("labels", ())),
+        strategy=None if strategy is None else _strategy(strategy),
+        env=_variables(said),
+        timeout_minutes=_value(said["timeout_minutes"]),
+        continue_on_error=_value(said["continue_on_error"]),
+        steps=tuple(_step(each) for each in said.get("steps", ())),
+        outputs=tuple(_output(each) for each in said.get("outputs", ())),
+        resources=_resources(said["resources"]),
+        retry=Retry(**said["retry"]),
+        pools=tuple(PoolShare(_NOWHERE, each["pool"], _value(each["amount"])) for each in said.get("pools", ())),
+        priority=said.get("priority"),
+        limits=Limits(**said["limits"]) if "limits" in said else None,
+    )
+
+
+def _step(said: dict[str, Any]) -> Step:
+    bound = said["script"].get("bindings", ())
+    return Step(
+        at=_NOWHERE,
+        id=said.get("id"),
+        name=_text(said.get("name")),
+        condition=_condition(said),
+        # The text has no expressions any more, whatever it looks like.
+        script=Script(
+            said["script"]["text"],
+            tuple(Binding(each["name"], Template.parse(each["value"]).expressions[0]) for each in bound),
+        ),
+        shell=said.get("shell"),
+        env=_variables(said),
+        working_directory=_text(said.get("working_directory")),
+        timeout_minutes=_value(said.get("timeout_minutes")),
+        continue_on_error=_value(said["continue_on_error"]),
+        effect=said["effect"],
+    )
+
+
+def _strategy(said: dict[str, Any]) -> Strategy:
+    tree = _tree(said["matrix"])
+    combinations = matrix.expand(tree) if matrix.is_known(tree) else None
+    return Strategy(_NOWHERE, tree, combinations, _value(said["fail_fast"]), _value(said.get("max_parallel")))
+
+
+def _output(said: dict[str, Any]) -> Output:
+    return Output(_NOWHERE, said["name"], Template.parse(said["value"]), said["storage"])
+
+
+def _resources(said: dict[str, Any]) -> Resources:
+    return Resources(
+        cpu_millicores=_value(said["cpu_millicores"]),
+        memory_mb=_value(said["memory_mb"]),
+        gpus=_value(said["gpus"]),
+        tags=_texts(said.get("tags", ())),
+    )
+
+
+def _variables(said: dict[str, Any]) -> tuple[Variable, ...]:
+    return tuple(Variable(each["name"], Template.parse(each["value"]), _NOWHERE) for each in said.get("env", ()))
+
+
+def _condition(said: dict[str, Any]) -> Condition:
+    asked = said.get("condition")
+    return Condition(None) if asked is None else Condition.parse(asked)
+
+
+def _texts(said: Any) -> tuple[Template, ...]:
+    return tuple(Template.parse(each) for each in said)
+
+
+def _text(said: str | None) -> Template | None:
+    return None if said is None else Template.parse(said)
+
+
+def _value(said: Any) -> Any:
+    """A number or a truth value; or the expression that says it."""
+    return Template.parse(said) if isinstance(said, str) else said
+
+
+def _tree(said: Any) -> Any:
+    """JSON data, with a template in the place of each text that has an expression in it."""
+    if isinstance(said, dict):
+        return {key: _tree(value) for key, value in said[ENTRIES]}
+    if isinstance(said, list):
+        return [_tree(value) for value in said]
+    return Template.parse(said) if isinstance(said, str) and "${{" in said else said

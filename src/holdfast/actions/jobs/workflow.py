@@ -1,0 +1,105 @@
+"""From a document to a Workflow: a node for each job, an edge for each need, and a last node that says how it ended. Before
+a job that may have to wait for its place, a node that decides whether it runs at all.
+
+Never here: what a job does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_of
+from holdfast.actions.jobs.identity import plain
+from holdfast.actions.jobs.job import JobNode
+from holdfast.actions.jobs.leg import Given
+from holdfast.actions.jobs.placement import demand_of
+from holdfast.actions.jobs.room import Shell
+from holdfast.actions.shell import run
+from holdfast.actions.syntax import dependency
+from holdfast.actions.syntax.document import Document, Job, Retry
+from holdfast.actions.syntax.keys import MOST_JOBS
+from holdfast.authoring.node import NodeDefinition
+from holdfast.authoring.view import StateView
+from holdfast.authoring.workflow import Workflow
+from holdfast.core.demand import NOTHING, SHELL
+from holdfast.core.graph import Kind
+from holdfast.core.policies import RetryPolicy
+from holdfast.errors import StepError
+
+END: Final = "run.end"
+"""The last node. No job can have this id, because of its dot."""
+
+
+def workflow_of(
+    document: Document, shell: Shell = run, variables: Mapping[str, str] = MappingProxyType({})
+) -> Workflow:
+    """The workflow that a checked document describes. Its scripts are part of its identity, their places are not; what
+    `vars` has (`variables`) is, so that a run sees the same from its first job to its last.
+
+    `shell` stands in for the machine's, where scripts are not to be run.
+    """
+    given = Given(document.env, shell)
+    made = Workflow(document.name, max_steps=2 * MOST_JOBS + 1)
+    spelled = {job.id.lower(): job.id for job in document.jobs}
+    needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
+    before = dependency.ancestors(needs)
+    after: dict[str, list[str]] = {job.id: [] for job in document.jobs}
+    for job in document.jobs:
+        for need in needs[job.id.lower()]:
+            after[spelled[need]].append(_first(job))
+    for job in document.jobs:
+        named = [spelled[id_] for id_ in needs[job.id.lower()]]
+        decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]), variables)
+        if _first(job) != job.id:
+            made.node(_first(job))(_node(decision.way, _policy(Retry()), "branch", model=None))
+        work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
+        made.node(job.id, demand=demand_of(job))(work)
+    said = {"env": plain(document.env)} | ({"vars": dict(sorted(variables.items()))} if variables else {})
+    made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), **said))
+    for job in document.jobs:
+        for follower in (*after[job.id], END):
+            made.edge(job.id, follower)
+            if _first(job) != job.id:
+                made.edge(_first(job), follower, when=SKIP)
+        if _first(job) != job.id:
+            made.edge(_first(job), job.id, when=RUN)
+    return made
+
+
+def _first(job: Job) -> str:
+    """The node with which it begins."""
+    is_sure = not job.needs and job.condition.asked is None
+    return job.id if is_sure or demand_of(job) == NOTHING else decider(job.id)
+
+
+class _End:
+    """The handler of the last node."""
+
+    def __init__(self, jobs: tuple[Job, ...]) -> None:
+        self._jobs = jobs
+
+    async def run(self, state: StateView) -> dict[str, Any]:
+        """What has become of each job. Raises StepError, which fails the run, if one of them has failed."""
+        found = {job.id: output_of(state, job.id) for job in self._jobs}
+        failed = [f"{id_} ({each.get('error', each['result'])})" for id_, each in found.items() if _has_failed(each)]
+        if failed:
+            raise StepError(f"{len(failed)} of {len(found)} jobs failed: {', '.join(failed)}")
+        return {"jobs": {id_: {"result": each["result"], "outputs": each["outputs"]} for id_, each in found.items()}}
+
+
+def _has_failed(output: dict[str, Any]) -> bool:
+    return output["result"] not in ("success", "skipped")
+
+
+def _policy(retry: Retry) -> RetryPolicy:
+    return RetryPolicy(
+        max_attempts=1 + retry.times, backoff=retry.backoff, initial_s=retry.delay_s, max_s=retry.max_delay_s
+    )
+
+
+def _node(handler: Any, retry: RetryPolicy, kind: Kind = "task", **settings: Any) -> NodeDefinition:
+    return NodeDefinition(
+        handler, kind, retry=retry, timeout_s=None, join=None, guard=None, continue_on_error=False, settings=settings
+    )

@@ -1,0 +1,18 @@
+"""Runs one script in a subprocess, as a GitHub runner does, and says what became of it. Linux only.
+
+    command      which shell, and its flags
+    environment  what a script sees of the world
+    pairs        what a script says in its output file and its environment file
+    log          what a script prints: bounded, masked, line by line
+    keeper       the program between worker and script, which ends everything that the script has started
+    runner       puts these together
+
+It is no sandbox: a script runs with the rights of its worker's account. Never here: expressions, YAML, what a step that
+failed means for its job.
+"""
+
+from holdfast.actions.shell.command import command_of
+from holdfast.actions.shell.log import LogBounds, LogCounts
+from holdfast.actions.shell.runner import Ending, Limits, Script, run
+
+__all__ = ["Ending", "Limits", "LogBounds", "LogCounts", "Script", "command_of", "run"]

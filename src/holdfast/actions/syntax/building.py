@@ -1,0 +1,226 @@
+"""From what was read to a Document, with the checks that look at more than one value.
+
+Never here: which keys there are, how a value is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from holdfast.actions.binding import steers
+from holdfast.actions.expressions import Condition, Template
+from holdfast.actions.syntax import dependency, directory, reference
+from holdfast.actions.syntax.document import (
+    JOB_MINUTES,
+    Document,
+    Job,
+    Limits,
+    Output,
+    PoolShare,
+    Resources,
+    Retry,
+    Script,
+    Step,
+    Variable,
+)
+from holdfast.actions.syntax.mistake import Position, listed, meant, quoted
+from holdfast.actions.syntax.reading import Named, Path, Reading, Section
+from holdfast.actions.syntax.script import script_of
+from holdfast.actions.syntax.source import Scalar
+from holdfast.actions.syntax.source import Sequence as SequenceNode
+from holdfast.actions.syntax.strategy import strategy_of
+
+_OWN_VARIABLES: Final = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
+_OWN_PREFIX: Final = "HOLDFAST_"
+_SHELLS: Final = ("bash", "sh", "python")
+_ALWAYS: Final = Condition(None)
+
+
+def build(reading: Reading, root: Section, name: str) -> Document:
+    """The document. Where it is wrong, what could be made of it, and the mistakes are in `reading`."""
+    found: tuple[Named, ...] = root.get("jobs", ())
+    jobs = tuple(_Jobs(reading).job(each) for each in found)
+    needs = _needs(reading, jobs, {each.name: each.value for each in found})
+    reference.check(reading, reference.Jobs({job.id.lower(): job for job in jobs}, dependency.ancestors(needs)))
+    return Document(_text(root.get("name")) or name, _env(reading, root.get("env", ()), ("env",)), jobs)
+
+
+class _Jobs:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def job(self, named: Named) -> Job:
+        section: Section = named.value
+        reading, path = self._reading, section.path
+        steps = tuple(self._step(each) for each in section.get("steps", ()))
+        self._unique_ids(section, steps)
+        labels = section.get("runs-on", ())
+        resources, strategy = section.get("resources"), section.get("strategy")
+        return Job(
+            at=named.at, id=named.name, name=section.get("name"),
+            needs=tuple(_text(need) for need in section.get("needs", ())),
+            condition=section.get("if", _ALWAYS),
+            labels=tuple(label for label in labels if _text(label) != "any"),
+            strategy=None if strategy is None else strategy_of(reading, strategy),
+            env=_env(reading, section.get("env", ()), (*path, "env")),
+            timeout_minutes=section.get("timeout-minutes", JOB_MINUTES),
+            continue_on_error=section.get("continue-on-error", False),
+            steps=steps, outputs=tuple(_output(each) for each in section.get("outputs", ())),
+            resources=Resources() if resources is None else _resources(resources),
+            retry=self._retry(section),
+            pools=tuple(PoolShare(each.at, each.name, each.value) for each in section.get("pools", ())),
+            priority=section.get("priority"),
+            limits=None if section.get("limits") is None else _limits(section.get("limits")),
+        )  # fmt: skip
+
+    # --- Steps ----------------------------------------------------------------------------------------------------
+
+    def _step(self, section: Section) -> Step:
+        shell = _text(section.get("shell")) or None
+        self._shell(section, shell)
+        self._directory(section)
+        return Step(
+            at=section.node.at, id=_text(section.get("id")) or None, name=section.get("name"),
+            condition=section.get("if", _ALWAYS), script=self._script(section, shell), shell=shell,
+            env=_env(self._reading, section.get("env", ()), (*section.path, "env")),
+            working_directory=section.get("working-directory"), timeout_minutes=section.get("timeout-minutes"),
+            continue_on_error=section.get("continue-on-error", False), effect=section.get("effect", "idempotent"),
+        )  # fmt: skip
+
+    def _unique_ids(self, section: Section, steps: Sequence[Step]) -> None:
+        first: dict[str, Step] = {}
+        for number, step in enumerate(steps):
+            if step.id is not None and first.setdefault(step.id.lower(), step) is not step:
+                self._reading.wrong(
+                    step.at, (*section.path, "steps", number, "id"), f"two steps have the id {quoted(step.id)}, the first in"
+                    f" line {first[step.id.lower()].at.line}; give this one another.",
+                )  # fmt: skip
+
+    def _shell(self, section: Section, shell: str | None) -> None:
+        if shell is None or shell in _SHELLS or "{0}" in shell:
+            return
+        self._reading.wrong(
+            section.value_at("shell"),
+            (*section.path, "shell"),
+            f"{quoted(shell)} is no shell that is known.{meant(shell, _SHELLS)} Allowed are {listed(_SHELLS)}, and any"
+            " command in which {0} stands for the script's file.",
+            f"shell: {shell.split()[0]} {{0}}",
+        )
+
+    def _directory(self, section: Section) -> None:
+        template: Template | None = section.get("working-directory")
+        if template is None:
+            return
+        # A value that is not known yet is looked at again when it is.
+        path = "".join(part if isinstance(part, str) else "x" for part in template.parts)
+        problem = directory.problem(path)
+        if problem is not None:
+            self._reading.wrong(
+                section.value_at("working-directory"), (*section.path, "working-directory"),
+                f"found {quoted(path)}; {problem}.", "working-directory: data/raw",
+            )  # fmt: skip
+
+    def _script(self, section: Section, shell: str | None) -> Script:
+        template: Template | None = section.get("run")
+        node = section.node.get("run")
+        if template is None or not isinstance(node, Scalar):
+            return Script("")
+        return script_of(self._reading, template, node, (*section.path, "run"), shell)
+
+    # --- What belongs to the whole job ----------------------------------------------------------------------------
+
+    def _retry(self, job: Section) -> Retry:
+        section: Section | None = job.get("retry")
+        if section is None:
+            return Retry()
+        delay, most = section.get("delay-seconds", 1.0), section.get("max-delay-seconds")
+        if most is not None and most < delay:
+            self._reading.wrong(
+                section.at("max-delay-seconds"), (*section.path, "max-delay-seconds"),
+                f"max-delay-seconds is {most}, below delay-seconds, which is {delay}; raise it, or remove it.",
+            )  # fmt: skip
+        return Retry(
+            section.get("max", 0),
+            section.get("backoff", "exponential"),
+            delay,
+            max(60.0, delay) if most is None else most,
+        )
+
+
+def _resources(section: Section) -> Resources:
+    return Resources(section.get("cpu", 0), section.get("memory", 0), section.get("gpus", 0), section.get("tags", ()))
+
+
+def _limits(section: Section) -> Limits:
+    return Limits(section.get("memory"), section.get("cpu-seconds"), section.get("file"), section.get("processes"))
+
+
+def _output(named: Named) -> Output:
+    if isinstance(named.value, Section):
+        value = named.value.get("value", Template(()))
+        return Output(named.at, named.name, value, named.value.get("storage", "local"))
+    return Output(named.at, named.name, named.value, "local")
+
+
+def _env(reading: Reading, entries: Iterable[Named], path: Path) -> tuple[Variable, ...]:
+    found = []
+    for entry in entries:
+        if entry.name.upper().startswith(_OWN_PREFIX) or entry.name in _OWN_VARIABLES:
+            reading.wrong(
+                entry.at, (*path, entry.name), f"{entry.name!r} is set by Holdfast for every step; choose a name that does not"
+                f" begin with {_OWN_PREFIX} and is not {' or '.join(_OWN_VARIABLES)}.",
+            )  # fmt: skip
+        elif steers(entry.name) and isinstance(entry.value, Template) and entry.value.expressions:
+            reading.wrong(
+                entry.at, (*path, entry.name), f"{entry.name!r} steers what is run: shells, loaders and interpreters obey it,"
+                " so its value must not come from outside. Write the value itself; or choose another name, and have the script"
+                " look at it.",
+            )  # fmt: skip
+        found.append(Variable(entry.name, entry.value, entry.at))
+    return tuple(found)
+
+
+def _needs(reading: Reading, jobs: Sequence[Job], sections: Mapping[str, Section]) -> dict[str, tuple[str, ...]]:
+    """The needs of each job by ids in lower case; what leads nowhere is told and left out."""
+    known = {job.id.lower(): job for job in jobs}
+    found: dict[str, tuple[str, ...]] = {}
+    for job in jobs:
+        path: Path = ("jobs", job.id, "needs")
+        sound: list[str] = []
+        for need in job.needs:
+            at = _need_at(sections[job.id], need)
+            if need.lower() == job.id.lower():
+                reading.wrong(at, path, "a job cannot need itself; remove it.")
+            elif need.lower() not in known:
+                ids = [each for each in (other.id for other in jobs) if each != job.id]
+                there = f"There is {listed(ids)}." if ids else "There is no other job."
+                reading.wrong(at, path, f"there is no job {quoted(need)}.{meant(need, ids)} {there}")
+            elif need.lower() in sound:
+                reading.wrong(at, path, f"{need!r} stands twice; remove one.")
+            else:
+                sound.append(need.lower())
+        found[job.id.lower()] = tuple(sound)
+    for cycle in dependency.cycles(found):
+        first = known[cycle[0]]
+        told = " -> ".join(known[each].id for each in cycle)
+        at = _need_at(sections[first.id], known[cycle[1]].id)
+        reading.wrong(
+            at, ("jobs", first.id, "needs"), f"these jobs wait for one another: {told}. Remove one of these needs."
+        )
+    return found
+
+
+def _need_at(job: Section, need: str) -> Position:
+    """Where a need stands in the list of a job's needs."""
+    node = job.node.get("needs")
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    named = (item for item in items if isinstance(item, Scalar) and item.text.lower() == need.lower())
+    return next((item.at for item in named), job.at("needs"))
+
+
+def _text(template: Template | None) -> str:
+    """What a text says in which no expression stands; for others nothing."""
+    if template is None or template.expressions:
+        return ""
+    return "".join(str(part) for part in template.parts)

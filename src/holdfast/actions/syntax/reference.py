@@ -1,0 +1,148 @@
+"""Whether what expressions name is there: jobs that come before, steps that have run, outputs, keys of a matrix.
+
+Never here: which contexts a place knows (keys.py says that); the value of anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.actions.expressions import Reading as Read
+from holdfast.actions.syntax import matrix
+from holdfast.actions.syntax.document import Job
+from holdfast.actions.syntax.mistake import listed, meant, quoted
+from holdfast.actions.syntax.reading import Path, Reading
+
+_OF_JOB: Final = ("outputs", "result")
+_OF_STEP: Final = ("outputs", "outcome", "conclusion")
+_OF_STRATEGY: Final = ("fail-fast", "job-index", "job-total", "max-parallel")
+_STATUS: Final = ("status",)
+
+
+class Jobs(msgspec.Struct, frozen=True):
+    """The jobs of a file by their ids in lower case, and what comes before each."""
+
+    jobs: Mapping[str, Job]
+    before: Mapping[str, frozenset[str]]
+
+
+def check(reading: Reading, jobs: Jobs) -> None:
+    """Tell every reference that leads nowhere."""
+    for use in reading.uses:
+        for read in use.names.readings:
+            problem = _problem(read, use.path, jobs)
+            if problem is not None:
+                message, example = problem
+                reading.wrong(reading.source.place(use.scalar, read.offset), use.path, message, example)
+
+
+_Problem = tuple[str, str | None] | None
+
+
+def _problem(read: Read, path: Path, known: Jobs) -> _Problem:
+    job = known.jobs.get(str(path[1]).lower()) if path[0] == "jobs" and len(path) > 1 else None
+    # A key that is only known when it runs may be any, and what follows it is a key of nobody knows what.
+    keys = [key for key in itertools.takewhile(lambda key: key is not None, read.keys) if key is not None]
+    if job is None or not keys:
+        return None
+    match read.context.lower():
+        case "needs":
+            return _of_need(job, keys, known)
+        case "jobs":
+            return _of_job(job, keys, known)
+        case "steps":
+            return _of_step(job, keys, path)
+        case "matrix":
+            return _of_matrix(job, keys[0])
+        case "strategy":
+            return _one_of("strategy", keys[0], _OF_STRATEGY)
+        case "job":
+            return _one_of("job", keys[0], _STATUS)
+        case _:
+            return None
+
+
+def _of_need(job: Job, keys: list[str], known: Jobs) -> _Problem:
+    """`needs` knows what the job needs itself."""
+    if keys[0].lower() in {need.lower() for need in job.needs}:
+        return _of_result(f"needs.{keys[0]}", known.jobs.get(keys[0].lower()), keys[1:])
+    return _not_before(job, keys[0], known, "this job does not need {}")
+
+
+def _of_job(job: Job, keys: list[str], known: Jobs) -> _Problem:
+    """`jobs` knows everything that comes before, however far."""
+    if keys[0].lower() in known.before.get(job.id.lower(), frozenset()) - {job.id.lower()}:
+        return _of_result(f"jobs.{keys[0]}", known.jobs.get(keys[0].lower()), keys[1:])
+    return _not_before(job, keys[0], known, "{} does not come before this job")
+
+
+def _not_before(job: Job, name: str, known: Jobs, why: str) -> _Problem:
+    other = known.jobs.get(name.lower())
+    if other is None:
+        ids = [each.id for each in known.jobs.values()]
+        return f"there is no job {quoted(name)}.{meant(name, ids)} There is {_names(ids)}.", None
+    if other.id == job.id:
+        return "a job cannot read its own outputs or result; within a job, steps.ID.outputs.NAME is read.", None
+    return (
+        f"{why.format(repr(other.id))}, so nothing of it is known here. Add it to 'needs'.",
+        f"needs: [{', '.join((*job.needs, other.id))}]",
+    )
+
+
+def _of_result(owner: str, job: Job | None, keys: list[str]) -> _Problem:
+    if not keys or job is None:
+        return None
+    if keys[0].lower() not in _OF_JOB:
+        example = (
+            f"{owner}.outputs.{keys[0]}" if any(each.name.lower() == keys[0].lower() for each in job.outputs) else None
+        )
+        return _one_of(owner, keys[0], _OF_JOB, example)
+    names = [output.name for output in job.outputs]
+    if keys[0].lower() == "outputs" and len(keys) > 1 and keys[1].lower() not in {name.lower() for name in names}:
+        found = f"the job {job.id!r} has no output {quoted(keys[1])}.{meant(keys[1], names)}"
+        if names:
+            return f"{found} It has {_names(names)}.", None
+        return f"{found} It has none.", f"{job.id}:\n  outputs:\n    {keys[1]}: ${{{{ steps.ID.outputs.NAME }}}}"
+    return None
+
+
+def _of_step(job: Job, keys: list[str], path: Path) -> _Problem:
+    ids = {step.id.lower(): number for number, step in enumerate(job.steps) if step.id is not None}
+    spelled = [step.id for step in job.steps if step.id is not None]
+    number = ids.get(keys[0].lower())
+    if number is None:
+        there = f"It has {_names(spelled)}." if spelled else "None of its steps has an id; give the step one."
+        return f"no step of this job has the id {quoted(keys[0])}.{meant(keys[0], spelled)} {there}", None
+    here = path[3] if len(path) > 3 and path[2] == "steps" else None
+    if isinstance(here, int) and number == here:
+        return f"a step cannot read what it has not done yet; {keys[0]!r} is this step itself.", None
+    if isinstance(here, int) and number > here:
+        return f"the step {keys[0]!r} runs later, as step {number + 1} of this job; move it before this one.", None
+    if len(keys) > 1 and keys[1].lower() not in _OF_STEP:
+        return _one_of(f"steps.{keys[0]}", keys[1], _OF_STEP, f"steps.{keys[0]}.outputs.{keys[1]}")
+    return None
+
+
+def _of_matrix(job: Job, key: str) -> _Problem:
+    if job.strategy is None:
+        return (
+            "this job has no matrix.", f"strategy:\n  matrix:\n    {key}: [first, second]",
+        )  # fmt: skip
+    known = matrix.keys_of(job.strategy.matrix)
+    if known is None or key.lower() in known:
+        return None
+    return f"the matrix has no key {quoted(key)}.{meant(key, known)} It has {_names(sorted(known))}.", None
+
+
+def _one_of(owner: str, key: str, known: tuple[str, ...], example: str | None = None) -> _Problem:
+    if key.lower() in known:
+        return None
+    return f"{owner} has no {quoted(key)}.{meant(key, known)} It has {_names(known)}.", example
+
+
+def _names(names: tuple[str, ...] | list[str]) -> str:
+    return listed(names) or "nothing"
