@@ -257,8 +257,7 @@ class Attempt:
         """What `store` returns. A store that is away for a while is waited for: nobody else would bring this end, and no
         step of its own has failed. What is not `repeatable` is tried again only where it is certain that nothing was
         written."""
-        hindrances = self.services.hindrances
-        try:
+        with self.services.hindrances.over(self.run) as note:
             for wait_s in _STORE_AWAY_S:
                 try:
                     return await store()
@@ -267,11 +266,9 @@ class Attempt:
                 except StoreError as problem:
                     if isinstance(problem, UnknownCommit) and not repeatable:
                         raise
-                    hindrances.note(self.run, problem)
+                    note(problem)
                     await self._runtime.clock.sleep(wait_s)
             return await store()
-        finally:
-            hindrances.clear(self.run)
 
     async def state(self) -> State:
         """The run, with nothing in it that is still on its way to the disk."""

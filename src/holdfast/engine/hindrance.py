@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from holdfast.core.ids import RunId
@@ -33,13 +34,37 @@ class Hindrances:
         self._now_ms = now_ms
         self._tell = tell
         self._runs: dict[RunId, Hindered] = {}
+        self._waiting: Counter[RunId] = Counter()
+        """How many of its steps, and branches of these, wait."""
         self._logged_s: float | None = None
         self._telling: asyncio.Task[None] | None = None
 
     def told(self) -> tuple[Hindered, ...]:
         return tuple(self._runs.values())[:_MOST_TOLD]
 
-    def note(self, run: RunId, problem: StoreError) -> None:
+    @contextlib.contextmanager
+    def over(self, run: RunId) -> Iterator[Callable[[StoreError], None]]:
+        """Around one thing that a step of the run asks of a store: what is yielded is told each problem over which it waits."""
+        waits = False
+
+        def note(problem: StoreError) -> None:
+            nonlocal waits
+            self._note(run, problem)
+            self._waiting[run] += not waits
+            waits = True
+
+        is_there = True
+        try:
+            yield note
+        except (StoreError, asyncio.CancelledError, GeneratorExit):
+            is_there = False  # it has given up, or was told to
+            raise
+        finally:
+            if waits:
+                self._waiting[run] -= 1
+                self._clear(run, is_there=is_there)
+
+    def _note(self, run: RunId, problem: StoreError) -> None:
         """A step of the run cannot go on for now."""
         known = self._runs.get(run)
         why = problem.message[:_MOST_WORDS]
@@ -52,13 +77,16 @@ class Hindrances:
         if known is None:
             self._say()
 
-    def clear(self, run: RunId) -> None:
-        """It goes on."""
-        if self._runs.pop(run, None) is not None:
-            if not self._runs:
-                self._logged_s = None
+    def _clear(self, run: RunId, *, is_there: bool) -> None:
+        """One of those who waited does no longer; the run goes on when none is left."""
+        if self._waiting[run] > 0:
+            return
+        del self._waiting[run], self._runs[run]
+        if not self._runs:
+            self._logged_s = None
+            if is_there:
                 log.warning("holdfast goes on with run %s: what it waited for is there again.", run)
-            self._say()
+        self._say()
 
     def _say(self) -> None:
         if self._telling is None or self._telling.done():
