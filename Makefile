@@ -25,7 +25,7 @@ NODE := examples/node_worker/node_modules/.package-lock.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test quick mutants crash stores properties simulate chaos docs check lint types format wire lock clean
+.PHONY: help setup demo test quick mutants crash stores properties simulate chaos docs reference check lint types format wire lock clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -89,6 +89,9 @@ chaos: setup ## Have everything go wrong in a fleet under load: make chaos SEED=
 docs: setup $(SITE_LOCKED) ## Build the pages and the reference into build/site; fails where a link leads nowhere
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
 	@echo "docs: open build/site/index.html"
+
+reference: setup ## Write the lists of docs/reference anew: events, modules, statuses and codes
+	@$(PY) docs/site/lists.py
 
 $(SITE_LOCKED): requirements/docs.txt
 	@echo "docs: installing what builds the site"

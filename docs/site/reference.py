@@ -1,4 +1,4 @@
-"""The reference, written from the program itself: the public names, the commands, the settings.
+"""The reference, written from the program itself: the public names, the commands, the settings. (The rest is `lists`.)
 
 Never here: a sentence about any of them; what is missing is mended where it is declared.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer.main
@@ -43,15 +44,15 @@ def commands() -> str:
         lines += [
             f"## holdfast {words}",
             "",
-            _sentence(command.help),
+            sentence(command.help),
             "",
             f"```text\nholdfast {words} {usage}\n```",
             "",
         ]
-        rows = [(_flags(each), _sentence(getattr(each, "help", None)), _default(each)) for each in shown(command)]
+        rows = [(_flags(each), sentence(getattr(each, "help", None)), _default(each)) for each in shown(command)]
         if rows:
             lines += ["| | meaning | default |", "| --- | --- | --- |"]
-            lines += [f"| {flags} | {_cell(meaning)} | {default} |" for flags, meaning, default in rows] + [""]
+            lines += [f"| {flags} | {cell(meaning)} | {default} |" for flags, meaning, default in rows] + [""]
     return "\n".join(lines)
 
 
@@ -103,9 +104,9 @@ def settings_() -> str:
     for name, field, meaning in every_setting(settings.Settings):
         key, model = _key(name), _model_of(field.annotation)
         if model is not None:
-            tables += [f"## [{key}]", "", _sentence(inspect.getdoc(model)), "", *_table(model), ""]
+            tables += [f"## [{key}]", "", sentence(inspect.getdoc(model)), "", *_table(model), ""]
         else:
-            lines.append(f"| `{key}` | `HOLDFAST_{name.upper()}` | {_value(field)} | {_cell(meaning)} |")
+            lines.append(f"| `{key}` | `HOLDFAST_{name.upper()}` | {_value(field)} | {cell(meaning)} |")
     return "\n".join([*lines, "", *tables])
 
 
@@ -120,16 +121,22 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """The strings below the fields; of a model that shares a subject, that of the field is its class's."""
     (source,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(source, ast.ClassDef)
+    return texts_below(source.body)
+
+
+def texts_below(body: Sequence[ast.stmt]) -> dict[str, str]:
+    """The texts that stand below assignments, by the names that are assigned to."""
     found = {}
-    for field, after in zip(source.body, source.body[1:], strict=False):
+    for named, after in itertools.pairwise(body):
+        targets = [named.target] if isinstance(named, ast.AnnAssign) else getattr(named, "targets", [])
         is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
-            found[field.target.id] = inspect.cleandoc(after.value.value)  # type: ignore[attr-defined]
+        if is_text and targets and isinstance(targets[0], ast.Name):
+            found[targets[0].id] = inspect.cleandoc(after.value.value)  # type: ignore[attr-defined]
     return found
 
 
 def _table(model: type[BaseModel]) -> list[str]:
-    rows = [f"| `{name}` | {_value(field)} | {_cell(meaning)} |" for name, field, meaning in every_setting(model)]
+    rows = [f"| `{name}` | {_value(field)} | {cell(meaning)} |" for name, field, meaning in every_setting(model)]
     return ["| key | default | meaning |", "| --- | --- | --- |", *rows]
 
 
@@ -151,9 +158,9 @@ def _value(field: Any) -> str:
     return "" if field.default in (None, {}, ()) else f"`{field.default}`"
 
 
-def _sentence(text: str | None) -> str:
+def sentence(text: str | None) -> str:
     return inspect.cleandoc(text or "")
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The pages tell the truth: their blocks run, their links lead somewhere, and every code of the program is explained.
+"""The pages tell the truth: their blocks run, their links lead somewhere, and its names are right.
 
 Marks after a block's language, as CONTRIBUTING.md explains them: `file=NAME` (written down for a later block),
 `exit=8` (the status that a shell block ends with), `output` (what the block before it printed; `…` stands for anything)
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
-import inspect
 import os
 import re
 import signal
@@ -24,12 +23,10 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from holdfast import errors
-from holdfast.authoring import tool
-from holdfast.core import events, gates, graph, policies, projection, questions, state, status
+from holdfast.core import events
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 DESIGN = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 
 RUN = {"python", "sh"}
@@ -272,83 +269,13 @@ def test_pages_name_no_machine_and_no_registry() -> None:
 # --- Words ------------------------------------------------------------------------------------------------------------
 
 
-def constants(module: Any) -> set[str]:
-    """The codes of a module: its public constants that are one lower-case word."""
-    values = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
-    return {value for value in values if re.fullmatch(r"[a-z_]+", value)}
-
-
-def literals(module: Any, function: str, position: int) -> set[str]:
-    """The strings that calls of `function` in a module pass at `position`, themselves or by a variable."""
-    tree = ast.parse(inspect.getsource(module))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > position]
-    named = [call for call in calls if function in (getattr(call.func, "id", ""), getattr(call.func, "attr", ""))]
-    arguments = [call.args[position] for call in named]
-    variables = {arg.id for arg in arguments if isinstance(arg, ast.Name)}
-    assigned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and _names(node) & variables]
-    chosen = [way for value in assigned if isinstance(value, ast.IfExp) for way in (value.body, value.orelse)]
-    found = [*arguments, *chosen]
-    return {arg.value for arg in found if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
-
-
-def _names(assignment: ast.Assign) -> set[str]:
-    return {target.id for target in assignment.targets if isinstance(target, ast.Name)}
-
-
-def codes() -> dict[str, set[str]]:
-    context = importlib.import_module("holdfast.engine.context")
-    return {
-        "class of errors": constants(policies),
-        "reason of a gate": constants(questions) | set(questions.LIMITS.values())
-        | literals(context, "ask", 1) | literals(context, "open_gate", 1),
-        "reason of an escalation": constants(gates),
-        "kind of a wait": literals(status, "Wait", 0) | {"model"},
-        "reason of a wait": literals(status, "Wait", 1),
-        "status of a run": set(get_args(status.Status)),
-        "status of a step": set(get_args(state.StepStatus)),
-        "status of an operation": set(get_args(state.OperationStatus)),
-        "state of a gate": {"open"} | literals(projection, "GateChange", 1),
-        "state of an effect": {"intended"} | literals(projection, "EffectChange", 1),
-        "effect policy": set(tool.POLICIES),
-        "kind of nodes": set(get_args(graph.Kind)),
-        "join": set(get_args(graph.JoinMode)),
-        "decision": {*graph.GATE_DECISIONS, *graph.CHECK_DECISIONS},
-        "exception": {
-            name for name, value in vars(errors).items()
-            if isinstance(value, type) and issubclass(value, errors.HoldfastError)
-        },
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", sorted(codes()))
-def test_every_code_is_in_the_glossary(kind: str) -> None:
-    wanted = codes()[kind]
-    assert len(wanted) > 1, f"the test no longer finds any {kind}"
-    assert wanted <= explained(GLOSSARY), f"docs/glossary.md does not explain every {kind}"
-
-
-def test_the_glossary_names_no_error_class_that_is_gone() -> None:
-    table = GLOSSARY.partition("## Classes of errors")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == constants(policies)
-    table = GLOSSARY.partition("## Exceptions")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == codes()["exception"]
-
-
-def test_the_glossary_says_which_errors_are_tried_again() -> None:
-    table = GLOSSARY.partition("## Classes of errors")[2].partition("\n## ")[0]
-    retried = dict(re.findall(r"^\| `(\w+)` \| .+ \| (yes|never|only)[^|]* \|$", table, re.MULTILINE))
-    assert {code for code, how in retried.items() if how == "yes"} == policies.TRANSIENT
-    assert {code for code, how in retried.items() if how == "never"} == policies.NEVER_RETRIED
+@pytest.mark.parametrize(("page", "most"), [("design.md", 5_000), ("glossary.md", 800)])
+def test_what_everybody_reads_stays_short(page: str, most: int) -> None:
+    assert len((ROOT / "docs" / page).read_text(encoding="utf-8").split()) <= most
 
 
 def known_events() -> set[str]:
     return {kind.__name__ for kind in get_args(events.AnyEvent)}
-
-
-def test_the_design_lists_exactly_the_events_that_there_are() -> None:
-    section = DESIGN.partition("## 11. The events")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
-    assert {name for row in rows for name in _CODE.findall(row)} == known_events()
 
 
 def test_every_event_that_a_page_names_exists() -> None:
@@ -357,27 +284,23 @@ def test_every_event_that_a_page_names_exists() -> None:
     told = [importlib.import_module(f"holdfast.{name}") for name in ("ports", "service.command", "service.query")]
     allowed = {"AnyEvent", *known_events(), *vars(errors), *holdfast.__all__, *vars(builtins)}.union(*map(vars, told))
     for page in PAGES:
-        names = {name for name in explained(prose(page)) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
+        ours, _, _ = prose(page).partition("## Other names")  # in the glossary, how others call the same things
+        names = {name for name in explained(ours) if re.fullmatch(r"(?:[A-Z][a-z]+){2,}", name)}
         assert names <= allowed, f"{page.name}: {names - allowed}"
 
 
-def test_every_module_that_the_design_lists_exists_and_none_is_missing() -> None:
-    section = DESIGN.partition("## 13. The house")[2].partition("### What it stands on")[0]
+def test_every_module_that_the_design_names_exists() -> None:
     package = ROOT / "src" / "holdfast"
-    drawn = set(re.findall(r"^      (\w+(?:\.py|/))", section, re.MULTILINE))
-    there = {path.name if path.is_file() else f"{path.name}/" for path in package.iterdir() if path.name[0] not in ".p"}
-    assert drawn >= {name for name in there if not name.startswith("__py")}
-    assert all((package / name).exists() for name in drawn)
-    rooms = re.findall(r"^In `([\w/]+)/`,(.*?)(?=^In `|\Z)", section, re.MULTILINE | re.DOTALL)
-    assert {room for room, _ in rooms} >= {"core", "actions/expressions"}
-    for room, table in rooms:
-        listed = {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in _CODE.findall(row)}
-        assert listed == {path.stem for path in (package / room).glob("*.py")} - {"__init__"}, room
+    named = {name for name in explained(DESIGN) if re.fullmatch(r"[a-z_]+(/[a-z_]+)*/[a-z_]*", name)}
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (package / f"{name}.py").exists() and not (package / name).is_dir()
+            and not (ROOT / name).is_dir()] == []  # fmt: skip
 
 
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    table = DESIGN.partition("### What it stands on")[2].partition("\n### ")[0].lower()
+    table = DESIGN.partition("What it stands on\n")[2].partition("\n## ")[0].lower()
+    assert table.count("|") > 10
     for requirement in project["dependencies"]:
         name = re.match(r"[\w-]+", requirement)
         assert name is not None
@@ -387,10 +310,3 @@ def test_every_dependency_has_its_reason() -> None:
 def test_the_package_shows_the_readme() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["readme"] == "README.md"
-
-
-def test_the_exit_codes_are_those_of_the_command_line() -> None:
-    exit_code = importlib.import_module("holdfast.cli.exit_code")
-    known = sorted(value for name, value in vars(exit_code).items() if name.isupper() and isinstance(value, int))
-    table = GLOSSARY.partition("## Exit codes")[2].partition("\n## ")[0]
-    assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == known

@@ -1,32 +1,28 @@
-"""The reference is written from the program: so every name, option and setting of the program says what it means."""
+"""The reference is written from the program: so every name, option, setting and code of the program says what it means."""
 
 from __future__ import annotations
 
-import importlib.util
+import ast
+import importlib
 import inspect
 import re
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import holdfast
-from holdfast import settings
+from holdfast import errors, settings
+from holdfast.authoring import tool
+from holdfast.core import events, gates, graph, policies, projection, questions, state, status
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 _SITE = _DOCS / "site"
 
 
-def written_by(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"site_{name}", _SITE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference = written_by("reference")
+sys.path.insert(0, str(_SITE))  # as mkdocs and `make reference` have them, which stand in no package
+reference, lists = importlib.import_module("reference"), importlib.import_module("lists")
 COMMANDS = dict(reference.every_command())
 
 
@@ -66,3 +62,99 @@ def test_the_site_has_every_page() -> None:
     listed = set(re.findall(r"- (?:[^:\n]+: )?([\w/-]+\.md)$", (_DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE))
     written = {"index.md", "changelog.md", "reference/python.md", "reference/commands.md", "reference/settings.md"}
     assert listed - written == {str(page.relative_to(_DOCS)) for page in _DOCS.rglob("*.md")}
+
+
+# --- Lists ------------------------------------------------------------------------------------------------------------
+
+
+LISTS = lists.pages()
+
+
+@pytest.mark.parametrize("page", sorted(LISTS))
+def test_the_lists_are_those_of_the_code(page: str) -> None:
+    assert (_DOCS / "reference" / page).read_text(encoding="utf-8").rstrip() == LISTS[page].rstrip(), (
+        "run `make reference`"
+    )
+
+
+def test_every_event_says_what_it_means_and_is_written_by_somebody() -> None:
+    sections = LISTS["events.md"].split("\n### ")[1:]
+    assert {section.partition("\n")[0] for section in sections} == {kind.__name__ for kind in get_args(events.AnyEvent)}
+    for section in sections:
+        _, meaning, *_ = section.split("\n\n")
+        assert len(meaning) > 10, section
+        assert re.search(r"^Written by `core/", section, re.MULTILINE), section
+
+
+def test_every_room_says_what_is_never_in_it_and_every_module_what_it_is_for() -> None:
+    source = Path(holdfast.__file__).parent
+    silent = [str(file) for file in source.rglob("*.py") if not ast.get_docstring(ast.parse(file.read_text()))]
+    assert silent == []
+    loose = [str(file.parent) for file in source.glob("*/__init__.py") if "Never here" not in file.read_text()]
+    assert loose == []
+
+
+def constants(module: Any) -> set[str]:
+    """The codes of a module: the public constants made there that are one lower-case word."""
+    made = {node.target for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.AnnAssign)}
+    names = {target.id for target in made if isinstance(target, ast.Name) and target.id.isupper()}
+    values = {getattr(module, name) for name in names if isinstance(getattr(module, name), str)}
+    return {value for value in values if re.fullmatch(r"[a-z_]+", value)}
+
+
+def literals(module: Any, function: str, position: int) -> set[str]:
+    """The strings that calls of `function` in a module pass at `position`, themselves or by a variable."""
+    tree = ast.parse(inspect.getsource(module))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > position]
+    named = [call for call in calls if function in (getattr(call.func, "id", ""), getattr(call.func, "attr", ""))]
+    arguments = [call.args[position] for call in named]
+    variables = {arg.id for arg in arguments if isinstance(arg, ast.Name)}
+    assigned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign) and _names(node) & variables]
+    chosen = [way for value in assigned if isinstance(value, ast.IfExp) for way in (value.body, value.orelse)]
+    found = [*arguments, *chosen]
+    return {arg.value for arg in found if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
+
+
+def _names(assignment: ast.Assign) -> set[str]:
+    return {target.id for target in assignment.targets if isinstance(target, ast.Name)}
+
+
+def codes() -> dict[str, set[str]]:
+    """What there is of each kind, as the code has it."""
+    exit_code = importlib.import_module("holdfast.cli.exit_code")
+    asked = {gates.APPROVAL, gates.QUESTION, gates.TOOL_APPROVAL}
+    return {
+        "Statuses of a run": set(get_args(status.Status)),
+        "What a run waits for": literals(status, "Wait", 0) | {"model"},
+        "Statuses of a step": set(get_args(state.StepStatus)),
+        "Statuses of an operation in a journal": set(get_args(state.OperationStatus)),
+        "States in the ledger of effects": {"intended"} | literals(projection, "EffectChange", 1),
+        "Effect policies": set(tool.POLICIES),
+        "Kinds of nodes": set(get_args(graph.Kind)),
+        "Joins": set(get_args(graph.JoinMode)),
+        "Decisions at a gate": set(graph.GATE_DECISIONS),
+        "Decisions of a check": set(graph.CHECK_DECISIONS),
+        "States of a gate": {"open"} | literals(projection, "GateChange", 1),
+        "Reasons of gates": constants(questions) | set(questions.LIMITS.values()) | asked,
+        "Reasons of escalations and of cancellations that follow": constants(gates) - asked,
+        "Classes of errors": constants(policies),
+        "Exit codes of the command line": {str(value) for value in vars(exit_code).values() if isinstance(value, int)},
+        "Exceptions": {
+            name for name, value in vars(errors).items()
+            if isinstance(value, type) and issubclass(value, errors.HoldfastError)
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(codes()))
+def test_every_code_says_what_it_means(kind: str) -> None:
+    _, rows = lists.every_code()[kind]
+    assert {code for code, *_ in rows} == codes()[kind]
+    assert len(rows) > 1
+    assert all(all(cells) for cells in rows)
+
+
+def test_every_reason_of_a_wait_is_named() -> None:
+    _, rows = lists.every_code()["What a run waits for"]
+    said = {word for _, meaning in rows for word in re.findall(r"`(\w+)`", meaning)}
+    assert said >= literals(status, "Wait", 1) > {"sleep"}

@@ -18,6 +18,13 @@ from holdfast.errors import SchemaMismatch, UsageError
 
 EffectPolicy = Literal["read", "idempotent", "verify", "once"]
 POLICIES: Final = ("read", "idempotent", "verify", "once")
+"""What a lost outcome of a tool means.
+
+- `read`: call again; nothing was changed
+- `idempotent`: call again under the same key; the other side drops repeats
+- `verify`: ask the tool's own lookup
+- `once`: ask a person; the default
+"""
 
 GIVEN: Final = frozenset({"key", "ctx"})
 """Parameters that Holdfast fills in; no model and no caller sees them."""

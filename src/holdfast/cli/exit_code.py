@@ -7,13 +7,22 @@ from typing import Final
 from holdfast.errors import Conflict, HoldfastError, NotFound, UsageError
 
 OK: Final = 0
+"""Done; of a run: completed."""
 FAILED: Final = 1
+"""Failed or cancelled."""
 USAGE: Final = 2
+"""Usage: the command, the workflow file or the input is wrong."""
 NOT_FOUND: Final = 3
+"""Not found."""
 CONFLICT: Final = 4
+"""Conflict: somebody else was first, a decision was refused, or the run has ended."""
 BUDGET_BLOCKED: Final = 7
+"""The run is budget_blocked."""
 WAITING: Final = 8
+"""The run waits for a person or a signal, requires attention, or is paused. Of `worker --until-idle`: it leaves runs behind
+that no living process can go on with, and names them."""
 INTERRUPTED: Final = 130
+"""Interrupted with Ctrl-C or SIGTERM; the run keeps what it has done."""
 
 OF_STATUS: Final = {
     "completed": OK,

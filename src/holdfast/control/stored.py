@@ -1,5 +1,8 @@
 """A workflow as the store knows it: what a process that has not its code needs to show a form and to start a run.
 
+An input is brought into the form in which the code would have written it, to the last character: a worker takes it as it
+stands in the history, and a start key tells inputs apart by their text.
+
 Never here: executing one.
 """
 

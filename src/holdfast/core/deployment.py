@@ -1,5 +1,8 @@
 """The rules of a run whose workflow no process can run any more: when a person is asked, and when that is taken back.
 
+Only work that is stuck asks: a run that waits for a person or a timer needs no code before the answer is there, and asking
+earlier would be about nothing that anyone could see. Its deadlines need the graph only, which is stored.
+
 Never here: finding out who can run what (the store's sessions say that, and the sweep looks).
 """
 

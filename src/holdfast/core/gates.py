@@ -30,9 +30,16 @@ from holdfast.errors import (
     NotFound,
 )
 
+APPROVAL: Final = "approval"
+"""A `human_gate` node asks."""
+QUESTION: Final = "question"
+"""A handler asks, with `ctx.ask`."""
 TOOL_APPROVAL: Final = "tool_approval"
+"""A tool with `approval=` is about to be called."""
 DEADLINE: Final = "gate_deadline_passed"
+"""Nobody answered in time; attention is summoned."""
 STALE: Final = "gate_stale_limit_exceeded"
+"""Nobody answered for `cancel_after_s` more; the run was cancelled."""
 MOST_REMINDERS: Final = 1000
 """Of one question: whoever has not heard by then will not hear the next one either, and each is an event for ever."""
 

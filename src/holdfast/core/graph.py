@@ -19,15 +19,41 @@ from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidWorkflow
 
 Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "branch", "check"]
+"""- `task`: plain Python, async or not; with `ctx` it may use operations
+- `llm_node`: one model call, or a loop of calls over tools
+- `tool_node`: one call of a tool
+- `remote_task`: a task that a connected worker does, in whatever language
+- `human_gate`: a person decides
+- `branch`: names the edges that are taken: by a function, or by a model that may choose only among them
+- `check`: validates: passes, fails, or sends back along a loop
+"""
 JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
+"""When a node with several incoming edges starts. An optional edge is not waited for.
+
+- `all`: every required edge is decided and at least one is taken; skipped when none is. The default
+- `all_required`: every required edge is taken; skipped when one is not
+- `any`: one edge is taken; skipped when all are decided and none is
+- `quorum`: `count` edges are taken; skipped when too few still can be
+- `best_effort`: all edges are decided, or its time is up; never skipped. The others fail when their time is up
+"""
 
 COMPENSATE: Final = NodeName("!compensate")
 """The step in which a failing or cancelled run undoes its effects. No user's node can have this name."""
 
 GATE_DECISIONS: Final = ("approve", "edit", "reject", "answer", "retry")
+"""- `approve`: go on with what is shown; data may fill in open fields of the form, and change nothing
+- `edit`: go on with changed data
+- `answer`: go on with the data given
+- `reject`: do not go on; takes only edges that name it, else the run fails
+- `retry`: go back along an edge or loop that names it; at the engine's own gates: try again
+"""
 GOING_ON: Final = frozenset({"approve", "edit", "answer", "pass"})
 """The decisions that also take the edges which name none."""
 CHECK_DECISIONS: Final = ("pass", "fail", "retry")
+"""- `pass`: go on
+- `fail`: takes only edges that name it, else the step fails
+- `retry`: go back along a loop that names it
+"""
 
 MOST_NODES: Final = 10_000
 MOST_VISITS: Final = 1_000_000
@@ -35,7 +61,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
 
 
 class Join(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When a node with several incoming edges starts; see docs/design.md section 2."""
+    """When a node with several incoming edges starts: see `JoinMode`. `count` is of a quorum, `timeout_s` of any."""
 
     mode: JoinMode = "all"
     count: int = 0

@@ -56,7 +56,13 @@ class GateRow(msgspec.Struct, frozen=True):
 
 
 class GateChange(msgspec.Struct, frozen=True):
-    """What became of a gate. `state`: open (reminded), escalated, decided or withdrawn."""
+    """What became of a gate.
+
+    - `open`: nobody has answered yet
+    - `escalated`: nor before its deadline
+    - `decided`: it has its answer
+    - `withdrawn`: no answer is needed any more
+    """
 
     gate: GateId
     state: str
@@ -82,8 +88,13 @@ class EffectRow(msgspec.Struct, frozen=True):
 class EffectChange(msgspec.Struct, frozen=True):
     """What a call did to the world, as far as anybody knows.
 
-    `state`: completed, failed, released (it never left), in_doubt, repeated (given up; another call has its key), or
-    orphaned (given up, and yet its outcome came).
+    - `intended`: the call is about to be made or under way
+    - `completed`: the tool answered, or a person said that it happened
+    - `failed`: the tool said that it did not happen, or a person did
+    - `released`: it provably never left
+    - `in_doubt`: nobody can know
+    - `repeated`: given up; another call has its key
+    - `orphaned`: given up, and yet its outcome came
     """
 
     call: CallId

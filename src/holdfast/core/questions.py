@@ -16,13 +16,26 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Gate, OpenCall, State
 
 EFFECT_UNKNOWN: Final = "effect_unknown"
+"""What became of this call?"""
 EXHAUSTED: Final = "exhausted"
+"""What shall become of this step, which has failed for good?"""
 COMPENSATION_FAILED: Final = "compensation_failed"
+"""This effect could not be undone."""
 WORKFLOW_MISSING: Final = "workflow_missing"
+"""No process can run this run's workflow any more. Takes no decision: withdrawn when the code is back or the run migrated."""
 CODE_CHANGED: Final = "code_changed"
+"""A step's code no longer asks for what its journal holds. `retry`; `approve`: go on with the code as it is; `answer` with
+`"restart"`: from its beginning; `reject`."""
 LIMITS: Final = {"cost": "budget", "steps": "max_steps", "tokens": "max_tokens", "active": "max_active",
                  "lifespan": "lifespan"}  # fmt: skip
-"""The reason code of the gate that each limit opens."""
+"""The reason code of the gate that each limit opens.
+
+- `budget`: the cost limit is too low for the next model call
+- `max_steps`: the limit on steps is reached
+- `max_tokens`: the limit on tokens is too low for the next model call
+- `max_active`: the limit on active time is reached
+- `lifespan`: the run is older than its workflow expects; nothing was stopped
+"""
 
 _ABOUT_GOING_ON: Final = frozenset({WORKFLOW_MISSING, *LIMITS.values()})
 STOPPING: Final = frozenset({LIMITS["steps"], LIMITS["tokens"], LIMITS["active"]})

@@ -48,14 +48,28 @@ KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal"})
 with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
+"""- `ready`: may start
+- `active`: an attempt is running
+- `suspended`: waits, or may go on with its next attempt
+- `retrying`: failed, and will be tried again at a recorded time
+- `completed`: has its output
+- `failed`: failed for good
+- `skipped`: will not happen
+- `cancelled`: was called off, or superseded
+"""
 FINISHED: Final = frozenset({"completed", "failed", "skipped"})
 """What handlers see of a step begins here."""
 OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
 OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
-"""`open`: its outcome will be brought. `deferred`: it waits for money or another's effect. `in_doubt`: a person is asked.
-`unverified`: the tool's own lookup is to be asked. `reopened`: it is to be sent (again). `done`, `failed`: it has its
-outcome."""
+"""- `open`: its outcome will be brought
+- `deferred`: waits for money or tokens, or for the same effect in flight elsewhere
+- `in_doubt`: a person is asked what became of it
+- `unverified`: the tool's own lookup is to be asked
+- `reopened`: is to be sent, perhaps again
+- `done`: has its outcome
+- `failed`: ended in an error
+"""
 
 
 Room = Literal["now", "later", "never"]

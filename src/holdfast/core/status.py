@@ -24,8 +24,19 @@ from holdfast.core.questions import (
 from holdfast.core.state import Operation, State, Step
 
 Status = Literal[
-    "running", "waiting", "requires_attention", "budget_blocked", "paused", "completed", "failed", "cancelled"
+    "completed", "failed", "cancelled", "paused", "running", "requires_attention", "budget_blocked", "waiting"
 ]
+"""The first that holds, in this order.
+
+- `completed`: ended with an output
+- `failed`: ended with an error; a person may take it up again (`runs retry`)
+- `cancelled`: ended because a person or a limit cancelled it
+- `paused`: a person stopped new work
+- `running`: an attempt is active or may start, compensation included, or a guard is being asked
+- `requires_attention`: the engine asks something, or a gate's deadline has passed
+- `budget_blocked`: the next model call does not fit the cost limit of its run, of its tenant or of its team
+- `waiting`: waits for a person, a signal, a timer, a retry, a place or money in flight
+"""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 _ATTENTION: Final = frozenset(
@@ -39,8 +50,20 @@ _PICKUP_MS: Final = 1000
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that a run waits for. `kind`: place, worker, gate, signal, timer, retry, money, effect or model; `reason`
-    is a stable code. A wait for a worker says what the step demands of one."""
+    """One thing that a run waits for, of a `kind`, for a stable `reason`.
+
+    - `place`: `admission`, another run of its tenant or of the fleet must end; the wait names the scope
+    - `worker`: `placement`, a worker that has what the step demands, and its parts of pools; the wait says what that is
+    - `gate`: one of the reasons of gates; a decision
+    - `signal`: the signal's name; a program
+    - `timer`: `sleep`; time
+    - `retry`: the class of the error; time
+    - `money`: `holds_in_flight`, `tenant_holds_in_flight`, `team_holds_in_flight`: other calls to settle; `over_limit`,
+      `tenant_budget`, `team_budget`: a higher limit, or above the run another day or month
+    - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
+      `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there
+    - `model`: `outcome_outstanding`, as of an effect
+    """
 
     kind: str
     reason: str

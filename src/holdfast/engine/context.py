@@ -19,6 +19,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
+from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.ids import CallId, Path, RunId, StepId, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.engine.attempt import Attempt
@@ -206,7 +207,7 @@ class StepContext:
             args_hash = digest(["question", msgspec.json.decode(encode(question))])
             shape = form.model_json_schema() if form is not None else None
             answer = await self._journal.ask(
-                path, "question", args_hash, shown=question, allowed=tuple(decisions), form=shape, filled={},
+                path, QUESTION, args_hash, shown=question, allowed=tuple(decisions), form=shape, filled={},
                 reviewers=tuple(reviewers), timeout_s=timeout_s, remind_every_s=remind_every_s,
                 cancel_after_s=cancel_after_s,
             )  # fmt: skip
@@ -303,8 +304,8 @@ class StepContext:
     async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
         """The gate that is the whole step; the person's decision completes it."""
         args_hash = digest(["gate", shown])
-        self._journal.found(Path("0"), "gate", "approval", args_hash, shown)
-        await self._journal.open_gate(Path("0"), "approval", args_hash, shown=shown, completes_step=True, **options)
+        self._journal.found(Path("0"), "gate", APPROVAL, args_hash, shown)
+        await self._journal.open_gate(Path("0"), APPROVAL, args_hash, shown=shown, completes_step=True, **options)
 
 
 if TYPE_CHECKING:

@@ -1,5 +1,8 @@
 """One run's history in the store: how it becomes a state, and when a snapshot of that state pays.
 
+One is taken when the events since the last are many and outweigh it, so that a step with a long journal is written down a few
+times in all. Losing it loses nothing.
+
 Never here: deciding, appending.
 """
 

@@ -1,6 +1,10 @@
 """From a document to a Workflow: a node for each job, an edge for each need, and a last node that says how it ended. Before
 a job that may have to wait for its place, a node that decides whether it runs at all.
 
+A job's node always completes, with `success`, `failure`, `cancelled` or `skipped` in its output: conditions look at all jobs
+before, so its handler decides of their outputs, and not joins and guards. Combinations run inside their job's step, because
+how many there are is often known only then.
+
 Never here: what a job does.
 """
 

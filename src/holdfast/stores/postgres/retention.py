@@ -1,5 +1,9 @@
 """How a month leaves the tables of this database: its partitions are dropped.
 
+The parent tables are locked for the moment of the drop, by somebody who soon steps back where others have them. `DETACH
+PARTITION CONCURRENTLY` would lock out nobody, but takes two transactions; a crash between them leaves a partition that is
+neither in nor out, for whose runs no append could find a place.
+
 Never here: archives (see holdfast.stores.retention).
 """
 

@@ -4,6 +4,7 @@ Numbers are given to transactions before they commit, and out of that order, so 
 News is what the present snapshot shows and the one before did not. A piece of it ends at a place in the order of
 transactions, and the cursor names both snapshots and the place: the rest of the same news is found again whatever has
 been committed since. An append locks its run before it is numbered, so a run's transactions are in the order of its seqs.
+A failover begins another line of the database, in which numbers may be given anew: a cursor of another line is refused.
 
 Never here: who wants to know.
 """

@@ -2,7 +2,7 @@
 
 While a store is in use its header says that it has a write-ahead log; whoever closes it last takes the log in and has the
 header say that there is none. So a file that says it has one, with none beside it, is not whole: it was copied alone, or its
-log was removed.
+log was removed. (A flag in a table would need somebody to know that he is the last; SQLite's own lock knows that.)
 
 Never here: what the tables mean. A crash between any two statements leaves a file that opens.
 """

@@ -1,5 +1,6 @@
 """Telling every committed event once, in the order of the commits: there is one writer at a time, so that is the order in
-which events were numbered. Events that leave with their month leave gaps in it.
+which events were numbered. Events that leave with their month leave gaps in it: a row of no run keeps the number of the last
+that has left, so that it is not given once more.
 
 Never here: who wants to know.
 """

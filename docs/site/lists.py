@@ -1,0 +1,259 @@
+"""The lists of docs/reference, written from the code and read in a checkout too: events, modules, statuses and codes.
+
+`make reference` writes them down; a test holds them current. Never here: a sentence about any of them; what is missing is
+mended where it is declared.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from reference import cell, sentence, texts_below
+
+import holdfast
+from holdfast import errors
+from holdfast.authoring import tool
+from holdfast.cli import exit_code
+from holdfast.core import events, gates, graph, policies, projection, questions, state, status
+from holdfast.core.payload import Payload
+
+SOURCE = Path(holdfast.__file__).parent
+_WRITTEN = "<!-- Written from the code by `make reference`; a test holds it current. -->"
+
+
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def pages() -> dict[str, str]:
+    """The pages of docs/reference by their names."""
+    return {"events.md": event_list(), "modules.md": module_list(), "codes.md": code_list()}
+
+
+def event_list() -> str:
+    """Every event: what it means, its fields, which rules write it, and what its fold makes of a step or an operation."""
+    text = inspect.getsource(events)
+    headings = {
+        text.count("\n", 0, found.start()): found[1] for found in re.finditer(r"^# --- (.+?) -+$", text, re.MULTILINE)
+    }
+    writers = _writers()
+    lines = [
+        "# Events", "", _WRITTEN, "",
+        "What can have happened in a run, in the order of [`core/events.py`](../../src/holdfast/core/events.py). A field with"
+        " `=` is left out at that default. Named are the modules whose rules write an event; it is a fact once its append has"
+        " been committed.", "",
+    ]  # fmt: skip
+    for kind in sorted(get_args(events.AnyEvent), key=lambda kind: inspect.getsourcelines(kind)[1]):
+        number = inspect.getsourcelines(kind)[1]
+        for line in [line for line in sorted(headings) if line < number]:
+            lines += [f"## {headings.pop(line)}", ""]
+        name = kind.__name__
+        lines += [f"### {name}", "", sentence(kind.__doc__), "", f"Fields: {_fields(kind)}.", ""]
+        leads = [*_folded(kind), *_projected(kind)]
+        lines += [
+            f"Written by {', '.join(f'`{each}`' for each in writers[name])}.{''.join(f' {each}' for each in leads)}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _fields(kind: Any) -> str:
+    shown = []
+    for field in msgspec.structs.fields(kind):
+        if field.required:
+            shown.append(f"`{field.name}`")
+        else:
+            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            told = "payload of null" if isinstance(default, Payload) else msgspec.json.encode(default).decode()
+            shown.append(f"`{field.name}` = {told}")
+    return ", ".join(shown) or "none"
+
+
+def _writers() -> dict[str, list[str]]:
+    """Of each event, the modules of core/ whose rules make one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in sorted((SOURCE / "core").rglob("*.py")):
+        tree = _parsed(file)
+        called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        names = {each.attr for each in called if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "ev"}
+        for name in names | {each.id for each in called if isinstance(each, ast.Name)}:
+            found[name].append(file.relative_to(SOURCE).with_suffix("").as_posix())
+    return found
+
+
+def _folded(kind: Any) -> Iterator[str]:
+    """What the step that an event is about is after it, where the fold says so in one word."""
+    fold = state._FOLDS[kind]
+    moves = [call for call in _calls(fold) if call.func.id in ("_visit", "_move")]
+    words = [arg.value for call in moves for arg in call.args if isinstance(arg, ast.Constant)]
+    if len(moves) == len(words) == 1 and "step" in kind.__struct_fields__:
+        yield f"The step is `{words[0]}`."
+
+
+def _projected(kind: Any) -> Iterator[str]:
+    """What the row of a gate or of the ledger says after an event, where that is one word."""
+    for function in (each for each in vars(projection).values() if inspect.isfunction(each)):
+        taken = " | ".join(map(str, inspect.get_annotations(function).values())).replace("ev.", "").split(" | ")
+        for call in _calls(function) if kind.__name__ in taken else []:
+            thing = {"GateChange": "gate", "EffectChange": "call"}.get(call.func.id)
+            if thing and isinstance(call.args[1], ast.Constant):
+                yield f"The {thing} is `{call.args[1].value}`."
+
+
+def _calls(function: Any) -> list[Any]:
+    """The calls of plain names in a function's source."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+
+
+def module_list() -> str:
+    """Every room from the top, with what is never in it and what it imports; and every module in it."""
+    lines = [
+        "# Modules", "", _WRITTEN, "",
+        "Each room of [`src/holdfast`](../../src/holdfast) with what it is for, what is never in it and which rooms it imports,"
+        " from the top down; then its modules, in their own words.", "",
+    ]  # fmt: skip
+    arrows = _arrows()
+    beneath = {room: set(others) for room, others in arrows.items()}
+    for _ in arrows:  # once for each floor that there may be
+        beneath = {room: others.union(*(beneath[each] for each in others)) for room, others in beneath.items()}
+    alone = sorted(file for file in SOURCE.glob("*.py"))
+    for room in sorted(arrows, key=lambda room: (-len(beneath[room]), room)):
+        if not (SOURCE / room).is_dir():
+            continue
+        for folder in [SOURCE / room, *sorted(each.parent for each in (SOURCE / room).rglob("*/__init__.py"))]:
+            said = _docstring(folder / "__init__.py")
+            lines += [f"## {folder.relative_to(SOURCE)}", "", " ".join([_first(said), *_never(said)]), ""]
+            if folder == SOURCE / room:
+                lines += [f"Imports {', '.join(sorted(arrows[room])) or 'nothing of ours'}.", ""]
+            lines += _rows(sorted(file for file in folder.glob("*.py") if file.name != "__init__.py"))
+    return "\n".join([*lines, "## On the ground", "", *_rows(alone)])
+
+
+def _rows(files: list[Path]) -> list[str]:
+    if not files:
+        return []
+    rows = [f"| `{file.stem}` | {cell(_first(_docstring(file)))} |" for file in files]
+    return ["| module | |", "| --- | --- |", *rows, ""]
+
+
+def _docstring(file: Path) -> str:
+    return ast.get_docstring(_parsed(file)) or ""
+
+
+def _first(text: str) -> str:
+    """The first sentence."""
+    (paragraph, *_) = text.split("\n\n")
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z`(])", " ".join(paragraph.split()))[0]
+
+
+def _never(text: str) -> list[str]:
+    """The sentence that says what must never be there."""
+    return re.findall(r"Never here: [^.]*(?:\.(?! |$)[^.]*)*\.", " ".join(text.split()))
+
+
+def _arrows() -> dict[str, set[str]]:
+    """Of each room, the rooms that it imports."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in SOURCE.rglob("*.py"):
+        room = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room.startswith("__"):
+            continue
+        found[room] |= set()
+        for node in ast.walk(_parsed(file)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            rooms = {name.split(".")[1] for name in names if name.startswith("holdfast.")}
+            found[room] |= {
+                each for each in rooms - {room} if (SOURCE / each).is_dir() or (SOURCE / f"{each}.py").exists()
+            }
+    return found
+
+
+def code_list() -> str:
+    """Every status, kind, reason, class and exit code, with what stands below it in its source."""
+    lines = ["# Statuses and codes", "", _WRITTEN, "", "All of them are part of the public surface.", ""]
+    for title, (head, rows) in every_code().items():
+        lines += [f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+        lines += [f"| `{code}` | {' | '.join(map(cell, cells))} |" for code, *cells in rows] + [""]
+    return "\n".join(lines)
+
+
+def every_code() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """The columns and the rows of each table, by its title."""
+
+    def of_text(text: str | None) -> list[tuple[str, ...]]:
+        return [(code, meaning) for code, meaning in _listed(text or "")]
+
+    def of_constants(module: Any, *names: str) -> list[tuple[str, ...]]:
+        said = _below(module)
+        return [(str(getattr(module, name)), said[name]) for name in names or said]
+
+    def below(module: Any, name: str) -> list[tuple[str, ...]]:
+        return of_text(_below(module)[name])
+
+    texts = [name for name in _below(policies) if isinstance(getattr(policies, name), str)]
+    asked = [name for name in _below(questions) if isinstance(getattr(questions, name), str)]
+    exits = [name for name in _below(exit_code) if isinstance(getattr(exit_code, name), int)]
+    reasons = [*of_constants(gates, "APPROVAL", "QUESTION", "TOOL_APPROVAL"), *of_constants(questions, *asked)]
+    family = [
+        each for each in vars(errors).values() if inspect.isclass(each) and issubclass(each, errors.HoldfastError)
+    ]
+    table = ("code", "means")
+    return {
+        "Statuses of a run": (table, below(status, "Status")),
+        "What a run waits for": (("kind", "reasons"), of_text(inspect.getdoc(status.Wait))),
+        "Statuses of a step": (table, below(state, "StepStatus")),
+        "Statuses of an operation in a journal": (table, below(state, "OperationStatus")),
+        "States in the ledger of effects": (table, of_text(inspect.getdoc(projection.EffectChange))),
+        "Effect policies": (("policy", "a lost outcome means"), below(tool, "POLICIES")),
+        "Kinds of nodes": (("kind", "what it does"), below(graph, "Kind")),
+        "Joins": (("join", "starts when"), below(graph, "JoinMode")),
+        "Decisions at a gate": (table, below(graph, "GATE_DECISIONS")),
+        "Decisions of a check": (table, below(graph, "CHECK_DECISIONS")),
+        "States of a gate": (table, of_text(inspect.getdoc(projection.GateChange))),
+        "Reasons of gates": (("code", "what is asked"), [*reasons, *below(questions, "LIMITS")]),
+        "Reasons of escalations and of cancellations that follow": (table, of_constants(gates, "DEADLINE", "STALE")),
+        "Classes of errors": (
+            ("code", "means", "retried"),
+            [(code, said, _retried(code)) for code, said in of_constants(policies, *texts)],
+        ),
+        "Exit codes of the command line": (table, of_constants(exit_code, *exits)),
+        "Exceptions": (
+            ("class of `holdfast.errors`", "a kind of", "means"),
+            [(each.__name__, each.__base__.__name__, sentence(each.__doc__)) for each in family],
+        ),
+    }
+
+
+def _retried(code: str) -> str:
+    return "yes" if code in policies.TRANSIENT else "never" if code in policies.NEVER_RETRIED else "only with a policy"
+
+
+def _listed(text: str) -> Iterator[tuple[str, str]]:
+    """The items of a list in a docstring: "- `code`: what it means", over as many lines as it takes."""
+    for found in re.finditer(r"^- `(\w+)`: (.+(?:\n  +\S.*)*)", inspect.cleandoc(text), re.MULTILINE):
+        yield found[1], " ".join(found[2].split())
+
+
+def _below(module: Any) -> dict[str, str]:
+    """The texts that stand below the constants of a module, by their names."""
+    return texts_below(ast.parse(inspect.getsource(module)).body)
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        place = Path(__file__).resolve().parents[1] / "reference" / page
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text.rstrip() + "\n", encoding="utf-8")
