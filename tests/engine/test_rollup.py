@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from holdfast import Engine
-from holdfast.compose import Surroundings
+from holdfast.compose import Environment
 from holdfast.core import events as ev
 from holdfast.core.costs import Cost
 from holdfast.machine import MachineClock
@@ -38,8 +38,8 @@ async def test_whoever_sweeps_adds_yesterdays_costs_up_once_a_day(
 ) -> None:
     server.script.add(Rule(usage=CHEAP, text="."))
     now, clock = Time(), Ahead()
-    around = Surroundings.of_machine(10, {})._replace(clock=clock)
-    async with engine_at(tmp_path, now, model=model, surroundings=around) as engine:
+    around = Environment.of_machine(10, {})._replace(clock=clock)
+    async with engine_at(tmp_path, now, model=model, environment=around) as engine:
         first = await engine.start(asks("a", "b"), tenant="acme")
         await first.result()
         now.forward(days=1)

@@ -17,7 +17,7 @@ import asyncpg
 import msgspec
 
 from holdfast import Engine, RetryPolicy, Run, Workflow, human_gate, llm_node, task, tool, tool_node
-from holdfast.compose import Surroundings
+from holdfast.compose import Environment
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.core.status import status
 from holdfast.models.providers import Providers
@@ -107,9 +107,9 @@ async def lived(store: Store, now: Time, journal: Path) -> list[str]:
 
 
 async def lived_with(model: Model, store: Store, now: Time) -> list[str]:
-    around = Surroundings.of_machine(10, {})._replace(ids=Counted(), label="here")
+    around = Environment.of_machine(10, {})._replace(ids=Counted(), label="here")
     wf = errand()
-    async with Engine.open(store, workflows=[wf], model=model, surroundings=around) as engine:
+    async with Engine.open(store, workflows=[wf], model=model, environment=around) as engine:
         runs = []
         for number in range(3):
             run = await engine.start(wf, {"n": number}, key=f"key {number}", by="bob")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast import Workflow
 from holdfast.actions import shell
-from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.core.state import State

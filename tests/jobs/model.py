@@ -29,7 +29,7 @@ class Step(NamedTuple):
 
 
 class Job(NamedTuple):
-    """`legs` is 0 where there is no matrix. Those of a job that fails fast run one after the other. One that is `picky` asks for
+    """`combinations` is 0 where there is no matrix; those of a job that fails fast run in turn. One that is `picky` asks for
     a label that the test's process has, which changes nothing."""
 
     id: str
@@ -37,7 +37,7 @@ class Job(NamedTuple):
     condition: str = ""
     spared: bool = False
     tries: int = 1
-    legs: int = 0
+    combinations: int = 0
     fails_fast: bool = True
     steps: tuple[Step, ...] = (Step(),)
     picky: bool = False
@@ -81,11 +81,11 @@ def _job(job: Job) -> dict[str, Any]:
         found["needs"] = list(job.needs)
     if job.condition:
         found["if"] = job.condition
-    if job.legs:
-        parallel = 1 if job.fails_fast else job.legs
+    if job.combinations:
+        parallel = 1 if job.fails_fast else job.combinations
         found["env"] = {"N": "${{ matrix.n }}"}
         found["strategy"] = {
-            "matrix": {"n": list(range(job.legs))}, "fail-fast": job.fails_fast, "max-parallel": parallel
+            "matrix": {"n": list(range(job.combinations))}, "fail-fast": job.fails_fast, "max-parallel": parallel
         }  # fmt: skip
     return found
 
@@ -103,7 +103,7 @@ def expected(jobs: list[Job]) -> Expected:
         if _is_to_run(job.condition, known):
             work = _Work(job, ran, succeeded)
             results[job.id] = work.result()
-            if job.legs:
+            if job.combinations:
                 outcomes[job.id] = work.outcomes
         else:
             results[job.id] = "skipped"
@@ -133,29 +133,29 @@ class _Work:
         """A step that runs once has failed in this try, so that another would help nobody."""
 
     def result(self) -> str:
-        legs = [str(n) for n in range(self.job.legs)] or [""]
+        combinations = [str(n) for n in range(self.job.combinations)] or [""]
         for number in range(self.job.tries):
-            self.outcomes = self._try(legs)
+            self.outcomes = self._try(combinations)
             if "failure" not in self.outcomes or self.hopeless or number == self.job.tries - 1:
                 break
         if self.job.spared or "failure" not in self.outcomes:
             return "success"
         return "failure"
 
-    def _try(self, legs: list[str]) -> list[str]:
+    def _try(self, combinations: list[str]) -> list[str]:
         self.hopeless = False
         outcomes = []
-        for leg in legs:
+        for combination in combinations:
             stopped = self.job.fails_fast and not self.job.spared and "failure" in outcomes
-            if (self.job.id, leg) in self.succeeded:
+            if (self.job.id, combination) in self.succeeded:
                 outcomes.append("success")
             elif stopped:
                 outcomes.append("cancelled")
             else:
-                outcomes.append(self._leg(leg))
+                outcomes.append(self._combination(combination))
         return outcomes
 
-    def _leg(self, leg: str) -> str:
+    def _combination(self, combination: str) -> str:
         status = "success"
         known: dict[str, tuple[str, str]] = {}
         for number, step in enumerate(self.job.steps):
@@ -163,22 +163,22 @@ class _Work:
             if not _is_step_to_run(step.condition, status, known.get("s0", ("", ""))):
                 known[name] = "skipped", "skipped"
                 continue
-            well = self._script(leg, name, step)
+            well = self._script(combination, name, step)
             known[name] = ("success", "success") if well else ("failure", "success" if step.spared else "failure")
             if not well and not step.spared:
                 status = "failure"
                 self.hopeless |= step.once
         if status == "success":
-            self.succeeded.add((self.job.id, leg))
+            self.succeeded.add((self.job.id, combination))
         return status
 
-    def _script(self, leg: str, name: str, step: Step) -> bool:
-        if (leg, name) in self.ledger:
-            return self.ledger[leg, name]
-        self.ran[self.job.id, leg, name] += 1
-        well = self.ran[self.job.id, leg, name] > step.fails
+    def _script(self, combination: str, name: str, step: Step) -> bool:
+        if (combination, name) in self.ledger:
+            return self.ledger[combination, name]
+        self.ran[self.job.id, combination, name] += 1
+        well = self.ran[self.job.id, combination, name] > step.fails
         if step.once:
-            self.ledger[leg, name] = well
+            self.ledger[combination, name] = well
         return well
 
 

@@ -33,12 +33,17 @@ async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store:
           - run: echo "$SIZE ${{ matrix.n }} ${{ matrix.extra }} ${{ strategy.job-index }}/${{ strategy.job-total }} ${{ strategy.max-parallel }}"
     """
     done = await ran(text, store)
-    legs = done.jobs["build"]["combinations"]
-    assert [leg["log"] for leg in legs] == [
+    combinations = done.jobs["build"]["combinations"]
+    assert [combination["log"] for combination in combinations] == [
         "small 1  0/4 1", "small 2  1/4 1", "large 1  2/4 1", "tiny  yes 3/4 1"
     ]  # fmt: skip
-    assert [leg["name"] for leg in legs] == ["Build small", "Build small", "Build large", "Build tiny"]
-    assert [leg["matrix"] for leg in legs][-1] == {"size": "tiny", "extra": "yes"}
+    assert [combination["name"] for combination in combinations] == [
+        "Build small",
+        "Build small",
+        "Build large",
+        "Build tiny",
+    ]
+    assert [combination["matrix"] for combination in combinations][-1] == {"size": "tiny", "extra": "yes"}
 
 
 async def test_a_matrix_may_come_from_an_output(store: str) -> None:
@@ -55,7 +60,7 @@ async def test_a_matrix_may_come_from_an_output(store: str) -> None:
         steps: [{run: 'echo "${{ matrix.part }}"'}]
     """
     done = await ran(text, store)
-    assert [leg["log"] for leg in done.jobs["work"]["combinations"]] == ["3", "5", "8"]
+    assert [combination["log"] for combination in done.jobs["work"]["combinations"]] == ["3", "5", "8"]
 
 
 async def test_a_matrix_without_a_combination_fails_its_job(store: str) -> None:
@@ -143,12 +148,12 @@ async def test_a_failure_stops_the_combinations_that_run_and_those_that_wait(sto
       after: {{runs-on: any, needs: work, if: failure(), steps: [{{run: 'echo "${{{{ needs.work.result }}}}"'}}]}}
     """
     done = await ran(text, store)
-    legs = done.jobs["work"]["combinations"]
-    assert [leg["result"] for leg in legs] == ["failure", "cancelled", "cancelled"]
-    assert {key: step["outcome"] for key, step in legs[1]["steps"].items()} == {
+    combinations = done.jobs["work"]["combinations"]
+    assert [combination["result"] for combination in combinations] == ["failure", "cancelled", "cancelled"]
+    assert {key: step["outcome"] for key, step in combinations[1]["steps"].items()} == {
         "a": "cancelled", "plain": "skipped", "cleaning": "success",
     }  # fmt: skip
-    assert legs[2]["steps"] == {}
+    assert combinations[2]["steps"] == {}
     assert world(outside) == ["running", "cleaned"]
     assert done.jobs["after"]["log"] == "failure"
 
@@ -165,7 +170,7 @@ async def test_a_step_that_asks_to_run_on_cancellation_goes_on(store: str, outsi
     """
     done = await ran(text, store)
     assert world(outside) == ["running", "ended"]
-    assert [leg["result"] for leg in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
+    assert [combination["result"] for combination in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
 
 
 async def test_nobody_is_told_how_a_script_ended_that_was_broken_off(store: str) -> None:
@@ -194,7 +199,7 @@ async def test_nobody_is_told_how_a_script_ended_that_was_broken_off(store: str)
     asyncio.get_running_loop().set_exception_handler(lambda _, problem: heard.append(problem))
     done = await ran(text, store, shell=shell)
     gc.collect()
-    assert [leg["result"] for leg in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
+    assert [combination["result"] for combination in done.jobs["work"]["combinations"]] == ["failure", "cancelled"]
     assert heard == []
 
 
@@ -212,8 +217,8 @@ async def test_without_fail_fast_or_where_the_failure_is_allowed_the_others_go_o
         steps: [{run: 'test ${{ matrix.n }} = 2'}]
     """
     done = await ran(text, store)
-    assert [leg["result"] for leg in done.jobs["slow"]["combinations"]] == ["failure", "failure"]
-    assert [leg["outcome"] for leg in done.jobs["spared"]["combinations"]] == ["failure", "success"]
+    assert [combination["result"] for combination in done.jobs["slow"]["combinations"]] == ["failure", "failure"]
+    assert [combination["outcome"] for combination in done.jobs["spared"]["combinations"]] == ["failure", "success"]
     assert done.results == {"slow": "failure", "spared": "success"}
 
 

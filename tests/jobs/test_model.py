@@ -114,9 +114,16 @@ def test_a_process_that_is_stopped_in_the_middle_changes_nothing_about_the_resul
         assert shell.ran.keys() == wanted.ran.keys()
         for job in jobs:
             for number, step in enumerate(job.steps):
-                times = {leg: shell.ran[job.id, leg, f"s{number}"] for leg in map(str, range(job.legs))}
+                times = {
+                    combination: shell.ran[job.id, combination, f"s{number}"]
+                    for combination in map(str, range(job.combinations))
+                }
                 assert all(count <= (1 if step.once else 2) for count in times.values())
-                again = [leg for leg, count in times.items() if count > 1 and (job.id, leg) in wanted.succeeded]
-                assert len(again) <= (1 if job.fails_fast else job.legs)
+                again = [
+                    combination
+                    for combination, count in times.items()
+                    if count > 1 and (job.id, combination) in wanted.succeeded
+                ]
+                assert len(again) <= (1 if job.fails_fast else job.combinations)
 
     played(play)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from holdfast.actions.jobs.elsewhere import Done, Order
-from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.remote import Done, Order
+from holdfast.actions.jobs.runner import Shell
 from holdfast.core.demand import SHELL
 from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
 from holdfast.machine import MachineClock

@@ -35,7 +35,7 @@ SEEN: Final = (
 """What a program may see of jobs."""
 
 
-class Leg(NamedTuple):
+class EndedCombination(NamedTuple):
     """A combination as its job tells of it, and what explains that."""
 
     number: int
@@ -215,9 +215,9 @@ class JobAuditor:
         known.done[job.id, number] = books.seq, said
         if said["outcome"] != "success":
             self._fault("only a combination that has succeeded is done", run, f"{about}: {said}")
-        leg = self._explained(run, job, number, said)
-        if leg is not None and said["outputs"] != leg.replay.outputs:
-            self._fault("a combination gives what its steps have given", run, f"{about}: {leg}")
+        combination = self._explained(run, job, number, said)
+        if combination is not None and said["outputs"] != combination.replay.outputs:
+            self._fault("a combination gives what its steps have given", run, f"{about}: {combination}")
 
     # --- A job that has ended -----------------------------------------------------------------------------------------
 
@@ -234,13 +234,17 @@ class JobAuditor:
         if [each.get("matrix") for each in said] != known.matrices(job):
             self._fault("a job has the combinations of its matrix", run, f"{job}: {output}")
             return
-        legs = [leg for n, each in enumerate(said) if (leg := self._explained(run, job, n, each)) is not None]
-        if len(legs) == len(said):
-            self._check_result(run, job, output, legs)
-            self._check_outputs(books, run, job, output["outputs"], legs)
-            self._check_stopped(run, job, legs)
+        combinations = [
+            combination
+            for n, each in enumerate(said)
+            if (combination := self._explained(run, job, n, each)) is not None
+        ]
+        if len(combinations) == len(said):
+            self._check_result(run, job, output, combinations)
+            self._check_outputs(books, run, job, output["outputs"], combinations)
+            self._check_stopped(run, job, combinations)
 
-    def _explained(self, run: RunId, job: Job, number: int, said: Mapping[str, Any]) -> Leg | None:
+    def _explained(self, run: RunId, job: Job, number: int, said: Mapping[str, Any]) -> EndedCombination | None:
         """What the rules make of the executions that its log names, if that is what it says; else it is a fault."""
         known = self._of(run)
         named = [line for line in said["log"].splitlines() if line in self._world.executions]
@@ -251,65 +255,86 @@ class JobAuditor:
         settled = {**known.settled.get((job.id, matrix), {}), **dict.fromkeys(reused, Outcome(False))}
         found = list(replays(job, ran, settled, is_cancelled=said["outcome"] == "cancelled"))
         fitting = [each for each in found if (each.outcome, each.steps) == (said["outcome"], said["steps"])]
-        mine = all((each.run, each.job, _leg(each)) == (run, job.id, matrix) for each in ran)
+        mine = all((each.run, each.job, _combination(each)) == (run, job.id, matrix) for each in ran)
         spared = job.spared == "all" or (job.spared == "first" and number == 0)
         result = "success" if spared and said["outcome"] == "failure" else said["outcome"]
         if not fitting or not mine or said["result"] != result:
             self._fault("a combination is what its steps have come to", run, f"{job} {number}: {said}: {ran}: {found}")
             return None
-        return Leg(number, said, ran, fitting[0])
+        return EndedCombination(number, said, ran, fitting[0])
 
-    def _check_result(self, run: RunId, job: Job, output: Mapping[str, Any], legs: Sequence[Leg]) -> None:
+    def _check_result(
+        self, run: RunId, job: Job, output: Mapping[str, Any], combinations: Sequence[EndedCombination]
+    ) -> None:
         """What becomes of a job is what becomes of its combinations."""
         known = self._of(run)
-        results, outcomes = [leg.said["result"] for leg in legs], [leg.said["outcome"] for leg in legs]
+        results, outcomes = (
+            [combination.said["result"] for combination in combinations],
+            [combination.said["outcome"] for combination in combinations],
+        )
         if (output["result"], output["outcome"]) != (worst(results), worst(outcomes)):
             self._fault("a job is as well as its combinations", run, f"{job}: {output}")
         if "cancelled" in outcomes and not (job.fails_fast and "failure" in results):
             self._fault("a combination is cancelled by another's failure only", run, f"{job}: {output}")
         has_tries = known.failures[job.id] + 1 < job.tries
-        if has_tries and "failure" in outcomes and not any(leg.replay.is_hopeless for leg in legs):
+        if (
+            has_tries
+            and "failure" in outcomes
+            and not any(combination.replay.is_hopeless for combination in combinations)
+        ):
             self._fault("a job is tried as often as it says", run, f"{job}: {output}")
-        for leg in legs:
-            self._note(job, leg)
-            done = known.done.get((job.id, leg.number))
-            if done is not None and done[1]["log"] != leg.said["log"]:
-                self._fault("what is recorded of a combination is what it counts for", run, f"{leg.said}, not {done}")
+        for combination in combinations:
+            self._note(job, combination)
+            done = known.done.get((job.id, combination.number))
+            if done is not None and done[1]["log"] != combination.said["log"]:
+                self._fault(
+                    "what is recorded of a combination is what it counts for", run, f"{combination.said}, not {done}"
+                )
 
-    def _note(self, job: Job, leg: Leg) -> None:
+    def _note(self, job: Job, combination: EndedCombination) -> None:
         """What this program has seen."""
-        said = leg.said
+        said = combination.said
         self.seen["a combination cancelled"] += said["outcome"] == "cancelled"
         self.seen["a failure spared"] += said["result"] != said["outcome"]
-        self.seen["a script broken off"] += any(each.ending == "cancelled" for each in leg.ran)
+        self.seen["a script broken off"] += any(each.ending == "cancelled" for each in combination.ran)
         self.seen["out of time"] += said["outcome"] == "failure" and len(said["steps"]) < len(job.steps)
-        self.seen["at a connected worker"] += any(not each.is_here for each in leg.ran)
+        self.seen["at a connected worker"] += any(not each.is_here for each in combination.ran)
         self.seen["known of before"] += "is not run again" in said["log"]
 
     def _check_outputs(
-        self, books: Books, run: RunId, job: Job, outputs: Mapping[str, str], legs: Sequence[Leg]
+        self, books: Books, run: RunId, job: Job, outputs: Mapping[str, str], combinations: Sequence[EndedCombination]
     ) -> None:
         """Of outputs the last to end wins: one of this try, if any of these has something to say."""
         visit = books.steps[job.id]
-        before = [leg for leg in legs if self._of(run).was_done(job, leg.number, visit.starts[visit.attempt])]
+        before = [
+            combination
+            for combination in combinations
+            if self._of(run).was_done(job, combination.number, visit.starts[visit.attempt])
+        ]
         self.seen["done before"] += len(before)
         for name in OUTPUTS:
-            told = {leg.replay.outputs[name] for leg in legs if leg not in before} - {""}
-            told = told or {leg.replay.outputs[name] for leg in before} - {""} or {""}
+            told = {combination.replay.outputs[name] for combination in combinations if combination not in before} - {
+                ""
+            }
+            told = told or {combination.replay.outputs[name] for combination in before} - {""} or {""}
             if outputs[name] not in told:
                 self._fault("a job gives what its steps have given", run, f"{job}: {name}={outputs[name]!r} of {told}")
 
-    def _check_stopped(self, run: RunId, job: Job, legs: Sequence[Leg]) -> None:
+    def _check_stopped(self, run: RunId, job: Job, combinations: Sequence[EndedCombination]) -> None:
         """After the failure of one combination no other begins what does not ask for it."""
         steps = {step.id: step for step in job.steps}
-        failed = [leg.ran[-1] for leg in legs if leg.said["result"] == "failure" and leg.ran and job.fails_fast]
+        failed = [
+            combination.ran[-1]
+            for combination in combinations
+            if combination.said["result"] == "failure" and combination.ran and job.fails_fast
+        ]
         for last in failed:
             if any(step.once for step in job.steps if step.id >= last.step):
                 continue  # when the ledger's answer came, nobody outside knows
             ended_s = last.ended_s or 0.0
             if not last.is_here or self._world.processes[last.process].thawed_s >= ended_s:
                 continue  # when its end was noticed, nobody outside knows either
-            for other in [each for leg in legs for each in leg.ran]:
+            for other in [each for combination in combinations for each in combination.ran]:
                 is_beside = (other.process, other.life) == (last.process, last.life)
                 step = steps[other.step]
                 # A step that runs once may have been on its way, which nothing breaks off.
@@ -344,12 +369,12 @@ class JobAuditor:
         matrices = [_text(each) for each in known.matrices(job)]
         if len(at_once) > (job.most_at_once or len(matrices)):
             self._fault("no more combinations run at once than may", run, f"{at_once}")
-        if known.was_done(job, matrices.index(_leg(execution)), visit.starts[visit.attempt]):
+        if known.was_done(job, matrices.index(_combination(execution)), visit.starts[visit.attempt]):
             self._fault("a combination that has succeeded is not run again", run, f"{execution}")
 
 
-def _leg(execution: Execution) -> str | None:
-    return None if execution.leg is None else _text(json.loads(execution.leg))
+def _combination(execution: Execution) -> str | None:
+    return None if execution.combination is None else _text(json.loads(execution.combination))
 
 
 def _text(matrix: Any) -> str | None:

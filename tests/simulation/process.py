@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, TypeVar
 
-from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.runner import Shell
 from holdfast.authoring.workflow import Workflow
-from holdfast.compose import Engine, Surroundings
+from holdfast.compose import Engine, Environment
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
 from holdfast.errors import StoreError
@@ -164,9 +164,7 @@ class Process:
 
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
-        around = Surroundings(
-            VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell
-        )
+        around = Environment(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell)
         hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
         self.store = store = SimulatedStore(self.disk, self, patient=True)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
@@ -174,7 +172,7 @@ class Process:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
                 settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, hands=hands,
-                observers=self._observers, surroundings=around,
+                observers=self._observers, environment=around,
             ) as engine:  # fmt: skip
                 hands.open(engine.executor.placing)
                 self.engine = engine

@@ -29,7 +29,7 @@ async def run(
     script: Script, limits: Limits, *, clock: Clock, on_line: Callable[[str], Awaitable[None]],
     redact: Callable[[str], str],
 ) -> Ending:  # fmt: skip
-    """What `shell.run` is to a machine. Keeps actions.jobs.room.Shell."""
+    """What `shell.run` is to a machine. Keeps actions.jobs.runner.Shell."""
     world = here()
     execution = world.begin(script)
     outputs, environment = _left(world.chance.stream("script/left").random(), execution.token)
@@ -55,8 +55,8 @@ async def run(
 def _send(world: World, script: Script, execution: Execution, answer: dict[str, Any]) -> Sending:
     """What a step that runs once does to the world, under the key that its script is given."""
     shown: dict[str, Any] = {"job": script.job, "step": script.step, "script": script.text}
-    if execution.leg is not None:
-        shown["matrix"] = json.loads(execution.leg)
+    if execution.combination is not None:
+        shown["matrix"] = json.loads(execution.combination)
     sending = world.send(f"{script.job}.{script.step}", "once", script.idempotency_key, shown)
     sending.answer = answer
     return sending

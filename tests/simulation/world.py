@@ -60,7 +60,7 @@ class Execution(msgspec.Struct):
     run: str
     job: str
     step: str
-    leg: str | None
+    combination: str | None
     """The combination, as JSON; None where there is no matrix."""
     env: Mapping[str, str]
     process: str

@@ -3,8 +3,8 @@
 Never here: a rule, SQL, words for people.
 """
 
-from holdfast.compose.engine import Engine, Surroundings
+from holdfast.compose.engine import Engine, Environment
 from holdfast.compose.from_settings import open_queue, prices_of
 from holdfast.storage import open_administration, open_store
 
-__all__ = ["Engine", "Surroundings", "open_administration", "open_queue", "open_store", "prices_of"]
+__all__ = ["Engine", "Environment", "open_administration", "open_queue", "open_store", "prices_of"]

@@ -63,7 +63,7 @@ from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
 
 if TYPE_CHECKING:
-    from holdfast.actions.jobs.room import Shell
+    from holdfast.actions.jobs.runner import Shell
 
 log = logging.getLogger("holdfast")
 
@@ -82,8 +82,8 @@ class _Led:
         return await self._lanes.is_led(self._lane)
 
 
-class Surroundings(NamedTuple):
-    """What a process finds around itself. The machine's own are `Surroundings.of_machine`; a simulation has others."""
+class Environment(NamedTuple):
+    """What a process finds around itself. The machine's own are `Environment.of_machine`; a simulation has others."""
 
     clock: Clock
     ids: Ids
@@ -95,7 +95,7 @@ class Surroundings(NamedTuple):
     """Who runs the scripts of workflows that are read back from the store, where the machine is not to."""
 
     @classmethod
-    def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Surroundings:
+    def of_machine(cls, slots: int, declared: Mapping[str, settings_.DeclaredModel]) -> Environment:
         return cls(
             clock=MachineClock(), ids=RandomIds(), threads=Threads(min(slots, MOST_THREADS)),
             prices=declared_prices(declared),
@@ -139,7 +139,7 @@ class Engine(Control):
         hands: Hands | None = None,
         shell: bool = True,
         observers: Sequence[Observer] = (),
-        surroundings: Surroundings | None = None,
+        environment: Environment | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
 
@@ -152,7 +152,7 @@ class Engine(Control):
         `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
         The `observers` are told what happens here, one after the other; none of them can break anything.
-        `model` stands in for the providers, `queue` for the one that the settings name, `surroundings` for the machine.
+        `model` stands in for the providers, `queue` for the one that the settings name, `environment` for the machine.
         At the end, steps that still run get `grace_s` to finish, the rest is handed over, and calls that have left get
         `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
@@ -171,7 +171,7 @@ class Engine(Control):
         declared = known.models
         served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
         providers: Any = model or Providers(served_by)
-        around = surroundings if surroundings is not None else Surroundings.of_machine(slots, declared)
+        around = environment if environment is not None else Environment.of_machine(slots, declared)
         quotas = quotas_of(known, store, served_by, around.clock, around.ids)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         catalog = Catalog(opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute)

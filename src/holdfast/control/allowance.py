@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from holdfast.control.part import Part, word
+from holdfast.control.base import ControlBase, word
 from holdfast.core.money import nanousd
 from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_family, owner_scopes, tenant_runs
 from holdfast.engine.doubt import Doubt, doubts
@@ -19,7 +19,7 @@ from holdfast.errors import InvalidInput
 _MOST_RUNS: Final = 10**9
 
 
-class Allowances(Part):
+class Allowances(ControlBase):
     """They hold at once and for every process."""
 
     async def set_budget(

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
+from holdfast.control.base import ControlBase, word
 from holdfast.control.handle import Run, output
-from holdfast.control.part import Part, word
 from holdfast.control.stored import StoredWorkflow
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
@@ -28,7 +28,7 @@ NOT_GIVEN: Final = object()
 DEFAULT_TENANT: Final = "default"
 
 
-class Commands(Part):
+class Commands(ControlBase):
     """Each is durable when its call returns."""
 
     async def start(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.control.part import Part, word
+from holdfast.control.base import ControlBase, word
 from holdfast.core.estimates import Estimate
 from holdfast.core.lending import Counted, DeclaredPool, Share
 from holdfast.errors import InvalidInput, NotFound
@@ -17,7 +17,7 @@ _BURST_PART: Final = 10
 """Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out; of a second's, a tenth."""
 
 
-class DeclaredPools(Part):
+class DeclaredPools(ControlBase):
     """Those of the store, which all processes share."""
 
     async def set_pool(

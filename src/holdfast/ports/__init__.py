@@ -6,6 +6,7 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.hands import JOB_LOG, Calls, Hands, Work
 from holdfast.ports.journal import Journal, Pace, Recall
 from holdfast.ports.model import (
@@ -68,7 +69,6 @@ from holdfast.ports.store import (
     Watch,
     WorkflowRecord,
 )
-from holdfast.ports.surroundings import Clock, Ids, Threads
 
 __all__ = [
     "ANY_YAML",

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from holdfast.actions import shell
-from holdfast.actions.jobs.elsewhere import Done, Order
-from holdfast.actions.jobs.room import Here, room_here
+from holdfast.actions.jobs.remote import Done, Order
+from holdfast.actions.jobs.runner import LocalRunner, local_runner
 from holdfast.core.demand import SHELL
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.machine import MachineClock
@@ -29,13 +29,13 @@ def offer_shell(tasks: Tasks) -> None:
 
 async def run_scripts(job: Job, _: Any) -> None:
     """The body of the task `holdfast.shell`."""
-    with room_here(shell.run, MachineClock(), str) as room:
+    with local_runner(shell.run, MachineClock(), str) as runner:
         done: Done | None = None
         while (order := await job.next(_told(done))) is not None:
-            done = await _run(job, room, msgspec.convert(order, Order))
+            done = await _run(job, runner, msgspec.convert(order, Order))
 
 
-async def _run(job: Job, room: Here, order: Order) -> Done:
+async def _run(job: Job, runner: LocalRunner, order: Order) -> Done:
     lines = 0
 
     async def told(line: str) -> None:
@@ -44,7 +44,7 @@ async def _run(job: Job, room: Here, order: Order) -> Done:
         await job.line(line)
 
     job.is_broken_off = False
-    job.piece = asyncio.ensure_future(room.run(order.script, order.limits, told))
+    job.piece = asyncio.ensure_future(runner.run(order.script, order.limits, told))
     try:
         return Done(ending=msgspec.structs.replace(await job.piece, log_tail=""), lines=lines)
     except asyncio.CancelledError:

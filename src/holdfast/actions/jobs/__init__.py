@@ -7,11 +7,11 @@
     refusal     what a file asks for that cannot be done here, yet
     decision    whether a job runs
     job         one job: its combinations, and what becomes of them
-    leg         one combination of a job: its steps one after the other
+    matrix_job  one combination of a job: its steps one after the other
     progress    how far a combination has come
     attempt     what a job uses of the attempt in which it runs
-    room        where a combination works: a directory on this machine
-    elsewhere   or one at a connected worker
+    runner      runs a combination's scripts in a directory on this machine
+    remote      or in one at a connected worker
     workspace   the directory itself, and its end
     step        one step: whether it runs, what it is given, what its ending means
     once        a step that is never run twice, under the ledger

@@ -17,8 +17,8 @@ from holdfast.actions.jobs import context
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
-from holdfast.actions.jobs.leg import Given, Leg
 from holdfast.actions.jobs.log import Log
+from holdfast.actions.jobs.matrix_job import Given, MatrixJob
 from holdfast.actions.jobs.placement import MOST_AT_ONCE
 from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
 from holdfast.actions.syntax import matrix
@@ -99,7 +99,7 @@ class JobNode:
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
-                ended.append(self._storable(await Leg(attempt, self._job, self._given, seen, which, stop).run()))
+                ended.append(self._storable(await MatrixJob(attempt, self._job, self._given, seen, which, stop).run()))
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
                 if ended[-1].outcome == "success" and which.matrix is not None:
@@ -130,10 +130,13 @@ class JobNode:
         if self._job.strategy is None:
             return {**found, **_shown(ended[0])}
         in_order = sorted(ended, key=lambda each: each.combination.number)
-        legs = [
+        shown = [
             {"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order
         ]
-        return {**found, "combinations": [{**leg, **_shown(each)} for leg, each in zip(legs, in_order, strict=True)]}
+        return {
+            **found,
+            "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)],
+        }
 
 
 def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:

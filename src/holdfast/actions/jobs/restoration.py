@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.actions.expressions import Condition, ExpressionError, Template
 from holdfast.actions.jobs.decision import is_decider
 from holdfast.actions.jobs.identity import ENTRIES
-from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.workflow import END, workflow_of
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import matrix

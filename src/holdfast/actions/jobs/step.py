@@ -1,6 +1,6 @@
 """One step of a job: whether it runs, what its script is given, and what its ending means.
 
-Never here: starting a process (a room does that), what an effect's lost outcome means (the ledger knows).
+Never here: starting a process (a runner does that), what an effect's lost outcome means (the ledger knows).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.once import Outcome
 from holdfast.actions.jobs.progress import Combination, Progress
-from holdfast.actions.jobs.room import Room
+from holdfast.actions.jobs.runner import JobRunner
 from holdfast.actions.shell.runner import MOST_DURATION_S
 from holdfast.actions.syntax.document import Job, Limits, Step
 from holdfast.core.ids import named_effect_key
@@ -38,13 +38,13 @@ _OWN_FAILURES: Final = (
 """What is the failure of a step, and of nothing else."""
 
 
-class Surroundings(NamedTuple):
-    """Where a step runs: in which try of which job, in which room, and for how long at most."""
+class StepScope(NamedTuple):
+    """Where a step runs: in which try of which job, on which runner, and for how long at most."""
 
     attempt: Attempt
     job: Job
     combination: Combination
-    room: Room
+    runner: JobRunner
     stop: asyncio.Event
     left_s: float
     evaluation: Evaluation
@@ -53,7 +53,7 @@ class Surroundings(NamedTuple):
 class StepRun:
     """One step at work."""
 
-    def __init__(self, step: Step, number: int, around: Surroundings, progress: Progress) -> None:
+    def __init__(self, step: Step, number: int, around: StepScope, progress: Progress) -> None:
         self._step = step
         self._around = around
         self._progress = progress
@@ -155,7 +155,7 @@ class StepRun:
         return outcome
 
     def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
-        return self._around.room.run(script, limits, self._progress.log.line)
+        return self._around.runner.run(script, limits, self._progress.log.line)
 
     @property
     def _tool(self) -> str:

@@ -17,9 +17,9 @@ from typing import Any, Final
 from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_of
 from holdfast.actions.jobs.identity import plain
 from holdfast.actions.jobs.job import JobNode
-from holdfast.actions.jobs.leg import Given
+from holdfast.actions.jobs.matrix_job import Given
 from holdfast.actions.jobs.placement import demand_of
-from holdfast.actions.jobs.room import Shell
+from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import dependency
 from holdfast.actions.syntax.document import Document, Job, Retry

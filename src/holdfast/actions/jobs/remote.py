@@ -1,4 +1,4 @@
-"""A room at a connected worker: it asks what to run next, and says with it what became of what it has run.
+"""A runner at a connected worker, which asks what to run next and says with that what became of the script before.
 
 The worker drives nothing and knows no workflow: it has one script at a time, and a directory until there are no more.
 Never here: a connection, running a script.
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.actions.jobs.attempt import Attempt, Worker
-from holdfast.actions.jobs.room import OnLine
+from holdfast.actions.jobs.runner import OnLine
 from holdfast.actions.shell import Ending, Limits, Script
 from holdfast.core.demand import SHELL
 from holdfast.errors import HoldfastError, InvalidInput, OutcomeUnknown, RemoteFailed, StepError, ToolFailed
@@ -109,8 +109,8 @@ class _Conversation:
         raise StepError("A script calls no tools.")
 
 
-class Elsewhere:
-    """Keeps room.Room."""
+class RemoteRunner:
+    """Keeps runner.JobRunner."""
 
     def __init__(self, name: str, worker: Worker, conversation: _Conversation, errand: asyncio.Task[Any]) -> None:
         self._name = name
@@ -148,14 +148,14 @@ class Elsewhere:
 
 
 @asynccontextmanager
-async def room_elsewhere(attempt: Attempt, worker: Worker, name: str) -> AsyncIterator[Elsewhere]:
-    """A room at `worker`, gone afterwards. `name` tells it from the step's other rooms."""
+async def remote_runner(attempt: Attempt, worker: Worker, name: str) -> AsyncIterator[RemoteRunner]:
+    """A runner at `worker`, gone afterwards. `name` tells it from the step's other runners."""
     conversation = _Conversation(attempt)
-    errand = asyncio.create_task(worker.perform(name, SHELL, None, conversation), name=f"holdfast-room-{name}")
-    room = Elsewhere(name, worker, conversation, errand)
+    errand = asyncio.create_task(worker.perform(name, SHELL, None, conversation), name=f"holdfast-runner-{name}")
+    runner = RemoteRunner(name, worker, conversation, errand)
     try:
-        yield room
-        await room.leave()
+        yield runner
+        await runner.leave()
     finally:
         errand.cancel()
         await asyncio.gather(errand, return_exceptions=True)

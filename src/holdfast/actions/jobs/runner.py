@@ -1,4 +1,4 @@
-"""Where the scripts of one combination run: a directory of its own, one script after the other.
+"""Runs the scripts of one combination, one after the other, in a directory of its own.
 
 Never here: what a script is given, what its ending means for its step, a connection.
 """
@@ -22,15 +22,15 @@ OnLine = Callable[[str], Awaitable[None]]
 
 
 class Shell(Protocol):
-    """Whoever runs scripts on this machine: `shell.run`."""
+    """What runs a script on this machine: `shell.run`."""
 
     async def __call__(
         self, script: shell.Script, limits: shell.Limits, *, clock: Clock, on_line: OnLine, redact: Callable[[str], str]
     ) -> shell.Ending: ...
 
 
-class Room(Protocol):
-    """A directory in which scripts run, on this machine or on another."""
+class JobRunner(Protocol):
+    """Runs scripts in one directory, on this machine or on another."""
 
     async def run(self, script: shell.Script, limits: shell.Limits, on_line: OnLine) -> shell.Ending:
         """Run a script, which starts in the directory that its `folder` names from here, `` for this one.
@@ -41,8 +41,8 @@ class Room(Protocol):
         ...
 
 
-class Here:
-    """A room on this machine."""
+class LocalRunner:
+    """A runner on this machine."""
 
     def __init__(self, folder: Path, shell: Shell, clock: Clock, redact: Callable[[str], str]) -> None:
         self._folder = folder
@@ -55,7 +55,7 @@ class Here:
         return await self._shell(placed, limits, clock=self._clock, on_line=on_line, redact=self._redact)
 
     def _place(self, relative: str) -> Path:
-        """Raises InvalidInput for a place that is not below the room."""
+        """Raises InvalidInput for a place that is not below the directory."""
         problem = directory.problem(relative)
         place = self._folder if problem is not None else (self._folder / relative).resolve()
         if not place.is_relative_to(self._folder):
@@ -66,7 +66,7 @@ class Here:
 
 
 @contextmanager
-def room_here(shell: Shell, clock: Clock, redact: Callable[[str], str]) -> Iterator[Here]:
-    """A room that is gone afterwards. `redact` masks what scripts print."""
+def local_runner(shell: Shell, clock: Clock, redact: Callable[[str], str]) -> Iterator[LocalRunner]:
+    """A runner whose directory is gone afterwards. `redact` masks what scripts print."""
     with workspace() as folder:
-        yield Here(folder, shell, clock, redact)
+        yield LocalRunner(folder, shell, clock, redact)

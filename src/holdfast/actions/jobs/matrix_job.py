@@ -1,4 +1,4 @@
-"""One combination of a job: a room of its own, and the steps in it, one after the other.
+"""One combination of a job: a runner of its own, and the steps on it, one after the other.
 
 Never here: whether the job runs, what its combinations are, what its result means for the run.
 """
@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 from holdfast.actions.expressions import ExpressionError
 from holdfast.actions.jobs import context
 from holdfast.actions.jobs.attempt import Attempt
-from holdfast.actions.jobs.elsewhere import room_elsewhere
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
 from holdfast.actions.jobs.progress import Combination, Ended, Progress
-from holdfast.actions.jobs.room import Room, Shell, room_here
-from holdfast.actions.jobs.step import StepRun, Surroundings
+from holdfast.actions.jobs.remote import remote_runner
+from holdfast.actions.jobs.runner import JobRunner, Shell, local_runner
+from holdfast.actions.jobs.step import StepRun, StepScope
 from holdfast.actions.syntax.document import Job, Variable
 
 TIDY_S: Final = 300.0
@@ -32,7 +32,7 @@ class Given(NamedTuple):
     shell: Shell
 
 
-class Leg:
+class MatrixJob:
     """One combination at work. `contexts` go up to the matrix; `stop` is set when the other combinations want this one
     cancelled."""
 
@@ -61,11 +61,11 @@ class Leg:
             name = await evaluated(lambda: None if job.name is None else job.name.render(contexts))
             progress.environment = await evaluated(self._environment)
             limit_s = 60 * await evaluated(lambda: context.minutes(job.timeout_minutes, contexts))
-            async with self._room() as room:
+            async with self._runner() as runner:
                 try:
-                    await self._run_steps(room, self._attempt.clock.monotonic_s() + limit_s)
+                    await self._run_steps(runner, self._attempt.clock.monotonic_s() + limit_s)
                 except asyncio.CancelledError:
-                    await self._tidy(room)
+                    await self._tidy(runner)
                     raise
             seen = progress.seen(progress.environment)
             outputs = await evaluated(lambda: {each.name: each.value.render(seen) for each in job.outputs})
@@ -89,17 +89,17 @@ class Leg:
         return context.environment(self._given.env, given) | context.environment(self._job.env, self._contexts)
 
     @asynccontextmanager
-    async def _room(self) -> AsyncIterator[Room]:
+    async def _runner(self) -> AsyncIterator[JobRunner]:
         """Where its steps run: with whom its job was placed."""
         attempt, worker = self._attempt, self._attempt.worker
         if worker is None:
-            with room_here(self._given.shell, attempt.clock, attempt.redact) as here:
-                yield here
+            with local_runner(self._given.shell, attempt.clock, attempt.redact) as local:
+                yield local
         else:
-            async with room_elsewhere(attempt, worker, str(self._which.number)) as there:
-                yield there
+            async with remote_runner(attempt, worker, str(self._which.number)) as remote:
+                yield remote
 
-    async def _tidy(self, room: Room) -> None:
+    async def _tidy(self, runner: JobRunner) -> None:
         """After its run was cancelled, the steps that ask for that: here, within a bound, and none that runs once."""
         with self._attempt.tidying() as is_cancelled:
             if (
@@ -118,12 +118,12 @@ class Leg:
                         f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled"
                     )
                 elif left_s > 0 and step.effect != "once":
-                    await StepRun(step, number, self._around(room, left_s), self._progress).run()
+                    await StepRun(step, number, self._around(runner, left_s), self._progress).run()
 
-    def _around(self, room: Room, left_s: float) -> Surroundings:
-        return Surroundings(self._attempt, self._job, self._which, room, self._stop, left_s, self._evaluation)
+    def _around(self, runner: JobRunner, left_s: float) -> StepScope:
+        return StepScope(self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation)
 
-    async def _run_steps(self, room: Room, deadline_s: float) -> None:
+    async def _run_steps(self, runner: JobRunner, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):
             if self._stop.is_set():
                 self._progress.status = "cancelled"
@@ -132,4 +132,4 @@ class Leg:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
             self._begun = number
-            await StepRun(step, number, self._around(room, left_s), self._progress).run()
+            await StepRun(step, number, self._around(runner, left_s), self._progress).run()

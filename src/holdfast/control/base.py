@@ -1,4 +1,4 @@
-"""What all parts of an engine's control stand on, and what a name that somebody gives must be.
+"""What all subjects of an engine's control stand on, and what a name that somebody gives must be.
 
 Never here: a command.
 """
@@ -15,8 +15,8 @@ from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
 
 
-class Part(Inquiries):
-    """A part of an engine's control: whoever tells can ask."""
+class ControlBase(Inquiries):
+    """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
     def __init__(self, executor: Executor) -> None:
         super().__init__(executor.services.runtime.store)
