@@ -155,7 +155,7 @@ async def resume(store: Path, shape: str, size: int, run_id: str) -> dict[str, A
         await engine.decide(asked[0].gate)
         await engine.run(run_id).result()
         took_s = time.perf_counter() - began
-        history = await engine.runtime.store.load(asked[0].run, FOLD_VERSION)
+        history = await engine.runtime.store.log.load(asked[0].run, FOLD_VERSION)
     return {
         "resume_ms": round(took_s * 1000, 1),
         "loaded_events": len(history.events),

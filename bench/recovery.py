@@ -102,9 +102,9 @@ async def measure(runs: int, lease_s: float, folder: Path) -> dict[str, object]:
                 await asyncio.sleep(_LOOK_S)
             undo.enter_context(process(folder / "heir", {**known, "HOLD_S": "0"}, *works))
             victim.send_signal(signal.SIGKILL)
-            killed_ms = engine.runtime.store.now_ms()
+            killed_ms = engine.runtime.store.clock.now_ms()
             outputs = await asyncio.gather(*(run.result() for run in started))
-            ended_ms = engine.runtime.store.now_ms()
+            ended_ms = engine.runtime.store.clock.now_ms()
             went_on_ms = [await went_on_at_ms(run) for run in started]
     keys = paid.read_text().split()
     return {
@@ -120,7 +120,7 @@ async def measure(runs: int, lease_s: float, folder: Path) -> dict[str, object]:
 
 async def in_flight(engine: Engine, runs: Sequence[Run]) -> int:
     """How many of the runs have paid, durably, and are in the middle of their step."""
-    seqs = await engine.runtime.store.seqs([RunId(run.id) for run in runs])
+    seqs = await engine.runtime.store.log.seqs([RunId(run.id) for run in runs])
     return sum(seq >= _PAID_SEQ for seq in seqs.values())
 
 

@@ -36,19 +36,19 @@ def append_of(run: RunId, expected: int, event: Event, now_ms: int, ids: RandomI
 
 
 async def measure(store: Store, runs: int, steps: int, concurrency: int) -> dict[str, object]:
-    ids, flush = RandomIds(), Flush(store, MachineClock())
+    ids, flush = RandomIds(), Flush(store.log, MachineClock())
     places = asyncio.Semaphore(concurrency)
     latencies_s: list[float] = []
 
     async def one() -> None:
         async with places:
-            run = ids.run(store.now_ms())
+            run = ids.run(store.clock.now_ms())
             start = RunStarted(run, TENANT, WORKFLOW, 1, HASH, NULL, None, steps)
-            await flush.append(append_of(run, 0, start, store.now_ms(), ids))
+            await flush.append(append_of(run, 0, start, store.clock.now_ms(), ids))
             for number in range(1, steps + 1):
                 done = StepCompleted(step_id("node", number), 1, OUTPUT)
                 began = time.perf_counter()
-                await flush.append(append_of(run, number, done, store.now_ms(), ids))
+                await flush.append(append_of(run, number, done, store.clock.now_ms(), ids))
                 latencies_s.append(time.perf_counter() - began)
 
     began = time.perf_counter()

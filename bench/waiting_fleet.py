@@ -125,7 +125,7 @@ async def measure(postgres: PostgresServer, redis: RedisServer, asked: argparse.
         await asyncio.sleep(5)
         idle = await used(pids, asked.idle_s)
         took_s: list[float] = []
-        for gate, _ in await engine.runtime.store.gates(limit=asked.decisions):
+        for gate, _ in await engine.runtime.store.views.gates(limit=asked.decisions):
             begin = time.perf_counter()
             await engine.decide(gate.gate)
             assert await engine.run(gate.run).result() == "sent"

@@ -16,7 +16,7 @@ from holdfast.ports import Blobs
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.object_server import ObjectServer
-from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import Disk, Mount, SimulatedStore
 
 pytest.register_assert_rewrite("tests.blobs.conformance")
 
@@ -46,12 +46,12 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         async def in_postgres() -> Blobs:
             store = await PostgresStore.connect(database)
             opened.push_async_callback(store.aclose)
-            return store
+            return store.blobs
 
         async def table() -> Blobs:
             store = await SqliteStore.connect(tmp_path / "holdfast.db")
             opened.push_async_callback(store.aclose)
-            return store
+            return store.blobs
 
         async def again() -> Blobs:
             match kind:
@@ -60,7 +60,7 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
                 case "postgres":
                     return await in_postgres()
                 case "simulated":
-                    return SimulatedStore(disk)
+                    return SimulatedStore.on(Mount(disk)).blobs
                 case "folder":
                     return Folder.open(tmp_path)
                 case "bucket":

@@ -58,7 +58,7 @@ async def opened(tmp_path: Path, blobs: str, **options: object) -> AsyncIterator
 async def in_table(tmp_path: Path) -> int:
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
-        return int(await store._reader.ask(lambda db: db.execute("select count(*) from blobs").get))
+        return int(await store.ground.reader.ask(lambda db: db.execute("select count(*) from blobs").get))
     finally:
         await store.aclose()
 
@@ -399,9 +399,9 @@ async def test_a_graph_is_found_without_the_place_of_the_payloads(tmp_path: Path
         run = await engine.start(flow(), "small")
         await run.result()
         hash_ = flow().graph.hash
-        assert await engine.runtime.store.graph(hash_) == flow().graph.encoded
+        assert await engine.runtime.store.graphs.graph(hash_) == flow().graph.encoded
         with pytest.raises(NotFound):
-            await engine.runtime.store.get("", "", hash_)
+            await engine.runtime.store.blobs.get("", "", hash_)
     assert not list((tmp_path / "payloads").rglob(hash_))
 
 
@@ -428,15 +428,15 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))
         db.pragma("user_version", 1)
 
-    await store._writer.write(back)
+    await store.ground.writer.write(back)
     await store.aclose()
     store = await SqliteStore.connect(path)
     try:
-        assert await store.graph(graph.hash) == graph.encoded
+        assert await store.graphs.graph(graph.hash) == graph.encoded
         with pytest.raises(NotFound):
-            await store.get("", "", graph.hash)
-        output = fold(await store.load(RunId(run.id), FOLD_VERSION)).steps["make"].output
+            await store.blobs.get("", "", graph.hash)
+        output = fold(await store.log.load(RunId(run.id), FOLD_VERSION)).steps["make"].output
         assert output.blob is not None
-        assert len(await store.get("default", "", output.blob)) > len(LARGE)
+        assert len(await store.blobs.get("default", "", output.blob)) > len(LARGE)
     finally:
         await store.aclose()

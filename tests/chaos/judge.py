@@ -44,7 +44,7 @@ async def judge(engine: Engine, load: Load, world: World) -> list[str]:
         if run not in load.ended:
             wrong.append(await _unended(engine, run))
             continue
-        known = await engine.runtime.store.run_of_key("default", key)
+        known = await engine.runtime.store.log.run_of_key("default", key)
         if known is None or known[0] != run:
             wrong.append(f"the start {key} was acknowledged as {run} and is {known}")
         wrong += [f"{run}: {problem}" for problem in await _judge_run(engine, run, outside, load)]

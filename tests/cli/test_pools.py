@@ -38,9 +38,9 @@ def test_a_pool_is_changed_while_others_hold_it_and_shows_who_does(shell: Shell,
     async def place() -> None:
         store = await SqliteStore.connect(home / "holdfast.db")
         session = SessionId("a session")
-        await store.open_session(session, "worker", [])
-        await store.lend(Visitor("lane main", session, 1), [Visit("BROWSERS", 3, 12, 0)])
-        await store.learn([Use("report", "browse", "BROWSERS", 2)])
+        await store.sessions.open(session, "worker", [])
+        await store.lending.lend(Visitor("lane main", session, 1), [Visit("BROWSERS", 3, 12, 0)])
+        await store.lending.learn([Use("report", "browse", "BROWSERS", 2)])
         changed = await asyncio.to_thread(shell, "pools", "set", "BROWSERS", "--slots", "5", "--json")
         assert (changed.data["limit"], changed.data["granted"]) == (5, 8)
         shown = await asyncio.to_thread(shell, "pools", "show", "BROWSERS", "--json")

@@ -42,7 +42,7 @@ def explained(store: str, capsys: pytest.CaptureFixture[str], *demands: Demand) 
             held = await engine.start(holder)
             await stage.seen("holder")
             runs = [(await engine.start(wf)).id for wf in flows]
-            while not any(b"holder" in said for said in await engine.runtime.store.described()):
+            while not any(b"holder" in said for said in await engine.runtime.store.sessions.described()):
                 await asyncio.sleep(0.05)
             words = [await asyncio.to_thread(_why, run, store) for run in runs]
             stage.go.set()

@@ -40,7 +40,7 @@ def say(where: str, *appends: Append) -> None:
     async def put() -> None:
         store = await open_store(where)
         for append in appends:
-            assert list(await store.append([append])) == [None]
+            assert list(await store.log.append([append])) == [None]
         await store.aclose()
 
     asyncio.run(put())
@@ -63,7 +63,7 @@ def test_the_standing_of_a_file(shell: Shell) -> None:
 def test_the_standing_of_a_database(shell: Shell, stories: list[Story], where: str) -> None:
     async def lease() -> None:
         store = await open_store(where)
-        await store.open_session(SessionId("s"), "a host:1", [TINY.hash])
+        await store.sessions.open(SessionId("s"), "a host:1", [TINY.hash])
         found = await asyncio.to_thread(shell, "store", "status")
         assert re.search(r"2023-11 +2 +1 +\d+ +\S+ kB +open", found.out), found
         assert re.search(rf"a host:1 .* ago\) +{LATEST}", found.out), found

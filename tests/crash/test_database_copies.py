@@ -98,9 +98,9 @@ async def assert_opens(at: Path, files: dict[str, bytes], trace: list[dict[str, 
             (at / name).write_bytes(content)
     store = await SqliteStore.connect(at / STORE)
     try:
-        for row in await store.runs():
-            history = await store.load(row.run, FOLD_VERSION)
-            events = await store.events(row.run)
+        for row in await store.views.runs():
+            history = await store.log.load(row.run, FOLD_VERSION)
+            events = await store.log.events(row.run)
             assert events[-1].seq == row.seq
             assert history.events == events[len(events) - len(history.events) :]
             state = State()

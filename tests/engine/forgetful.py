@@ -16,7 +16,7 @@ class ForgetfulFlush(Flush):
     folded twice: what a snapshot leaves out is gone."""
 
     def __init__(self, engine: Engine, snapshots: bool) -> None:
-        super().__init__(engine.runtime.store, engine.runtime.clock)
+        super().__init__(engine.runtime.store.log, engine.runtime.clock)
         self._engine = engine
         self._snapshots = snapshots
         self.forgotten = 0
@@ -26,7 +26,7 @@ class ForgetfulFlush(Flush):
         mailbox = self._engine.runtime.runs.mailbox(append.run)
         if self._snapshots and (state := mailbox.state) is not None:
             record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))
-            await self._engine.runtime.store.snapshot(append.run, record)
+            await self._engine.runtime.store.log.snapshot(append.run, record)
         mailbox.state = None
         self._engine.payloads._cache.clear()
         self._engine.payloads._cached_bytes = 0

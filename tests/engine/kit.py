@@ -93,7 +93,7 @@ def call_of(state: State) -> str:
 async def lose_lease(engine: Engine) -> None:
     """What a process finds that has stood still for too long: its session is dead, and others may know it."""
     assert engine.runtime.membership.session is not None
-    await engine.runtime.store.close_session(engine.runtime.membership.session)
+    await engine.runtime.store.sessions.close(engine.runtime.membership.session)
 
 
 async def die(engine: Engine) -> None:

@@ -20,12 +20,14 @@ LEASE_S = 3.0
 async def main(where: str, pool: str, wanted: str, outlives_s: str = "0") -> None:
     store = await open_store(where, lease_s=LEASE_S)
     session: SessionId = RandomIds().session()
-    await store.open_session(session, "placer", [])
+    await store.sessions.open(session, "placer", [])
 
     def changed(name: str, grant: Grant | None) -> None:
         print(session, "holds", grant.usable if grant is not None else None, flush=True)
 
-    shares = PoolShares(store, MachineClock(), "lane", lambda: session, changed, outlives_s=float(outlives_s))
+    shares = PoolShares(
+        store.lending, store.sessions, MachineClock(), "lane", lambda: session, changed, outlives_s=float(outlives_s)
+    )
     shares.start(lambda problem: None)
     shares.need({pool: Need(wanted=int(wanted))})
     await asyncio.Event().wait()

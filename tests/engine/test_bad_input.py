@@ -301,18 +301,18 @@ def full(engine: Engine, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     """Have the disk take nothing of what a step ends with, so many times."""
     refusals = iter(range(times))
 
-    def refusing(method: str, has: Callable[[Any], bool]) -> None:
-        take = getattr(engine.runtime.store, method)
+    def refusing(port: Any, method: str, has: Callable[[Any], bool]) -> None:
+        take = getattr(port, method)
 
         async def store(*given: Any) -> Any:
             if has(given) and next(refusals, None) is not None:
                 raise StoreFull("There is no room left.")
             return await take(*given)
 
-        monkeypatch.setattr(engine.runtime.store, method, store)
+        monkeypatch.setattr(port, method, store)
 
-    refusing("append", lambda given: any(append.expected > 0 for append in given[0]))
-    refusing("put", lambda given: len(given[2]) > MEGABYTE // 10)
+    refusing(engine.runtime.store.log, "append", lambda given: any(append.expected > 0 for append in given[0]))
+    refusing(engine.runtime.store.blobs, "put", lambda given: len(given[2]) > MEGABYTE // 10)
 
 
 @bounded
@@ -360,7 +360,7 @@ async def test_a_store_that_cannot_be_read_for_a_while_is_told_of_once(
             asked.append(1)
             raise StoreUnreadable("It is damaged.")
 
-        monkeypatch.setattr(engine.runtime.store, "due", damaged)
+        monkeypatch.setattr(engine.runtime.store.views, "due", damaged)
         await eventually(lambda: len(asked) > 5)
     assert [record.message for record in caplog.records if "damaged" in record.message] == [
         "holdfast cannot look into the store and tries again: It is damaged."

@@ -36,26 +36,26 @@ def flow(node: str, *, labels: tuple[str, ...] = ()) -> Workflow:
 async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_name_already(tmp_path: Path) -> None:
     mine, theirs = [await SqliteStore.connect(tmp_path / "holdfast.db") for _ in range(2)]
     first, second, third = flow("a"), flow("b"), flow("c", labels=("gpu",))
-    catalog = Catalog(mine)
+    catalog = Catalog(mine.graphs)
 
     async def loaded(into: Catalog, workflow: Workflow, *, is_news: bool) -> None:
         await into.add(workflow)
-        assert await theirs.changed(10 if is_news else 0) == is_news
-        assert (await theirs.workflow("flow")).graph_hash == workflow.hash
+        assert await theirs.watch.changed(10 if is_news else 0) == is_news
+        assert (await theirs.graphs.workflow("flow")).graph_hash == workflow.hash
 
     await loaded(catalog, first, is_news=True)
     await loaded(catalog, first, is_news=False)
     await loaded(catalog, second, is_news=True)
     await loaded(catalog, first, is_news=True)  # this process has both, and the one that was loaded last counts
-    await loaded(Catalog(mine), first, is_news=False)
+    await loaded(Catalog(mine.graphs), first, is_news=False)
     await catalog.forget(first.hash)
     await loaded(catalog, first, is_news=False)
     await loaded(catalog, third, is_news=True)
     assert third.hash not in catalog, "what it cannot run it can tell of"
 
-    await Catalog(mine).adopt(second)  # some run follows it still
-    assert not await theirs.changed(0)
-    record = await theirs.workflow("flow")
+    await Catalog(mine.graphs).adopt(second)  # some run follows it still
+    assert not await theirs.watch.changed(0)
+    record = await theirs.graphs.workflow("flow")
     assert record.graph_hash == third.hash
     assert msgspec.json.decode(record.input_schema or b"") == first.input_schema
     for store in (mine, theirs):
@@ -66,10 +66,10 @@ async def test_a_definition_is_written_when_it_is_loaded_and_not_the_one_of_its_
 async def test_code_that_the_store_knows_is_loaded_without_the_write_lock(tmp_path: Path) -> None:
     """Workers start together, and each would wait for all others."""
     store = await SqliteStore.connect(tmp_path / "holdfast.db", wait_s=0.2)
-    await Catalog(store).add(flow("a"))
+    await Catalog(store.graphs).add(flow("a"))
     with contextlib.closing(apsw.Connection(str(tmp_path / "holdfast.db"))) as other:
         other.execute("begin immediate")
-        await Catalog(store).add(flow("a"))
+        await Catalog(store.graphs).add(flow("a"))
         with pytest.raises(StoreBusy):
-            await Catalog(store).add(flow("b"))
+            await Catalog(store.graphs).add(flow("b"))
     await store.aclose()

@@ -18,13 +18,13 @@ MODEL = "claude-haiku-4-5"
 def commits_of(engine: Engine) -> list[list[str]]:
     """What each commit from now on carries, as the names of its events."""
     store, seen = engine.runtime.store, []
-    append = store.append
+    append = store.log.append
 
     async def spy(appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         seen.extend([type(each.event).__name__ for each in one.events] for one in appends)
         return await append(appends)
 
-    store.append = spy  # type: ignore[method-assign]
+    store.log.append = spy  # type: ignore[method-assign]
     return seen
 
 

@@ -198,7 +198,7 @@ async def test_what_an_attempt_left_behind_is_taken_from_it_although_nobody_has_
         assert older.runtime.membership.session is not None
         await older._sweep.aclose()  # as if it were killed: it takes no new session, and hands nothing over
         older.runtime.membership.closing = True
-        await older.runtime.store.close_session(older.runtime.membership.session)
+        await older.runtime.store.sessions.close(older.runtime.membership.session)
         async with engine_at(tmp_path, now, workflows=[NEW]) as newer:
             now.forward(GRACE_S + 1)
             await looked(newer)

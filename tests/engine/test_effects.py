@@ -157,7 +157,7 @@ async def test_an_error_of_a_tool_is_data_in_the_runs_state(store: str) -> None:
     world = World(ValueError("no such account"))
     async with opened(store) as engine:
         run = await engine.start(pays(world, "once"))
-        before_ms = engine.runtime.store.now_ms()
+        before_ms = engine.runtime.store.clock.now_ms()
         state = await run.settled()
         (error,) = state.errors
         assert state.steps["pay"].error == state.error
@@ -487,14 +487,14 @@ async def test_a_process_that_stops_waits_until_a_slow_store_has_the_outcome(sto
     async with opened(store) as engine:
         run = await engine.start(wf)
         await gone.wait()
-        append = engine.runtime.store.append
+        append = engine.runtime.store.log.append
 
         async def late(appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
             if any(isinstance(each.event, ev.EffectCompleted) for one in appends for each in one.events):
                 await asyncio.sleep(0.3)
             return await append(appends)
 
-        engine.runtime.store.append = late  # type: ignore[method-assign]
+        engine.runtime.store.log.append = late  # type: ignore[method-assign]
     async with opened(store, workflows=[wf]) as engine:
         assert await engine.run(run.id).result() == {"paid": 5}
 

@@ -8,18 +8,19 @@ from holdfast.core.ids import RunId
 from holdfast.engine.job_log import HEAD_BYTES, TAIL_BYTES, JobLogWriter
 from holdfast.errors import StoreGone
 from holdfast.machine import MachineClock
+from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.store import SqliteStore
 
 RUN = RunId("019aa8b2-6f41-7c3a-8000-000000000001")
 
 
 async def kept(store: SqliteStore) -> list[tuple[int, bytes]]:
-    return [(place.first, await store.job_log(place)) for place, *_ in await store.job_logs(RUN)]
+    return [(place.first, await store.job_logs.read(place)) for place, *_ in await store.job_logs.pieces(RUN)]
 
 
 async def test_of_a_job_that_prints_without_end_the_beginning_and_the_end_are_kept(tmp_path: Path) -> None:
     store = await SqliteStore.connect(tmp_path / "store.db")
-    writer = JobLogWriter(store, MachineClock())
+    writer = JobLogWriter(store.job_logs, MachineClock())
     log = writer.begin(RUN, "job", 1)
     line = "x" * 99
     for number in range(150_000):
@@ -38,20 +39,21 @@ async def test_of_a_job_that_prints_without_end_the_beginning_and_the_end_are_ke
 
 
 async def test_what_was_printed_while_the_store_was_away_is_written_when_it_is_back(tmp_path: Path) -> None:
-    class Away(SqliteStore):
+    class Away(JobLogs):
         is_away = True
 
-        async def put_job_logs(self, pieces, cut) -> None:  # type: ignore[no-untyped-def]
+        async def keep(self, pieces, cut) -> None:  # type: ignore[no-untyped-def]
             if self.is_away:
                 raise StoreGone("It is away.")
-            await super().put_job_logs(pieces, cut)
+            await super().keep(pieces, cut)
 
-    store = await Away.connect(tmp_path / "store.db")
-    writer = JobLogWriter(store, MachineClock())
+    store = await SqliteStore.connect(tmp_path / "store.db")
+    away = Away(store.ground)
+    writer = JobLogWriter(away, MachineClock())
     log = writer.begin(RUN, "job", 1)
     log.add("one")
     await writer._write()
-    store.is_away = False
+    away.is_away = False
     log.add("two")
     await writer.aclose()
     assert await kept(store) == [(0, b"one\ntwo\n")]

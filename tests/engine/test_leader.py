@@ -139,7 +139,7 @@ async def test_a_leader_whose_store_is_away_for_a_moment_keeps_leading(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.errors import StoreBusy
-    from holdfast.stores.postgres import PostgresStore
+    from holdfast.stores.postgres.lane import Leadership
 
     async with leading(settings.store, settings=settings) as leader:
         await leader.leads.wait()
@@ -148,7 +148,7 @@ async def test_a_leader_whose_store_is_away_for_a_moment_keeps_leading(
             async def lead(*_: object) -> bool:
                 raise StoreBusy("not now")
 
-            broken.setattr(PostgresStore, "lead", lead)
+            broken.setattr(Leadership, "lead", lead)
             await asyncio.sleep(1)
             assert leader.leads.is_set(), "its lease is not over, so nobody else can lead"
 

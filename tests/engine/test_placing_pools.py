@@ -164,7 +164,7 @@ async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(s
     async with opened(store, workflows=[wf]) as engine:
         await engine.set_pool("TPM", rate=100_000, per_s=60, burst=50_000, counts="tokens", of="openai")
         await (await engine.start(wf)).result()
-        await engine.runtime.store.learn([Use("guessing", "only", "TPM", 7_000)])
+        await engine.runtime.store.lending.learn([Use("guessing", "only", "TPM", 7_000)])
         desk: PoolDesk = engine.executor.services.desk
         desk._known_s.clear()
         await (await engine.start(wf)).result()
@@ -261,12 +261,12 @@ async def test_however_many_steps_say_no_amount_the_store_is_asked_once(tmp_path
     async with opened(f"sqlite:///{tmp_path / 'many.db'}", workflows=[wf]) as engine:
         await engine.set_pool("P", slots=50)
         asked: list[str | None] = []
-        estimates = engine.runtime.store.estimates
+        estimates = engine.runtime.store.lending.estimates
 
         async def counted(**about):
             asked.append(about.get("workflow"))
             return await estimates(**about)
 
-        engine.runtime.store.estimates = counted  # type: ignore[method-assign]
+        engine.runtime.store.lending.estimates = counted  # type: ignore[method-assign]
         await (await engine.start(wf)).result()
     assert asked == ["many"]

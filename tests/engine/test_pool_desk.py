@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import Demand
@@ -18,7 +19,7 @@ from holdfast.engine import pool_desk
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
-from holdfast.ports import PlacedStep, Store
+from holdfast.ports import Lending, PlacedStep, Store
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import job_of
@@ -43,42 +44,42 @@ class Time(MachineClock):
 
 
 class Asked:
-    """A store that counts what it is asked, and fails as long as it is told to."""
+    """Lending that counts what it is asked, and fails as long as it is told to."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, lending: Lending) -> None:
+        self._lending = lending
         self.estimated: list[str | None] = []
         self.learned: list[Sequence[Use]] = []
         self.fails = False
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        return getattr(self._lending, name)
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Any:
         self.estimated.append(workflow)
         if self.fails:
             raise StoreBusy("Somebody has locked it.")
-        return await self._store.estimates(workflow=workflow, pool=pool)
+        return await self._lending.estimates(workflow=workflow, pool=pool)
 
     async def learn(self, uses: Sequence[Use]) -> None:
         self.learned.append(uses)
         if self.fails:
             raise StoreBusy("Somebody has locked it.")
-        await self._store.learn(uses)
+        await self._lending.learn(uses)
 
 
 class Place:
     """A desk with a store, a scheduler and the steps that it gave back."""
 
     def __init__(self, store: Store) -> None:
-        self.store = Asked(store)
+        self.asked = Asked(store.lending)
+        self.store = msgspec.structs.replace(store, lending=self.asked)
         self.time = Time()
         self.scheduler = Scheduler()
         self.session = RandomIds().session()
         self.again: list[PlacedStep] = []
         self.desk = PoolDesk(
-            self.store,  # type: ignore[arg-type]
-            self.time, "lane", lambda: self.session, self.scheduler,
+            self.store.lending, self.store.sessions, self.time, "lane", lambda: self.session, self.scheduler,
         )  # fmt: skip
         self.scheduler.join(HERE, self.time.monotonic_s())
 
@@ -90,7 +91,7 @@ class Place:
         self.desk.stir()
 
     async def lent(self) -> int:
-        return sum(share.granted for share in await self.store.pool_shares("BROWSERS"))
+        return sum(share.granted for share in await self.store.lending.pool_shares("BROWSERS"))
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
     store = await open_store(f"sqlite:///{tmp_path / 'holdfast.db'}")
     try:
         made = Place(store)
-        await store.open_session(made.session, "lane", [])
+        await store.sessions.open(made.session, "lane", [])
         made.desk.start(lambda problem: None)
         yield made
         await made.desk.aclose()
@@ -120,9 +121,9 @@ async def until_lent(place: Place, amount: int) -> None:
 
 async def guessed(place: Place, pool: DeclaredPool, *used: int) -> int | None:
     """What a step gets that does not say how much, after others of its kind have used so much."""
-    await place.store.set_pool(pool)
+    await place.store.lending.set_pool(pool)
     if used:
-        await place.store.learn([Use("wf", "node", pool.name, amount) for amount in used])
+        await place.store.lending.learn([Use("wf", "node", pool.name, amount) for amount in used])
     await place.desk.read("wf")
     known = place.known(step(pool.name))
     assert known is not None
@@ -155,32 +156,32 @@ async def test_of_a_pool_that_nobody_has_declared_a_step_asks_for_one(place: Pla
 
 
 async def test_what_the_store_said_is_believed_for_a_few_seconds_for_each_workflow(place: Place) -> None:
-    await place.store.set_pool(BROWSERS)
+    await place.store.lending.set_pool(BROWSERS)
     waiting = [step(number=number, workflow=workflow) for workflow in ("wf", "other") for number in range(20)]
     assert {place.known(each) for each in waiting} == {None}
     await until(lambda: len(place.again) == len(waiting))
     for number in range(50):
         assert place.known(step(number=number)) is not None
-    assert sorted(map(str, place.store.estimated)) == ["other", "wf"]
+    assert sorted(map(str, place.asked.estimated)) == ["other", "wf"]
     place.time.ahead_s += pool_desk._KNOWN_S
     assert place.known(step()) is None
-    await until(lambda: len(place.store.estimated) == 3)
+    await until(lambda: len(place.asked.estimated) == 3)
 
 
 async def test_a_step_that_says_its_amounts_asks_nobody(place: Place) -> None:
     said = step(amount=3)
     assert place.known(said) is said
-    assert place.store.estimated == []
+    assert place.asked.estimated == []
 
 
 async def test_while_the_store_cannot_be_asked_nobody_is_kept_waiting_for_its_answer(place: Place) -> None:
     """Whoever waits is found again in the store; what waits here would be kept without end."""
-    place.store.fails = True
+    place.asked.fails = True
     for number in range(20):
         assert place.known(step(number=number)) is None
     await until(lambda: not place.desk._asking)
-    assert (place.again, len(place.store.estimated)) == ([], 1)
-    place.store.fails = False
+    assert (place.again, len(place.asked.estimated)) == ([], 1)
+    place.asked.fails = False
     assert place.known(step()) is None
     await until(lambda: place.again)
     assert place.again == [step()]
@@ -190,7 +191,7 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For the next job of the same kind, which comes soon or not at all."""
-    await place.store.set_pool(BROWSERS)
+    await place.store.lending.set_pool(BROWSERS)
     place.begin(step(amount=2))
     await until(lambda: place.desk._pools)
     (placed,) = place.scheduler.place(place.time.monotonic_s())
@@ -210,13 +211,13 @@ async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_somebody_w
 ) -> None:
     monkeypatch.setattr(pool_desk, "KEEP_S", 0.05)
     waits = step(amount=9)
-    await place.store.set_pool(BROWSERS)
+    await place.store.lending.set_pool(BROWSERS)
     place.begin(waits)
     await until(lambda: place.desk._pools and not place.desk._wanted_s.keys() - place.desk._needs.keys())
     assert not place.desk.may_have(waits, 0.0)
     await asyncio.sleep(4 * pool_desk.KEEP_S)  # what was wanted a moment ago is no longer wanted for that alone
     assert await place.lent() == 0, "it is of no use here"
-    await place.store.set_pool(DeclaredPool("BROWSERS", "slots", 9))
+    await place.store.lending.set_pool(DeclaredPool("BROWSERS", "slots", 9))
     await until(lambda: place.desk.may_have(waits, 0.0))
 
 
@@ -225,9 +226,9 @@ async def test_of_what_steps_have_used_the_latest_are_remembered_while_the_store
     for each in uses:
         place.desk.learn([each])
     assert len(place.desk._tasks) == 1, "one writes, however often there is something"
-    place.store.fails = True
+    place.asked.fails = True
     await place.desk.aclose()
-    (learned,) = place.store.learned
+    (learned,) = place.asked.learned
     assert list(learned) == uses[500:]
 
 
@@ -235,6 +236,6 @@ async def test_what_steps_have_used_is_written_together_and_before_a_process_sto
     for amount in (10, 20, 30):
         place.desk.learn([Use("wf", "node", "P", amount)])
     await place.desk.aclose()
-    assert len(place.store.learned) == 1
-    (estimate,) = await place.store.estimates(pool="P")
+    assert len(place.asked.learned) == 1
+    (estimate,) = await place.store.lending.estimates(pool="P")
     assert (estimate.amount, estimate.samples) == (30, 3)

@@ -416,10 +416,10 @@ async def test_no_run_is_forgotten_that_was_ready_while_nobody_knew_whether_its_
     wf.node("only")(task(lambda state: "done"))
     async with asyncio.timeout(60), Engine.open(store) as engine:
         kept = engine.runtime.store
-        alive = kept.alive
-        kept.alive = lambda session: False  # type: ignore[method-assign]
+        alive = kept.sessions.alive
+        kept.sessions.alive = lambda session: False  # type: ignore[method-assign]
         run = await engine.start(wf)
-        kept.alive = alive  # type: ignore[method-assign]
+        kept.sessions.alive = alive  # type: ignore[method-assign]
         while (await engine.find(run.id)).status != "completed":  # whoever asks for the state would have it looked at
             await asyncio.sleep(0.01)
 

@@ -7,7 +7,9 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.compose import open_store
@@ -16,7 +18,7 @@ from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.engine.shares import EVERY_S, Need, PoolShares
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
-from holdfast.ports import Store
+from holdfast.ports import Lending, Store
 from tests.engine.placer import LEASE_S
 from tests.forks import AsyncFork
 
@@ -33,7 +35,9 @@ class Placer:
         self.store = store
         self.session = session
         self.told: dict[str, list[Grant | None]] = {}
-        self.shares = PoolShares(store, MachineClock(), name, lambda: self.session, self._changed)
+        self.shares = PoolShares(
+            store.lending, store.sessions, MachineClock(), name, lambda: self.session, self._changed
+        )
 
     def _changed(self, name: str, grant: Grant | None) -> None:
         self.told.setdefault(name, []).append(grant)
@@ -50,7 +54,7 @@ class Placer:
 @asynccontextmanager
 async def placing(store: Store, name: str = "p") -> AsyncIterator[Placer]:
     session = RandomIds().session()
-    await store.open_session(session, name, [])
+    await store.sessions.open(session, name, [])
     placer = Placer(store, session, name)
     placer.shares.start(lambda problem: None)
     try:
@@ -81,22 +85,22 @@ async def until(met: Callable[[], bool], within_s: float = SOON_S) -> None:
 async def until_lent(store: Store, *granted: int) -> None:
     """Until the store has lent so much of the pool, by holder."""
     async with asyncio.timeout(SOON_S):
-        while [share.granted for share in await store.pool_shares("BROWSERS")] != list(granted):
+        while [share.granted for share in await store.lending.pool_shares("BROWSERS")] != list(granted):
             await asyncio.sleep(0.005)
 
 
 class Broken:
-    """A store whose lending fails, or takes its time, as long as told to; otherwise the one behind it."""
+    """Lending that fails, or takes its time, as long as told to; otherwise the one behind it."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, lending: Lending) -> None:
+        self._lending = lending
         self.visits = self.lost = 0
         self.fails = False
         self.hangs = False
         self.loses_answers = False
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lending, name)
 
     async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
         self.visits += 1
@@ -104,16 +108,22 @@ class Broken:
             await asyncio.sleep(60)
         if self.fails:
             raise StoreBusy("Somebody has locked it.")
-        grants = await self._store.lend(visitor, visits)
+        grants = await self._lending.lend(visitor, visits)
         if self.loses_answers:
             self.lost += 1
             raise StoreBusy("The answer was lost.")
         return grants
 
 
+def broken(store: Store) -> tuple[Store, Broken]:
+    """The same store with lending that can be broken."""
+    lending = Broken(store.lending)
+    return msgspec.structs.replace(store, lending=lending), lending
+
+
 async def test_who_is_alone_has_everything_at_once(opened) -> None:
     store = await opened()
-    await store.set_pool(SLOTS)
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(0, 1)
         await until(lambda: a.usable() == 8)
@@ -122,7 +132,7 @@ async def test_who_is_alone_has_everything_at_once(opened) -> None:
 
 async def test_two_share_and_neither_ever_has_what_the_other_has(opened) -> None:
     mine, theirs = await opened(), await opened()
-    await mine.set_pool(SLOTS)
+    await mine.lending.set_pool(SLOTS)
     async with placing(mine, "a") as a, placing(theirs, "b") as b:
         a.need(8, 20)
         await until(lambda: a.usable() == 8)
@@ -137,26 +147,26 @@ async def test_two_share_and_neither_ever_has_what_the_other_has(opened) -> None
 
 
 async def test_what_is_needed_no_more_is_given_back_and_nobody_is_asked_any_more(opened) -> None:
-    store = Broken(await opened())
-    await store.set_pool(SLOTS)
+    store, lending = broken(await opened())
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(0, 3)
         await until(lambda: a.usable() == 8)
         a.need(0, 0)
         await until(lambda: a.usable() == 0)
         await until_lent(store, 0)
-        visits = store.visits
+        visits = lending.visits
         await asyncio.sleep(2.2 * EVERY_S)
-        assert store.visits == visits
+        assert lending.visits == visits
 
 
 async def test_a_pool_that_is_made_smaller_is_noticed_within_two_seconds(opened) -> None:
     store = await opened()
-    await store.set_pool(SLOTS)
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(2, 5)
         await until(lambda: a.usable() == 8)
-        await store.set_pool(DeclaredPool("BROWSERS", "slots", 3))
+        await store.lending.set_pool(DeclaredPool("BROWSERS", "slots", 3))
         await until(lambda: a.usable() == 3, 2 * EVERY_S)
 
 
@@ -167,15 +177,15 @@ async def test_a_pool_that_is_not_there_is_told_once_and_found_when_it_is_declar
         await until(lambda: "BROWSERS" in a.told)
         await asyncio.sleep(1.5 * EVERY_S)
         assert a.told["BROWSERS"] == [None]
-        await store.set_pool(SLOTS)
+        await store.lending.set_pool(SLOTS)
         await until(lambda: a.usable() == 8)
-        await store.remove_pool("BROWSERS")
+        await store.lending.remove_pool("BROWSERS")
         await until(lambda: a.told["BROWSERS"][-1] is None)
 
 
 async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
     store = await opened()
-    await store.set_pool(RATE)
+    await store.lending.set_pool(RATE)
     async with placing(store) as a:
         a.need(0, 100, "RPS")
         await until(lambda: a.usable("RPS") == 50)
@@ -185,7 +195,7 @@ async def test_what_a_rate_brings_along_is_told_once(opened) -> None:
 
 async def test_a_job_that_does_not_fit_into_the_share_of_a_burst_waits_until_the_share_is_larger(opened) -> None:
     mine, theirs = await opened(), await opened()
-    await mine.set_pool(RATE)
+    await mine.lending.set_pool(RATE)
     async with placing(mine, "a") as a, placing(theirs, "b") as b:
         a.need(0, 100, "RPS")
         b.need(0, 100, "RPS")
@@ -197,74 +207,74 @@ async def test_a_job_that_does_not_fit_into_the_share_of_a_burst_waits_until_the
 
 
 async def test_many_changes_make_few_visits(opened) -> None:
-    store = Broken(await opened())
-    await store.set_pool(SLOTS)
+    store, lending = broken(await opened())
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         for n in range(200):
             a.need(n % 8, 100 + n)
             await asyncio.sleep(0.005)
-        assert store.visits <= 5
+        assert lending.visits <= 5
 
 
 async def test_while_the_store_is_away_what_is_held_is_kept_until_the_lease_is_over(opened) -> None:
-    store = Broken(await opened())
-    await store.set_pool(SLOTS)
+    store, lending = broken(await opened())
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(2, 5)
         await until(lambda: a.usable() == 8)
-        store.fails = True
+        lending.fails = True
         await asyncio.sleep(1.5 * EVERY_S)
         assert a.usable() == 8
-        store.fails, store.hangs = False, True
+        lending.fails, lending.hangs = False, True
         await asyncio.sleep(1.2 * EVERY_S)
         assert a.usable() == 8
         lease_is_over = True
-        store.alive = lambda session: not lease_is_over
+        store.sessions.alive = lambda session: not lease_is_over
         await until(lambda: a.usable() == 0, EVERY_S)
         assert a.shares.usable("BROWSERS") == 0
 
 
 async def test_whose_lease_was_over_for_a_while_has_what_the_store_lends_it_anew(opened) -> None:
-    store = Broken(await opened())
-    await store.set_pool(SLOTS)
+    store, _ = broken(await opened())
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(2, 5)
         await until(lambda: a.usable() == 8)
-        store.alive = lambda session: False
+        store.sessions.alive = lambda session: False
         await until(lambda: a.usable() == 0)
         a.need(0, 0)
-        del store.alive
+        del store.sessions.alive
         async with placing(await opened(), "b") as b:
             b.need(0, 1)
             await until(lambda: b.usable() == 8)
 
 
 async def test_an_answer_that_was_lost_leaks_nothing(opened) -> None:
-    store = Broken(await opened())
-    await store.set_pool(SLOTS)
+    store, lending = broken(await opened())
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a, placing(await opened(), "b") as b:
-        store.loses_answers = True
+        lending.loses_answers = True
         a.need(0, 5)
-        await until(lambda: store.lost > 0)
+        await until(lambda: lending.lost > 0)
         a.need(0, 0)
         b.need(0, 5)
         await asyncio.sleep(0.3)
         assert not b.usable(), "the other may have heard"
-        store.loses_answers = False
+        lending.loses_answers = False
         await until(lambda: b.usable() == 8)
 
 
 async def test_a_dead_session_has_nothing_and_the_next_begins_anew(opened) -> None:
     store = await opened()
-    await store.set_pool(SLOTS)
+    await store.lending.set_pool(SLOTS)
     async with placing(store) as a:
         a.need(0, 5)
         await until(lambda: a.usable() == 8)
         assert a.session is not None
-        await store.close_session(a.session)
+        await store.sessions.close(a.session)
         await until(lambda: a.usable() == 0)
         a.session = RandomIds().session()
-        await store.open_session(a.session, "p", [])
+        await store.sessions.open(a.session, "p", [])
         await until(lambda: a.usable() == 8)
 
 
@@ -286,19 +296,19 @@ async def process(store: str, *words: str) -> AsyncIterator[AsyncFork]:
 
 async def test_what_a_killed_process_had_is_lent_to_others(opened, store: str) -> None:
     here = await opened()
-    await here.set_pool(SLOTS)
+    await here.lending.set_pool(SLOTS)
     async with process(store, "BROWSERS", "8") as other, placing(here) as a:
         a.need(0, 8)
         await asyncio.sleep(0.2)
         assert not a.usable()
         other.kill()
         await until(lambda: a.usable() == 8, LEASE_S + SOON_S)
-        assert len(await here.pool_shares("BROWSERS")) == 1
+        assert len(await here.lending.pool_shares("BROWSERS")) == 1
 
 
 async def test_what_a_killed_leader_had_placed_goes_on_and_its_heir_takes_it_over(opened, store: str) -> None:
     here = await opened()
-    await here.set_pool(SLOTS)
+    await here.lending.set_pool(SLOTS)
     async with process(store, "BROWSERS", "8", "60") as other, placing(here, "elsewhere") as elsewhere:
         elsewhere.need(0, 8)
         other.kill()
@@ -307,13 +317,13 @@ async def test_what_a_killed_leader_had_placed_goes_on_and_its_heir_takes_it_ove
         async with placing(here, "lane") as heir:
             heir.need(6, 8)
             await until(lambda: bool(heir.usable()))
-            shares = await here.pool_shares("BROWSERS")
+            shares = await here.lending.pool_shares("BROWSERS")
             assert [(share.holder, share.granted) for share in shares] == [("elsewhere", 0), ("lane", 8)]
 
 
 async def test_a_frozen_process_holds_nothing_when_it_wakes_up(opened, store: str) -> None:
     here = await opened()
-    await here.set_pool(SLOTS)
+    await here.lending.set_pool(SLOTS)
     async with process(store, "BROWSERS", "8") as other, placing(here) as a:
         os.kill(other.pid, signal.SIGSTOP)
         a.need(0, 8)

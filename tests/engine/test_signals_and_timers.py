@@ -173,7 +173,7 @@ async def test_a_retry_waits_its_time_across_a_restart_and_no_longer(tmp_path: P
     async with engine_at(tmp_path, now, workflows=[wf]) as engine:
         again = engine.run(run.id)
         assert await again.status() == "waiting"
-        await engine.runtime.store.changed(0.05)
+        await engine.runtime.store.watch.changed(0.05)
         assert len(tries) == 1
         now.forward(2)
         assert await again.result() == 2

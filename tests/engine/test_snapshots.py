@@ -28,7 +28,7 @@ async def test_the_tail_that_a_resume_folds_does_not_grow_with_the_run(store: st
     async with Engine.open(store) as engine:
         run = await engine.start(wf)
         assert await run.result() == 60
-        history = await engine.runtime.store.load(run.id, FOLD_VERSION)
+        history = await engine.runtime.store.log.load(run.id, FOLD_VERSION)
         events = await run.events()
         assert history.snapshot is not None
         assert len(events) > 240
@@ -42,7 +42,7 @@ async def test_a_run_of_thousands_of_events_is_resumed_from_as_little_as_one_of_
         for visits in (25, 480):
             run = await engine.start(long_loop(visits))
             await run.result()
-            history = await engine.runtime.store.load(run.id, FOLD_VERSION)
+            history = await engine.runtime.store.log.load(run.id, FOLD_VERSION)
             assert history.snapshot is not None
             read.append((len(history.snapshot.state), len(history.events)))
             events = (await run.state()).seq
@@ -73,17 +73,17 @@ async def test_the_snapshots_of_a_long_step_cost_a_few_times_what_it_did(
         return await ctx.ask("go on?")
 
     async with Engine.open(store) as engine:
-        snapshot = engine.runtime.store.snapshot
+        snapshot = engine.runtime.store.log.snapshot
 
         async def counted(run: RunId, record: SnapshotRecord) -> None:
             written.append(len(record.state))
             await snapshot(run, record)
 
-        monkeypatch.setattr(engine.runtime.store, "snapshot", counted)
+        monkeypatch.setattr(engine.runtime.store.log, "snapshot", counted)
         run = await engine.start(wf)
         state = await run.settled()
         needed = len(msgspec.json.encode(state.steps["work"].journal))
-        history = await engine.runtime.store.load(run.id, FOLD_VERSION)
+        history = await engine.runtime.store.log.load(run.id, FOLD_VERSION)
         read = len(history.snapshot.state) + sum(len(encode(each.event)) for each in history.events)
     assert sum(written) < 4 * needed
     assert len(written) < 30
@@ -112,7 +112,7 @@ async def test_what_a_history_holds_and_the_state_does_not_is_not_read_for_ever(
     async with Engine.open(store) as engine:
         run = await engine.start(wf)
         await run.settled()
-        history = await engine.runtime.store.load(run.id, FOLD_VERSION)
+        history = await engine.runtime.store.log.load(run.id, FOLD_VERSION)
         whole = sum(len(encode(each.event)) for each in await run.events())
         tail = sum(len(encode(each.event)) for each in history.events)
     assert whole > 1_800_000
@@ -137,6 +137,6 @@ async def test_a_snapshot_of_another_fold_is_folded_anew(store: str) -> None:
     async with Engine.open(store) as engine:
         run = await engine.start(wf)
         await run.result()
-        newer = await engine.runtime.store.load(run.id, FOLD_VERSION + 1)
+        newer = await engine.runtime.store.log.load(run.id, FOLD_VERSION + 1)
         assert newer.snapshot is None
         assert len(newer.events) == len(await run.events())

@@ -33,9 +33,9 @@ class Lossy:
     """A store whose replies of commits are lost as told: each word is what becomes of the next append."""
 
     def __init__(self, store: SqliteStore, *words: str) -> None:
-        self._append = store.append
+        self._append = store.log.append
         self.words = list(words)
-        store.append = self.append  # type: ignore[method-assign]
+        store.log.append = self.append  # type: ignore[method-assign]
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         word = self.words.pop(0) if self.words else ""
@@ -190,7 +190,7 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
     wf = Workflow("asking")
     wf.node("ask")(human_gate(lambda state: {"what": "go on?"}))
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
-    seqs, asked = store.seqs, asyncio.Event()
+    seqs, asked = store.log.seqs, asyncio.Event()
 
     async def away(*given: Any) -> Any:
         asked.set()
@@ -204,12 +204,12 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
                 waits = asyncio.create_task(desk.run(run.id).result())
                 while not desk.runtime.runs.watched:
                     await asyncio.sleep(0.01)
-                store.seqs = away  # type: ignore[method-assign]
+                store.log.seqs = away  # type: ignore[method-assign]
                 await worker.decide(gate, by="ann")
                 await run.result()
             await asked.wait()
             await asyncio.sleep(0.5)  # until it has been told of everything, and could look at none of it
-            store.seqs = seqs  # type: ignore[method-assign]
+            store.log.seqs = seqs  # type: ignore[method-assign]
             async with asyncio.timeout(20):
                 await waits
     finally:

@@ -41,18 +41,18 @@ def naps() -> Workflow:
 async def session(url: str, name: str, lease_s: str) -> None:
     """Hold a session with work in flight."""
     store, story = await PostgresStore.connect(url, lease_s=float(lease_s)), Story(session=name)
-    await store.open_session(SessionId(name), "a process", [TINY.hash])
-    await store.append([story.start()])
+    await store.sessions.open(SessionId(name), "a process", [TINY.hash])
+    await store.log.append([story.start()])
     say(story.run)
     while words := await told():
         match words:
             case ["alive"]:
-                say(store.alive(SessionId(name)))
+                say(store.sessions.alive(SessionId(name)))
             case ["renew"]:
-                say(await store.renew_session(SessionId(name)))
+                say(await store.sessions.renew(SessionId(name)))
             case ["block", seconds]:
                 time.sleep(float(seconds))
-                say(store.alive(SessionId(name)))
+                say(store.sessions.alive(SessionId(name)))
     await store.aclose()
 
 
@@ -64,7 +64,7 @@ async def worker(url: str, wrong_s: str) -> None:
     store = await PostgresStore.connect(url)
     async with Engine.open(store, workflows=[naps()]) as engine:
         run = await engine.start(naps())
-        say(run.id, store.now_ms(), int(time.time() * 1000))
+        say(run.id, store.clock.now_ms(), int(time.time() * 1000))
         while words := await told():
             await run.until(lambda state: status(state) == "waiting")
             await asyncio.sleep(float(words[0]))

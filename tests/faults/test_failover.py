@@ -80,7 +80,7 @@ def pair(version: int) -> Iterator[Pair]:
 
 
 async def put(store: PostgresStore, append: Append) -> None:
-    assert list(await store.append([append])) == [None]
+    assert list(await store.log.append([append])) == [None]
 
 
 async def put_at_last(store: PostgresStore, append: Append) -> None:
@@ -103,21 +103,21 @@ async def test_a_commit_is_unknown_whose_wait_for_the_standby_was_ended(pair: Pa
     before, append = len(story.history), (story.ask if ledger else story.draft)()
     pair.wire.silent = True
     for how in ("terminate", "cancel", "terminate", "cancel"):
-        writing = asyncio.create_task(store.append([append]))
+        writing = asyncio.create_task(store.log.append([append]))
         await pair.end_wait(how)
         with pytest.raises(UnknownCommit):
             await writing
-        assert len(await store.events(story.run)) == len(story.history), "a look shows what may still be undone"
+        assert len(await store.log.events(story.run)) == len(story.history), "a look shows what may still be undone"
     await asyncio.to_thread(pair.fail_over)
     while True:
         try:
-            there = await store.events(story.run)
+            there = await store.log.events(story.run)
             break
         except StoreError:
             await asyncio.sleep(0.05)
     assert there == tuple(story.history[:before])
     await put_at_last(store, append)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
     await store.aclose()
 
 
@@ -129,13 +129,13 @@ async def test_a_refusal_because_of_what_the_standby_has_not_got_is_not_told_eit
     await put(store, Story().start())  # the month's partitions are there
     first = story.start(key="a key")
     pair.wire.silent = True
-    writing = asyncio.create_task(store.append([first]))
+    writing = asyncio.create_task(store.log.append([first]))
     await pair.end_wait("terminate")
     with pytest.raises(UnknownCommit):
         await writing
-    asking = asyncio.create_task(theirs.run_of_key(story.tenant, "a key"))
-    refused = asyncio.create_task(theirs.append([other.start(key="a key")]))
-    again = asyncio.create_task(store.append([first]))
+    asking = asyncio.create_task(theirs.log.run_of_key(story.tenant, "a key"))
+    refused = asyncio.create_task(theirs.log.append([other.start(key="a key")]))
+    again = asyncio.create_task(store.log.append([first]))
     done, _ = await asyncio.wait({asking, refused, again}, timeout=0.5)
     assert done == set()
     pair.wire.silent = False
@@ -160,7 +160,7 @@ async def test_the_new_primary_is_found_though_the_old_one_is_there_and_silent(p
         silent.cut()
         await asyncio.to_thread(pair.fail_over)
         await put_at_last(store, story.draft())
-        assert await store.events(story.run) == tuple(story.history)
+        assert await store.log.events(story.run) == tuple(story.history)
         await store.aclose()
 
 

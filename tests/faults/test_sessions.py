@@ -59,9 +59,9 @@ async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is
     assert await asked(process, "alive") == ["True"]
     process.send_signal(signal.SIGSTOP)
     await stopped(process)
-    assert await others.expire_sessions() == set(), "not before its lease is over"
+    assert await others.sessions.expire() == set(), "not before its lease is over"
     frozen_s = time.monotonic()
-    while not await others.expire_sessions():
+    while not await others.sessions.expire():
         await asyncio.sleep(0.02)
     assert time.monotonic() - frozen_s < 4 * LEASE_S
     process.send_signal(signal.SIGCONT)
@@ -70,7 +70,7 @@ async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is
         assert await asked(process, "renew") == ["False"]
         await asyncio.sleep(LEASE_S / 2)
         assert await asked(process, "alive") == ["False"]
-    assert await others.expire_sessions() == {SessionId("s")}
+    assert await others.sessions.expire() == {SessionId("s")}
     await others.aclose()
 
 
@@ -83,7 +83,7 @@ async def test_a_lease_is_renewed_while_its_process_has_no_time(database: str, s
     async with asyncio.TaskGroup() as group:
         blocked = group.create_task(asked(process, "block", "3"))
         while not blocked.done():
-            assert await others.expire_sessions() == set()
+            assert await others.sessions.expire() == set()
             await asyncio.sleep(0.05)
     assert blocked.result() == ["True"]
     await others.aclose()

@@ -191,13 +191,15 @@ async def test_invariant_06_a_superseded_writer_is_told(path: Path, desk: Engine
 
     one, two = desk.runtime.store, await SqliteStore.connect(path)
     story = Story()
-    assert list(await one.append([story.start()])) == [None]
+    assert list(await one.log.append([story.start()])) == [None]
     mine = story.does(cmd.SendSignal("mine"))
     theirs = Story.happens(story, mine.expected, [ev.SignalReceived("theirs", 1, NULL)])
-    assert list(await two.append([mine])) == [None]
-    (fate,) = await one.append([theirs])
+    assert list(await two.log.append([mine])) == [None]
+    (fate,) = await one.log.append([theirs])
     assert isinstance(fate, SeqConflict)
-    assert [each.event for each in await one.events(story.run, mine.expected)] == [each.event for each in mine.events]
+    assert [each.event for each in await one.log.events(story.run, mine.expected)] == [
+        each.event for each in mine.events
+    ]
     await two.aclose()
 
 
@@ -511,5 +513,5 @@ async def test_invariant_30_progress_resumes_within_a_bound_after_faults_stop(
     paid_ = Counter(each["key"] for each in happened(path) if each["what"] == "paid")
     assert len(paid_) == len(runs)
     hashes = [wf.graph.hash for wf in worker.WORKFLOWS.values()]
-    left = await desk.runtime.store.due(2**60, hashes, 100)
+    left = await desk.runtime.store.views.due(2**60, hashes, 100)
     assert list(left) == [], "nothing is left to be looked at"

@@ -164,9 +164,9 @@ async def test_invariant_29_sqlite_and_postgresql_write_the_same_histories_byte_
     assert len(here) > 60
     assert appends_numbered(there) == appends_numbered(here)
     for run in runs:
-        assert await sqlite.run(RunId(run)) == await postgres.run(RunId(run))
-        assert await sqlite.gates(run=RunId(run), open_only=False) == await postgres.gates(
+        assert await sqlite.views.run(RunId(run)) == await postgres.views.run(RunId(run))
+        assert await sqlite.views.gates(run=RunId(run), open_only=False) == await postgres.views.gates(
             run=RunId(run), open_only=False
         )
-        assert await sqlite.effects(run=RunId(run)) == await postgres.effects(run=RunId(run))
+        assert await sqlite.views.effects(run=RunId(run)) == await postgres.views.effects(run=RunId(run))
     await asyncio.gather(sqlite.aclose(), postgres.aclose())

@@ -62,7 +62,9 @@ async def writer(database: str, stories: list[Story], export: Export) -> None:
     store = await PostgresStore.connect(database, connections=2)
     await put(store, *(story.start() for story in stories))
     for _ in range(APPENDS):
-        assert set(await store.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {None}
+        assert set(await store.log.append([story.does(cmd.SendSignal("more", inline("x"))) for story in stories])) == {
+            None
+        }
         export.appended += len(stories)
         await export.keep_up()
     export.writing -= 1
@@ -102,7 +104,7 @@ async def exporter(database: str, export: Export, wanted: int) -> None:
 
 async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_within_a_run(database: str) -> None:
     store = await PostgresStore.connect(database)
-    async with store._db.writing() as db:
+    async with store.ground.connections.writing() as db:
         await make(db, Address.of(database), {Month.at(BORN_MS)})
     stories = [[Story(), Story()] for _ in range(WRITERS)]
     late = [Story() for _ in range(4)]
@@ -119,7 +121,7 @@ async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_wi
     for story in everything:
         assert [seq for run, seq in found if run == story.run] == [each.seq for each in story.history]
     assert Counter(found).most_common(1)[0][1] == 1
-    told, _ = await store.tail(None, 10 * wanted)
+    told, _ = await store.tail.after(None, 10 * wanted)
     assert {(each.run, each.recorded.seq) for each in told} == set(found)
     await store.aclose()
 
@@ -135,10 +137,10 @@ class Kept:
 
     async def check(self, store: Store) -> None:
         """Raises where anything is gone that the run refers to."""
-        assert await store.events(self.story.run) == tuple(self.story.history)
-        assert len(await store.effects(run=self.story.run)) == ("EffectIntended" in self.kinds)
+        assert await store.log.events(self.story.run) == tuple(self.story.history)
+        assert len(await store.views.effects(run=self.story.run)) == ("EffectIntended" in self.kinds)
         for month, sha256 in self.blobs:
-            await store.get("acme", month, sha256)
+            await store.blobs.get("acme", month, sha256)
 
     @property
     def kinds(self) -> set[str]:
@@ -174,7 +176,7 @@ async def test_invariant_25_retention_never_removes_what_a_live_run_refers_to(
             run = chance.choice(living)
             content = b"large %d" % chance.randrange(6)
             kept = str(max(month, run.month))
-            run.blobs.add((kept, await store.put("acme", kept, content)))
+            run.blobs.add((kept, await store.blobs.put("acme", kept, content)))
         elif deed == "go on" and living:
             await put(store, next(chance.choice(living).rest))
         elif deed == "end" and living:

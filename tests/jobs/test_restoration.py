@@ -164,12 +164,12 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
         runs = [await starter.start(each) for each in made]
         await learned(adoption, engine, {each.hash for each in made})
         await eventually(lambda: len(world(begun)) == 4)
-        await adoption.turn(runtime.store.now_ms())
+        await adoption.turn(runtime.store.clock.now_ms())
         assert set(runtime.catalog.workflows) == {each.hash for each in made}
         go.touch()
         assert [(await run.settled()).ended for run in runs] == ["completed"] * 4
         await eventually(lambda: not runtime.runs.resident)
-        await adoption.turn(runtime.store.now_ms())
+        await adoption.turn(runtime.store.clock.now_ms())
         assert len(runtime.catalog.workflows) == 2
         gone = next(each for each in made if each.hash not in runtime.catalog.workflows)
         again = await starter.start(gone)
@@ -179,5 +179,5 @@ async def test_only_so_many_are_kept_and_none_whose_run_is_in_memory(store: str,
 
 async def learned(adoption: Adoption, engine: Engine, hashes: set[str]) -> None:
     while not hashes <= set(engine.runtime.catalog.workflows):
-        await adoption.turn(engine.runtime.store.now_ms())
+        await adoption.turn(engine.runtime.store.clock.now_ms())
         await asyncio.sleep(0.02)

@@ -26,7 +26,7 @@ from tests.simulation.hands import GPU
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
-from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import Disk, Mount
 from tests.simulation.toolbox import APPROVED
 from tests.simulation.world import SETTLES_S, Execution, Sending, World
 
@@ -97,7 +97,7 @@ class Auditor:
 
     # --- Commits ------------------------------------------------------------------------------------------------------
 
-    def committed(self, by: SimulatedStore, append: Append) -> None:
+    def committed(self, by: Mount, append: Append) -> None:
         run = append.run
         books = self.books.get(run)
         if books is None:
@@ -818,8 +818,8 @@ class Auditor:
             self.fault("no bill exceeds its limit", run, f"{books.bill} of {books.limit}")
 
     def _check_lease(self, process: Process, run: str, what: str) -> None:
-        store, engine = process.store, process.engine
-        held = store.leases if store is not None else {}
+        mount, engine = process.mount, process.engine
+        held = mount.leases if mount is not None else {}
         # While a process stops it has no engine to be asked, but what still runs may go on under its session.
         sessions = list(held) if engine is None else [engine.runtime.membership.session]
         leases = [held[session] for session in sessions if session in held]

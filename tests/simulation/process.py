@@ -24,7 +24,7 @@ from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.hands import SimulatedHands
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane
-from tests.simulation.store import LEASE_S, Disk, SimulatedStore
+from tests.simulation.store import LEASE_S, Disk, Mount, SimulatedStore
 
 T = TypeVar("T")
 
@@ -100,14 +100,14 @@ class InlineThreads:
         self.on_return()
 
 
-def _wake_for_unknown_commits(engine: Engine, store: SimulatedStore) -> None:
+def _wake_for_unknown_commits(engine: Engine, mount: Mount) -> None:
     """Have the sweep, which really looks five times a second and here sleeps until something happens, notice that a commit
     of its own process has become doubtful."""
     mark = engine.runtime.runs.unknown_commit
 
     def unknown_commit(run: RunId) -> None:
         mark(run)
-        store.remind()
+        mount.remind()
 
     engine.runtime.runs.unknown_commit = unknown_commit  # type: ignore[method-assign]
 
@@ -129,7 +129,7 @@ class Process:
         self.slots = slots
         self.labels = labels
         self.engine: Engine | None = None
-        self.store: SimulatedStore | None = None
+        self.mount: Mount | None = None
         self.lane: Lane | None = None
         self.lives = 0
         self.thawed_s = 0.0
@@ -166,7 +166,8 @@ class Process:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
         around = Environment(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell)
         hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
-        self.store = store = SimulatedStore(self.disk, self, patient=True)
+        self.mount = mount = Mount(self.disk, self, patient=True)
+        store = SimulatedStore.on(mount)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
@@ -176,7 +177,7 @@ class Process:
             ) as engine:  # fmt: skip
                 hands.open(engine.executor.placing)
                 self.engine = engine
-                _wake_for_unknown_commits(engine, store)
+                _wake_for_unknown_commits(engine, mount)
                 await self._until_broken(engine, stopping)
                 self.engine = None
             await store.aclose()
@@ -213,9 +214,9 @@ class Process:
     def _vanish(self, lane: Lane) -> None:
         self.loop.kill(lane)
         self.engine = None
-        if self.store is not None:
-            self.disk.drop(self.store)
-        self.store = None
+        if self.mount is not None:
+            self.disk.drop(self.mount)
+        self.mount = None
 
     def stop(self) -> None:
         """It is asked to stop: it hands over what it cannot finish."""
@@ -240,7 +241,7 @@ class Process:
 
     def _stall(self, duration_s: float) -> None:
         now_s = self.loop.time()
-        for lease in self.store.leases.values() if self.store is not None else ():
+        for lease in self.mount.leases.values() if self.mount is not None else ():
             lease.stalls.append((now_s, now_s + duration_s))
             if duration_s > LEASE_S:
                 self.loop.later(lease.over_s(now_s) - now_s + 0.001, self.disk.nudge)

@@ -1,7 +1,7 @@
 """A store in memory that several simulated processes share, as they would share a disk.
 
-It keeps holdfast.ports.Store as SqliteStore does, and breaks at its seams as a disk does. What is committed is kept
-encoded: nobody gets back the object that he put in. Never here: which faults there are, or when.
+It keeps what holdfast.ports says of a store as SqliteStore does, and breaks at its seams as a disk does. What is
+committed is kept encoded: nobody gets back the object that he put in. Never here: which faults there are, or when.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from holdfast.ports import (
     LogPlace,
     RunFilter,
     SnapshotRecord,
+    Store,
     Told,
     Unplaced,
     WorkflowRecord,
@@ -194,16 +195,16 @@ class Disk:
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
         self.version = 0
-        self.owner: SimulatedStore | None = None
+        self.owner: Mount | None = None
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._stores: list[SimulatedStore] = []
-        self.on_commit: Callable[[SimulatedStore, Append], None] = lambda _, __: None
+        self._mounts: list[Mount] = []
+        self.on_commit: Callable[[Mount, Append], None] = lambda _, __: None
         self.on_snapshot: Callable[[RunId, SnapshotRecord], None] = lambda _, __: None
         self.conflicts = 0
 
     # --- Writing ------------------------------------------------------------------------------------------------------
 
-    def commit(self, by: SimulatedStore, appends: Sequence[tuple[Append, list[bytes]]]) -> list[HoldfastError | None]:
+    def commit(self, by: Mount, appends: Sequence[tuple[Append, list[bytes]]]) -> list[HoldfastError | None]:
         """Write what is at its place; at once, as a transaction is."""
         fates: list[HoldfastError | None] = []
         for append, events in appends:
@@ -352,18 +353,18 @@ class Disk:
             if change.call in self.effects:
                 self.effects[change.call] = (self.effects[change.call][0], change)
 
-    def touched(self, by: SimulatedStore | None) -> None:
+    def touched(self, by: Mount | None) -> None:
         """Somebody wrote: others may want to know."""
         self.version += 1
-        for store in self._stores:
-            if store is not by:
-                store.heard_of += 1
-            store.wake()
+        for mount in self._mounts:
+            if mount is not by:
+                mount.heard_of += 1
+            mount.wake()
 
     def nudge(self) -> None:
         """A lease may be over: everybody should look."""
-        for store in self._stores:
-            store.nudge()
+        for mount in self._mounts:
+            mount.nudge()
 
     def history(self, run: RunId, after: int = 0, limit: int | None = None) -> tuple[Recorded, ...]:
         """A run's events, decoded anew."""
@@ -373,7 +374,7 @@ class Disk:
 
     # --- Who may write ------------------------------------------------------------------------------------------------
 
-    async def turn(self, by: SimulatedStore) -> None:
+    async def turn(self, by: Mount) -> None:
         """Wait until no other process keeps the disk to itself. Raises StoreBusy."""
         until_s = self.clock_s() + WAIT_S
         while self.owner not in (None, by):
@@ -392,18 +393,18 @@ class Disk:
             if not free.done():
                 free.set_result(None)
 
-    def attach(self, store: SimulatedStore) -> None:
-        self._stores.append(store)
+    def attach(self, mount: Mount) -> None:
+        self._mounts.append(mount)
 
-    def drop(self, store: SimulatedStore) -> None:
+    def drop(self, mount: Mount) -> None:
         """A process is gone, and its locks with it."""
-        if store in self._stores:
-            self._stores.remove(store)
-        for lease in store.leases.values():
+        if mount in self._mounts:
+            self._mounts.remove(mount)
+        for lease in mount.leases.values():
             lease.unlocked = True
-        if self.owner is store:
+        if self.owner is mount:
             self.let_go()
-        self.touched(store)
+        self.touched(mount)
 
     # --- Sessions -----------------------------------------------------------------------------------------------------
 
@@ -417,27 +418,83 @@ class Disk:
     def in_flight(self) -> dict[SessionId, None]:
         return {session: None for kept in self.runs.values() for session in kept.sessions}
 
+    def next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
+        rows = [kept.row for kept in self.runs.values() if hashes is None or kept.row.graph_hash in hashes]
+        return min((row.due_at_ms for row in rows if row.due_at_ms is not None), default=None)
 
-class SimulatedStore:
-    """One process's way to the disk. Keeps ports.Store."""
+
+class Mount:
+    """One process's way to the disk: what its ports know together. Keeps ports.StoreClock."""
 
     def __init__(self, disk: Disk, weather: Weather | None = None, *, patient: bool = False) -> None:
         """With `patient`, a listener sleeps on as long as there can be nothing to find: nobody polls through a month."""
         self.disk = disk
-        self._patient = patient
-        self._weather = weather or FairWeather()
+        self.patient = patient
+        self.weather = weather or FairWeather()
         self.leases: dict[SessionId, Lease] = {}
         self._offset_ms = max(disk.wall_offset_ms + disk.clock_s() * 1000, disk.newest_ms) - disk.clock_s() * 1000
         self.heard_of = 0
         """Commits of others since this process last asked."""
-        self._nudged = self._reminded = False
-        self._listening: asyncio.Future[None] | None = None
-        self._alone = asyncio.Lock()
-        self._closed = False
-        self._busy = 0
+        self.nudged = self.reminded = False
+        self.listening: asyncio.Future[None] | None = None
+        self.closed = False
+        self.busy = 0
         disk.attach(self)
 
-    # --- Log ----------------------------------------------------------------------------------------------------------
+    def now_ms(self) -> int:
+        return int(self._offset_ms + self.disk.clock_s() * 1000)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise StoreError("The store is closed.")
+
+    async def read(self) -> None:
+        self.check_open()
+        await self.weather.reach("read")
+
+    async def write(self, seam: str) -> None:
+        self.check_open()
+        self.busy += 1
+        try:
+            await self.weather.reach(seam)
+            await self.disk.turn(self)
+        finally:
+            self.busy -= 1
+
+    def bury(self, lease: Lease) -> None:
+        if lease.dead_at_ms is None:
+            lease.dead_at_ms, lease.died_s = self.now_ms(), self.disk.clock_s()
+
+    def wake(self) -> None:
+        """Let whoever listens look whether there is anything for it."""
+        if self.listening is not None and not self.listening.done():
+            self.listening.set_result(None)
+
+    def nudge(self) -> None:
+        """Let whoever listens stop listening: time has brought something that is no commit."""
+        self.nudged = True
+        self.wake()
+
+    def remind(self) -> None:
+        """The same, also of somebody who is busy looking just now: then he looks once more."""
+        self.reminded = True
+        self.wake()
+
+
+class Port:
+    """One of the ports of a process."""
+
+    def __init__(self, mount: Mount) -> None:
+        self._mount = mount
+        self._disk = mount.disk
+
+
+class Log(Port):
+    """Keeps ports.Log."""
+
+    def __init__(self, mount: Mount) -> None:
+        super().__init__(mount)
+        self._alone = asyncio.Lock()
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
         fates: dict[int, HoldfastError | None] = {}
@@ -452,39 +509,39 @@ class SimulatedStore:
         return [fates[index] for index in range(len(appends))]
 
     async def _commit(self, appends: list[tuple[Append, list[bytes]]]) -> list[HoldfastError | None]:
-        self._check_open()
-        self._busy += 1
+        self._mount.check_open()
+        self._mount.busy += 1
         try:
-            await self._weather.reach("append")
-            await self.disk.turn(self)
-            if self._weather.loses_request():
+            await self._mount.weather.reach("append")
+            await self._disk.turn(self._mount)
+            if self._mount.weather.loses_request():
                 raise UnknownCommit("The reply of a commit was lost; nothing was written.")
-            fates = self.disk.commit(self, appends)
-            lost = self._weather.loses_reply()
-            await self._weather.answer("append")
+            fates = self._disk.commit(self._mount, appends)
+            lost = self._mount.weather.loses_reply()
+            await self._mount.weather.answer("append")
         finally:
-            self._busy -= 1
+            self._mount.busy -= 1
         if lost:
             raise UnknownCommit("The reply of a commit was lost; it was written.")
         return fates
 
     async def load(self, run: RunId, fold_version: int) -> History:
-        await self._read()
-        kept = self.disk.runs.get(run)
+        await self._mount.read()
+        kept = self._disk.runs.get(run)
         if kept is None:
             raise NotFound(f"There is no run {run} in this store.", run=run)
         snapshot = kept.snapshot
         if snapshot is not None and snapshot.fold_version != fold_version:
             snapshot = None
-        return History(snapshot, self.disk.history(run, snapshot.seq if snapshot is not None else 0))
+        return History(snapshot, self._disk.history(run, snapshot.seq if snapshot is not None else 0))
 
     async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
-        await self._read()
-        return self.disk.history(run, after, limit)
+        await self._mount.read()
+        return self._disk.history(run, after, limit)
 
     async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
-        await self._read()
-        known = self.disk.runs
+        await self._mount.read()
+        known = self._disk.runs
         return {run: Seq(len(known[run].lines)) for run in runs if run in known}
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
@@ -493,184 +550,134 @@ class SimulatedStore:
     @asynccontextmanager
     async def _exclusive(self) -> AsyncIterator[None]:
         async with self._alone:
-            await self._weather.reach("lock")
-            await self.disk.turn(self)
-            self.disk.owner = self
+            await self._mount.weather.reach("lock")
+            await self._disk.turn(self._mount)
+            self._disk.owner = self._mount
             try:
                 yield
             finally:
-                self.disk.let_go()
+                self._disk.let_go()
 
     async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
-        await self._write("snapshot")
-        kept = self.disk.runs[run]
+        await self._mount.write("snapshot")
+        kept = self._disk.runs[run]
         known = kept.snapshot
         if known is None or known.fold_version != record.fold_version or known.seq <= record.seq:
             kept.snapshot = record
-        self.disk.on_snapshot(run, record)
-        self.disk.touched(self)
+        self._disk.on_snapshot(run, record)
+        self._disk.touched(self._mount)
 
     async def is_archived(self, run: RunId) -> bool:
         return False
 
     async def run_of_key(self, tenant: str, key: str) -> tuple[RunId, str] | None:
-        await self._read()
-        return self.disk.keys.get((tenant, key))
+        await self._mount.read()
+        return self._disk.keys.get((tenant, key))
 
-    # --- Scopes -------------------------------------------------------------------------------------------------------
+
+class Scopes(Port):
+    """Keeps ports.Scopes."""
 
     async def set_limit(self, family: str, amount: int | None) -> None:
-        await self._write("limit")
+        await self._mount.write("limit")
         if amount is None:
-            self.disk.limits.pop(family, None)
+            self._disk.limits.pop(family, None)
         else:
-            self.disk.limits[family] = amount
-        self.disk.touched(self)
+            self._disk.limits[family] = amount
+        self._disk.touched(self._mount)
 
     async def limits(self, family: str) -> Mapping[str, int]:
-        await self._read()
-        return {name: amount for name, amount in sorted(self.disk.limits.items()) if name.startswith(family)}
+        await self._mount.read()
+        return {name: amount for name, amount in sorted(self._disk.limits.items()) if name.startswith(family)}
 
-    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
-        await self._read()
-        return [self.disk.books(scope) for scope in names]
+    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+        await self._mount.read()
+        return [self._disk.books(scope) for scope in names]
 
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
-        await self._read()
-        return [each for each in self.disk.waiting() if each.scope in scopes][:limit]
+        await self._mount.read()
+        return [each for each in self._disk.waiting() if each.scope in scopes][:limit]
 
     async def room(self, limit: int) -> Sequence[Waiting]:
-        await self._read()
-        return self.disk.with_room()[:limit]
+        await self._mount.read()
+        return self._disk.with_room()[:limit]
 
-    # --- Pools above steps --------------------------------------------------------------------------------------------
 
-    async def set_pool(self, pool: DeclaredPool) -> None:
-        await self._write("pool")
-        self.disk.pools[pool.name] = declared(pool, self.disk.pools.get(pool.name), self.now_ms())
-        self.disk.touched(self)
+class JobLogs(Port):
+    """Keeps ports.JobLogs."""
 
-    async def remove_pool(self, name: str) -> bool:
-        await self._write("pool")
-        found = self.disk.pools.pop(name, None) is not None
-        self.disk.touched(self)
-        return found
-
-    async def pools(self) -> Sequence[DeclaredPool]:
-        await self._read()
-        return [row.pool for _, row in sorted(self.disk.pools.items())]
-
-    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
-        await self.expire_sessions()
-        await self._write("lend")
-        lease = self.disk.leases.get(visitor.session)
-        if lease is None or lease.dead_at_ms is not None:
-            raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
-        asked = sorted(visits, key=lambda visit: visit.pool)
-        lent = lend(self.disk.pools.values(), self._shares(), visitor, asked, self.now_ms())
-        for share in lent.gone:
-            del self.disk.shares[share.key]
-        self.disk.shares |= {share.key: share for share in lent.shares}
-        for name, bucket in lent.buckets.items():
-            self.disk.pools[name] = PoolRow(self.disk.pools[name].pool, bucket)
-        self.disk.touched(self)
-        return lent.grants
-
-    def _shares(self) -> list[Share]:
-        return [msgspec.structs.replace(share, life=self._life(share)) for _, share in sorted(self.disk.shares.items())]
-
-    def _life(self, share: Share) -> Life:
-        lease = self.disk.leases.get(share.session)
-        if lease is None:
-            return "dead"
-        if lease.dead_at_ms is None:
-            return "living"
-        return "lingering" if lease.dead_at_ms + share.outlives_ms > self.now_ms() else "dead"
-
-    async def pool_shares(self, pool: str) -> Sequence[Share]:
-        await self.expire_sessions()
-        return [share for share in self._shares() if share.pool == pool]
-
-    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
-        await self._read()
-        return [
-            each for _, each in sorted(self.disk.estimates.items())
-            if workflow in (None, each.workflow) and pool in (None, each.pool)
-        ]  # fmt: skip
-
-    async def learn(self, uses: Sequence[Use]) -> None:
-        await self._write("learn")
-        self.disk.estimates |= learned(self.disk.estimates, uses)
-        self.disk.touched(self)
-
-    # --- What jobs print ----------------------------------------------------------------------------------------------
-
-    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
-        await self._write("put_job_logs")
-        self.disk.job_logs.update(pieces)
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+        await self._mount.write("put_job_logs")
+        self._disk.job_logs.update(pieces)
         for place in cut:
-            self.disk.job_logs.pop(place, None)
+            self._disk.job_logs.pop(place, None)
 
-    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
-        await self._read()
-        return [LogPiece(place, len(said), 0) for place, said in sorted(self.disk.job_logs.items()) if place.run == run]
+    async def pieces(self, run: RunId) -> Sequence[LogPiece]:
+        await self._mount.read()
+        return [
+            LogPiece(place, len(said), 0) for place, said in sorted(self._disk.job_logs.items()) if place.run == run
+        ]
 
-    async def job_log(self, place: LogPlace) -> bytes:
-        await self._read()
-        return self.disk.job_logs.get(place, b"")
+    async def read(self, place: LogPlace) -> bytes:
+        await self._mount.read()
+        return self._disk.job_logs.get(place, b"")
 
-    # --- Costs --------------------------------------------------------------------------------------------------------
+
+class Costs(Port):
+    """Keeps ports.Costs."""
 
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:
-        await self._read()
+        await self._mount.read()
         found = [
-            Uncounted(run, kept.row.seq, self.disk.counted.get(run, Seq(0)))
-            for run, kept in sorted(self.disk.runs.items())
+            Uncounted(run, kept.row.seq, self._disk.counted.get(run, Seq(0)))
+            for run, kept in sorted(self._disk.runs.items())
             if run > (after or "") and kept.row.started_at_ms < started_before_ms
         ]  # fmt: skip
         return [each for each in found if each.seq > each.counted][:limit]
 
     async def count(self, uncounted: Uncounted, costs: Sequence[Cost]) -> bool:
-        await self._write("count")
-        if self.disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
+        await self._mount.write("count")
+        if self._disk.counted.get(uncounted.run, Seq(0)) != uncounted.counted:
             return False
         for cost in costs:
             kind = (cost.day, cost.tenant, cost.workflow, cost.node, cost.model)
-            known = self.disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
-            self.disk.costs[kind] = msgspec.structs.replace(
+            known = self._disk.costs.get(kind) or Cost(*kind, 0, 0, 0, 0)
+            self._disk.costs[kind] = msgspec.structs.replace(
                 known, calls=known.calls + cost.calls, input_tokens=known.input_tokens + cost.input_tokens,
                 output_tokens=known.output_tokens + cost.output_tokens,
                 cost_nanousd=known.cost_nanousd + cost.cost_nanousd,
             )  # fmt: skip
-        self.disk.counted[uncounted.run] = uncounted.seq
-        self.disk.touched(self)
+        self._disk.counted[uncounted.run] = uncounted.seq
+        self._disk.touched(self._mount)
         return True
 
-    async def costs(
+    async def rollup(
         self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:  # fmt: skip
-        await self._read()
+        await self._mount.read()
         return [
-            cost for _, cost in sorted(self.disk.costs.items())
+            cost for _, cost in sorted(self._disk.costs.items())
             if first_day <= cost.day <= last_day and tenant in (None, cost.tenant) and cost.key > (after or BEFORE_ALL)
         ][:limit]  # fmt: skip
 
-    # --- Graphs and blobs ---------------------------------------------------------------------------------------------
+
+class Graphs(Port):
+    """Keeps ports.Graphs."""
 
     async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
-        await self._read()
+        await self._mount.read()
         place = loaded.name, loaded.version
-        known = self.disk.workflows.get(place)
+        known = self._disk.workflows.get(place)
         if known is not None and loaded == msgspec.structs.replace(known, loaded_at_ms=loaded.loaded_at_ms):
             return
-        await self._write("graph")
-        self.disk.graphs[loaded.graph_hash] = graph
-        self.disk.workflows[place] = msgspec.structs.replace(loaded, loaded_at_ms=self.now_ms())
-        self.disk.touched(self)
+        await self._mount.write("graph")
+        self._disk.graphs[loaded.graph_hash] = graph
+        self._disk.workflows[place] = msgspec.structs.replace(loaded, loaded_at_ms=self._mount.now_ms())
+        self._disk.touched(self._mount)
 
     async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
-        every = await self.workflows(limit=len(self.disk.workflows))
+        every = await self.workflows(limit=len(self._disk.workflows))
         found = next((each for each in every if each.name == name and version in (None, each.version)), None)
         if found is None:
             raise no_workflow(name, version)
@@ -679,144 +686,218 @@ class SimulatedStore:
     async def workflows(
         self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
     ) -> Sequence[WorkflowRecord]:
-        await self._read()
-        in_order = sorted((name, -version) for name, version in self.disk.workflows)
+        await self._mount.read()
+        in_order = sorted((name, -version) for name, version in self._disk.workflows)
         left = [each for each in in_order if after is None or each > (after[0], -after[1])]
-        return [self.disk.workflows[name, -behind] for name, behind in left[:limit]]
+        return [self._disk.workflows[name, -behind] for name, behind in left[:limit]]
 
     async def graph(self, graph_hash: str) -> bytes:
-        await self._read()
-        if graph_hash not in self.disk.graphs:
+        await self._mount.read()
+        if graph_hash not in self._disk.graphs:
             raise NotFound(f"There is no graph {graph_hash} in this store.", graph_hash=graph_hash)
-        return self.disk.graphs[graph_hash]
+        return self._disk.graphs[graph_hash]
 
-    # --- Tail ---------------------------------------------------------------------------------------------------------
 
-    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
-        await self._read()
+class Tail(Port):
+    """Keeps ports.Tail."""
+
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+        await self._mount.read()
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
             raise UsageError(f"{cursor!r} is no cursor of this store's tail.")
         after = int(cursor or 0)
-        if after > len(self.disk.order):
+        if after > len(self._disk.order):
             raise CursorLost(f"The tail's cursor {after} is beyond the last event.")
         told = [
-            Told(run, self.disk.history(run, seq - 1, 1)[0], str(place))
-            for place, (run, seq) in enumerate(self.disk.order[after : after + limit], after + 1)
+            Told(run, self._disk.history(run, seq - 1, 1)[0], str(place))
+            for place, (run, seq) in enumerate(self._disk.order[after : after + limit], after + 1)
         ]
         return told, str(after + len(told))
 
-    async def tail_end(self) -> str:
-        await self._read()
-        return str(len(self.disk.order))
+    async def end(self) -> str:
+        await self._mount.read()
+        return str(len(self._disk.order))
 
-    # --- Blobs --------------------------------------------------------------------------------------------------------
+
+class Blobs(Port):
+    """Keeps ports.Blobs."""
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:
-        await self._write("blob")
+        await self._mount.write("blob")
         sha256 = hashlib.sha256(content).hexdigest()
-        self.disk.blobs[tenant, month, sha256] = content
-        self.disk.touched(self)
+        self._disk.blobs[tenant, month, sha256] = content
+        self._disk.touched(self._mount)
         return sha256
 
     async def get(self, tenant: str, month: str, sha256: str) -> bytes:
-        await self._read()
-        if (tenant, month, sha256) not in self.disk.blobs:
+        await self._mount.read()
+        if (tenant, month, sha256) not in self._disk.blobs:
             raise NotFound(f"There is no blob {sha256} of tenant {tenant!r} in this store.", sha256=sha256)
-        return self.disk.blobs[tenant, month, sha256]
+        return self._disk.blobs[tenant, month, sha256]
 
-    # --- Sessions -----------------------------------------------------------------------------------------------------
 
-    async def open_session(
-        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
-    ) -> None:
-        await self._write("session")
-        if session in self.disk.leases:
+class Sessions(Port):
+    """Keeps ports.Sessions."""
+
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
+        await self._mount.write("session")
+        if session in self._disk.leases:
             raise StoreError(f"Session {session} has been opened before.")
-        self.leases[session] = self.disk.leases[session] = Lease(
-            session, self.disk.clock_s(), tuple(hashes), [], described=described, label=label
+        self._mount.leases[session] = self._disk.leases[session] = Lease(
+            session, self._disk.clock_s(), tuple(hashes), [], described=described, label=label
         )
-        self.disk.touched(self)
+        self._disk.touched(self._mount)
 
-    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
-        await self._write("session")
-        self.disk.leases[session].hashes = tuple(hashes)
-        self.disk.touched(self)
+    async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
+        await self._mount.write("session")
+        self._disk.leases[session].hashes = tuple(hashes)
+        self._disk.touched(self._mount)
 
-    async def describe_session(self, session: SessionId, described: bytes) -> None:
-        await self._write("session")
-        self.disk.leases[session].described = described
+    async def describe(self, session: SessionId, described: bytes) -> None:
+        await self._mount.write("session")
+        self._disk.leases[session].described = described
 
     async def described(self) -> Sequence[bytes]:
-        await self._read()
+        await self._mount.read()
         return [
-            lease.described for _, lease in sorted(self.disk.leases.items())
+            lease.described for _, lease in sorted(self._disk.leases.items())
             if lease.described is not None and lease.dead_at_ms is None
         ]  # fmt: skip
 
     async def able(self, hashes: Sequence[str]) -> int:
-        await self._read()
-        living = [lease for lease in self.disk.leases.values() if lease.dead_at_ms is None]
+        await self._mount.read()
+        living = [lease for lease in self._disk.leases.values() if lease.dead_at_ms is None]
         return sum(not set(hashes).isdisjoint(lease.hashes) for lease in living)
 
     async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
-        await self._read()
-        could = [lease for lease in self.disk.leases.values() if not set(hashes).isdisjoint(lease.hashes)]
+        await self._mount.read()
+        could = [lease for lease in self._disk.leases.values() if not set(hashes).isdisjoint(lease.hashes)]
         return max((lease.dead_at_ms for lease in could if lease.dead_at_ms is not None), default=None)
 
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
-        await self._read()
-        return {session: lease.label for session, lease in self.disk.leases.items() if session in sessions}
+        await self._mount.read()
+        return {session: lease.label for session, lease in self._disk.leases.items() if session in sessions}
 
-    async def close_session(self, session: SessionId) -> None:
-        lease = self.leases.pop(session, None)
+    async def close(self, session: SessionId) -> None:
+        lease = self._mount.leases.pop(session, None)
         if lease is None:
             return
         try:
-            await self._write("session")
+            await self._mount.write("session")
         finally:
             lease.unlocked = True  # if the disk does not take it: nobody holds it any more, so it is found dead
-        self._die(lease)
-        self.disk.touched(self)
+        self._mount.bury(lease)
+        self._disk.touched(self._mount)
 
-    async def renew_session(self, session: SessionId) -> bool:
-        if session not in self.leases:
+    async def renew(self, session: SessionId) -> bool:
+        if session not in self._mount.leases:
             return False
-        await self._write("session")
+        await self._mount.write("session")
         return self.alive(session)
 
     def alive(self, session: SessionId) -> bool:
-        lease = self.leases.get(session)
-        now_s = self.disk.clock_s()
+        lease = self._mount.leases.get(session)
+        now_s = self._disk.clock_s()
         return lease is not None and not lease.known_dead(now_s) and lease.lasts(now_s)
 
-    async def expire_sessions(self) -> frozenset[SessionId]:
-        await self._read()
-        now_s = self.disk.clock_s()
-        for session, lease in self.disk.leases.items():
-            if lease.dead_at_ms is None and session not in self.leases and (lease.unlocked or not lease.lasts(now_s)):
-                self._die(lease)
-        for session in self.disk.in_flight():
-            if session not in self.disk.leases:
-                stranger = self.disk.leases[session] = Lease(session, now_s, (), [], unlocked=True)
-                self._die(stranger)
-        return self.disk.dead_in_flight()
+    async def expire(self) -> frozenset[SessionId]:
+        await self._mount.read()
+        now_s = self._disk.clock_s()
+        for session, lease in self._disk.leases.items():
+            if (
+                lease.dead_at_ms is None
+                and session not in self._mount.leases
+                and (lease.unlocked or not lease.lasts(now_s))
+            ):
+                self._mount.bury(lease)
+        for session in self._disk.in_flight():
+            if session not in self._disk.leases:
+                stranger = self._disk.leases[session] = Lease(session, now_s, (), [], unlocked=True)
+                self._mount.bury(stranger)
+        return self._disk.dead_in_flight()
 
-    def _die(self, lease: Lease) -> None:
+
+class Lending(Port):
+    """Keeps ports.Lending."""
+
+    def __init__(self, mount: Mount, sessions: Sessions) -> None:
+        super().__init__(mount)
+        self._sessions = sessions
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        await self._mount.write("pool")
+        self._disk.pools[pool.name] = declared(pool, self._disk.pools.get(pool.name), self._mount.now_ms())
+        self._disk.touched(self._mount)
+
+    async def remove_pool(self, name: str) -> bool:
+        await self._mount.write("pool")
+        found = self._disk.pools.pop(name, None) is not None
+        self._disk.touched(self._mount)
+        return found
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        await self._mount.read()
+        return [row.pool for _, row in sorted(self._disk.pools.items())]
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        await self._sessions.expire()
+        await self._mount.write("lend")
+        lease = self._disk.leases.get(visitor.session)
+        if lease is None or lease.dead_at_ms is not None:
+            raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
+        asked = sorted(visits, key=lambda visit: visit.pool)
+        lent = lend(self._disk.pools.values(), self._shares(), visitor, asked, self._mount.now_ms())
+        for share in lent.gone:
+            del self._disk.shares[share.key]
+        self._disk.shares |= {share.key: share for share in lent.shares}
+        for name, bucket in lent.buckets.items():
+            self._disk.pools[name] = PoolRow(self._disk.pools[name].pool, bucket)
+        self._disk.touched(self._mount)
+        return lent.grants
+
+    def _shares(self) -> list[Share]:
+        return [
+            msgspec.structs.replace(share, life=self._life(share)) for _, share in sorted(self._disk.shares.items())
+        ]
+
+    def _life(self, share: Share) -> Life:
+        lease = self._disk.leases.get(share.session)
+        if lease is None:
+            return "dead"
         if lease.dead_at_ms is None:
-            lease.dead_at_ms, lease.died_s = self.now_ms(), self.disk.clock_s()
+            return "living"
+        return "lingering" if lease.dead_at_ms + share.outlives_ms > self._mount.now_ms() else "dead"
 
-    # --- Views --------------------------------------------------------------------------------------------------------
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        await self._sessions.expire()
+        return [share for share in self._shares() if share.pool == pool]
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        await self._mount.read()
+        return [
+            each for _, each in sorted(self._disk.estimates.items())
+            if workflow in (None, each.workflow) and pool in (None, each.pool)
+        ]  # fmt: skip
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        await self._mount.write("learn")
+        self._disk.estimates |= learned(self._disk.estimates, uses)
+        self._disk.touched(self._mount)
+
+
+class Views(Port):
+    """Keeps ports.Views."""
 
     async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
-        await self._read()
-        dead = self.disk.dead_in_flight()
+        await self._mount.read()
+        dead = self._disk.dead_in_flight()
         found: list[tuple[int, int, DueRun]] = []
-        for kept in self.disk.runs.values():
+        for kept in self._disk.runs.values():
             row = kept.row
             if row.graph_hash not in hashes:
                 continue
             lost = frozenset(session for session in kept.sessions if session in dead)
-            times = [self.disk.leases[session].dead_at_ms or 0 for session in lost]
+            times = [self._disk.leases[session].dead_at_ms or 0 for session in lost]
             if row.due_at_ms is not None and row.due_at_ms <= now_ms:
                 times.append(row.due_at_ms)
             if times:
@@ -824,8 +905,8 @@ class SimulatedStore:
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
-        await self._read()
-        rows = {run: self.disk.runs[run].row for scope, run in self.disk.waiters if scope == PLACEMENT}
+        await self._mount.read()
+        rows = {run: self._disk.runs[run].row for scope, run in self._disk.waiters if scope == PLACEMENT}
         found = [
             Unplaced(place, run, row.tenant, row.workflow, row.graph_hash, row.waiting_for, row.started_by)
             for place, (run, row) in enumerate(rows.items(), 1)
@@ -833,21 +914,21 @@ class SimulatedStore:
         return [each for each in found if each.place > after][:limit]
 
     async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
-        await self._read()
-        leases = self.disk.leases
-        died_ms = {session: leases[session].dead_at_ms or 0 for session in self.disk.dead_in_flight()}
+        await self._mount.read()
+        leases = self._disk.leases
+        died_ms = {session: leases[session].dead_at_ms or 0 for session in self._disk.dead_in_flight()}
         known = {
             hash_
             for lease in leases.values() if lease.dead_at_ms is None or lease.dead_at_ms > before_ms
             for hash_ in lease.hashes
         }  # fmt: skip
         asked = {
-            row.run for row, change in self.disk.gates.values()
+            row.run for row, change in self._disk.gates.values()
             if row.reason == WORKFLOW_MISSING and (change is None or change.state in ("open", "escalated"))
         }  # fmt: skip
-        in_line = {run for scope, run in self.disk.waiters if scope == PLACEMENT}
+        in_line = {run for scope, run in self._disk.waiters if scope == PLACEMENT}
         found: list[tuple[int, int, DueRun]] = []
-        for kept in self.disk.runs.values():
+        for kept in self._disk.runs.values():
             row = kept.row
             if row.graph_hash in known or row.run in asked:
                 continue
@@ -862,31 +943,27 @@ class SimulatedStore:
         return [each for _, _, each in sorted(found, key=lambda each: each[:2])[:limit]]
 
     async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
-        await self._read()
-        dead = self.disk.dead_in_flight()
-        unplaced = {run for scope, run in self.disk.waiters if scope == PLACEMENT}
+        await self._mount.read()
+        dead = self._disk.dead_in_flight()
+        unplaced = {run for scope, run in self._disk.waiters if scope == PLACEMENT}
         return sorted({
-            kept.row.graph_hash for kept in self.disk.runs.values()
+            kept.row.graph_hash for kept in self._disk.runs.values()
             if (kept.row.due_at_ms is not None and kept.row.due_at_ms <= before_ms)
             or any(session in dead for session in kept.sessions) or kept.row.run in unplaced
         })  # fmt: skip
 
     async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
-        await self._read()
-        return self._next_due_ms(hashes)
-
-    def _next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
-        rows = [kept.row for kept in self.disk.runs.values() if hashes is None or kept.row.graph_hash in hashes]
-        return min((row.due_at_ms for row in rows if row.due_at_ms is not None), default=None)
+        await self._mount.read()
+        return self._disk.next_due_ms(hashes)
 
     async def run(self, run: RunId) -> RunRow | None:
-        await self._read()
-        kept = self.disk.runs.get(run)
+        await self._mount.read()
+        kept = self._disk.runs.get(run)
         return kept.row if kept is not None else None
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
-        await self._read()
-        known, before, status = self.disk.runs, sought.get("before"), sought.get("status")
+        await self._mount.read()
+        known, before, status = self._disk.runs, sought.get("before"), sought.get("status")
         most = known[RunId(before)].number if before is not None else len(known)
         rows = [kept.row for kept in reversed(known.values()) if kept.number < most]
         statuses = (status,) if isinstance(status, str) else status
@@ -900,17 +977,17 @@ class SimulatedStore:
         ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
 
     async def unended(self, hashes: Sequence[str]) -> int:
-        await self._read()
-        rows = [kept.row for kept in self.disk.runs.values()]
+        await self._mount.read()
+        rows = [kept.row for kept in self._disk.runs.values()]
         return sum(row.graph_hash in hashes and row.ended_at_ms is None for row in rows)
 
     async def gates(
         self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
         after: GateId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
-        await self._read()
+        await self._mount.read()
         return [
-            (row, change) for row, change in _after(self.disk.gates, after)
+            (row, change) for row, change in _after(self._disk.gates, after)
             if run in (None, row.run) and self._is_of(row.run, tenant)
             and (not open_only or change is None or change.state in ("open", "escalated"))
         ][:limit]  # fmt: skip
@@ -919,98 +996,87 @@ class SimulatedStore:
         self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
         after: CallId | None = None, limit: int = MOST_LISTED,
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
-        await self._read()
+        await self._mount.read()
         return [
-            (row, change) for row, change in _after(self.disk.effects, after)
+            (row, change) for row, change in _after(self._disk.effects, after)
             if run in (None, row.run) and self._is_of(row.run, tenant)
             and state in (None, change.state if change is not None else "intended")
         ][:limit]  # fmt: skip
 
     def _is_of(self, run: RunId, tenant: str | None) -> bool:
-        return tenant is None or self.disk.runs[run].row.tenant == tenant
+        return tenant is None or self._disk.runs[run].row.tenant == tenant
 
-    # --- Watch --------------------------------------------------------------------------------------------------------
+
+class Watch(Port):
+    """Keeps ports.Watch."""
 
     async def changed(self, timeout_s: float) -> bool:
-        self._check_open()
-        until_s = self.disk.clock_s() + timeout_s
-        self._nudged = False
-        while not self.heard_of and not self._nudged and not self._reminded:
-            self._listening = asyncio.get_running_loop().create_future()
+        self._mount.check_open()
+        until_s = self._disk.clock_s() + timeout_s
+        self._mount.nudged = False
+        while not self._mount.heard_of and not self._mount.nudged and not self._mount.reminded:
+            self._mount.listening = asyncio.get_running_loop().create_future()
             try:
                 async with asyncio.timeout(self._patience_s(until_s)):
-                    await self._listening
+                    await self._mount.listening
             except TimeoutError:
                 break
             finally:
-                self._listening = None
-        heard, self.heard_of, self._reminded = bool(self.heard_of), 0, False
+                self._mount.listening = None
+        heard, self._mount.heard_of, self._mount.reminded = bool(self._mount.heard_of), 0, False
         return heard
 
     def _patience_s(self, until_s: float) -> float | None:
         """How long to listen; None for as long as nobody says anything."""
-        left_s = max(0.0, until_s - self.disk.clock_s())
-        if not self._patient:
+        left_s = max(0.0, until_s - self._disk.clock_s())
+        if not self._mount.patient:
             return left_s
-        if self.leases and self.disk.with_room():
+        if self._mount.leases and self._disk.with_room():
             return left_s
-        if self.leases and any(scope == PLACEMENT for scope, _ in self.disk.waiters):
+        if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
             return max(left_s, _LINE_S)
-        due_ms = self._next_due_ms(None)
-        if due_ms is None or not self.leases:  # who has no session takes nothing up
+        due_ms = self._disk.next_due_ms(None)
+        if due_ms is None or not self._mount.leases:  # who has no session takes nothing up
             return None
-        due_s = (due_ms - self.now_ms()) / 1000
+        due_s = (due_ms - self._mount.now_ms()) / 1000
         return max(left_s, due_s, 0.0 if due_s > 0 else _OVERDUE_S)
 
-    def wake(self) -> None:
-        """Let whoever listens look whether there is anything for it."""
-        if self._listening is not None and not self._listening.done():
-            self._listening.set_result(None)
 
-    def nudge(self) -> None:
-        """Let whoever listens stop listening: time has brought something that is no commit."""
-        self._nudged = True
-        self.wake()
+class Upkeep(Port):
+    """Keeps ports.Upkeep."""
 
-    def remind(self) -> None:
-        """The same, also of somebody who is busy looking just now: then he looks once more."""
-        self._reminded = True
-        self.wake()
-
-    # --- The face -----------------------------------------------------------------------------------------------------
-
-    def now_ms(self) -> int:
-        return int(self._offset_ms + self.disk.clock_s() * 1000)
+    def __init__(self, mount: Mount, sessions: Sessions) -> None:
+        super().__init__(mount)
+        self._sessions = sessions
 
     async def maintain(self) -> None:
         pass  # a disk that is a dict needs none
 
     async def aclose(self) -> None:
-        if self._closed:
+        mount = self._mount
+        if mount.closed:
             return
-        for session in list(self.leases):
-            await self.close_session(session)
-        self._closed = True
-        while self._busy:
+        for session in list(mount.leases):
+            await self._sessions.close(session)
+        mount.closed = True
+        while mount.busy:
             await asyncio.sleep(0.001)
-        self.disk.drop(self)
+        self._disk.drop(mount)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError("The store is closed.")
 
-    async def _read(self) -> None:
-        self._check_open()
-        await self._weather.reach("read")
+class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
+    """The ports of one process onto the disk."""
 
-    async def _write(self, seam: str) -> None:
-        self._check_open()
-        self._busy += 1
-        try:
-            await self._weather.reach(seam)
-            await self.disk.turn(self)
-        finally:
-            self._busy -= 1
+    mount: Mount
+
+    @classmethod
+    def on(cls, mount: Mount) -> SimulatedStore:
+        sessions = Sessions(mount)
+        return cls(
+            mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
+            lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount), blobs=Blobs(mount),
+            sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
+        )  # fmt: skip
 
 
 def _due(row: RunRow, lost: frozenset[SessionId]) -> DueRun:

@@ -56,7 +56,7 @@ APART_MS = 50
 
 async def told(store: Store, append: Append) -> HoldfastError | None:
     """The fate of one append."""
-    (fate,) = await store.append([append])
+    (fate,) = await store.log.append([append])
     return fate
 
 
@@ -78,12 +78,12 @@ RATE = DeclaredPool("OPENAI_RPS", "rate", 60, per_s=60, burst=30, counts="reques
 async def holder(store: Store, name: str) -> SessionId:
     """A session by which a holder of that name keeps its shares."""
     session = SessionId(f"session of {name}")
-    await store.open_session(session, name, [])
+    await store.sessions.open(session, name, [])
     return session
 
 
 async def visits(store: Store, session: SessionId, number: int, *visits: Visit, outlives_ms: int = 0) -> list[Grant]:
-    return list(await store.lend(Visitor("lane", session, number, outlives_ms), visits))
+    return list(await store.lending.lend(Visitor("lane", session, number, outlives_ms), visits))
 
 
 def seqs(events: Sequence[Recorded]) -> list[int]:
@@ -98,22 +98,22 @@ class StoreConformance:
     async def test_a_history_comes_back_as_it_was_appended(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, *story.whole())
-        assert await store.events(story.run) == tuple(story.history)
+        assert await store.log.events(story.run) == tuple(story.history)
         assert seqs(story.history) == list(range(1, len(story.history) + 1))
 
     async def test_what_was_acknowledged_is_there_for_every_process(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         for append in story.whole():
             await put(mine, append)
-            assert await theirs.events(story.run) == tuple(story.history)
+            assert await theirs.log.events(story.run) == tuple(story.history)
 
     async def test_a_part_of_a_history_can_be_asked_for(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, *story.whole())
-        assert await store.events(story.run, after=3) == tuple(story.history[3:])
-        assert await store.events(story.run, after=3, limit=2) == tuple(story.history[3:5])
-        assert await store.events(story.run, after=len(story.history)) == ()
-        assert await store.events(RunId("nobody")) == ()
+        assert await store.log.events(story.run, after=3) == tuple(story.history[3:])
+        assert await store.log.events(story.run, after=3, limit=2) == tuple(story.history[3:5])
+        assert await store.log.events(story.run, after=len(story.history)) == ()
+        assert await store.log.events(RunId("nobody")) == ()
 
     async def test_no_append_may_leave_a_gap(self, connect: Connect) -> None:
         store, story = await connect(), Story()
@@ -124,12 +124,12 @@ class StoreConformance:
         assert isinstance(await told(store, msgspec.structs.replace(second, events=moved)), StoreError)
         assert isinstance(await told(store, msgspec.structs.replace(second, events=())), StoreError)
         await put(store, second, third)
-        assert seqs(await store.events(story.run)) == list(range(1, len(story.history) + 1))
+        assert seqs(await store.log.events(story.run)) == list(range(1, len(story.history) + 1))
 
     async def test_a_stale_append_is_told_so_and_changes_nothing(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
-        there, row = tuple(story.history), await store.run(story.run)
+        there, row = tuple(story.history), await store.views.run(story.run)
         stale = with_row(story.answer(), status="failed")
         stale = msgspec.structs.replace(stale, expected=Seq(1))
         late = [Recorded(Seq(2 + n), recorded.at_ms, recorded.event) for n, recorded in enumerate(stale.events)]
@@ -137,9 +137,9 @@ class StoreConformance:
         fate = await told(store, stale)
         assert isinstance(fate, SeqConflict)
         assert (fate.run, fate.expected, fate.seq) == (story.run, 1, len(there))  # type: ignore[attr-defined]
-        assert await store.events(story.run) == there
-        assert await store.run(story.run) == row
-        assert (await store.gates(run=story.run))[0][1] is None
+        assert await store.log.events(story.run) == there
+        assert await store.views.run(story.run) == row
+        assert (await store.views.gates(run=story.run))[0][1] is None
 
     async def test_of_two_who_append_at_the_same_place_one_wins_and_one_is_told(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
@@ -152,28 +152,28 @@ class StoreConformance:
             fates = await asyncio.gather(told(mine, one), told(theirs, two))
             assert [type(fate) for fate in fates].count(SeqConflict) == 1
             assert fates.count(None) == 1
-            assert (await mine.seqs([story.run]))[story.run] == before + 1
+            assert (await mine.log.seqs([story.run]))[story.run] == before + 1
 
     async def test_the_same_append_is_acknowledged_again_and_written_once(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         first, second, third = story.start(), story.draft(), story.ask()
         await put(mine, first, first, second)
         await put(theirs, second, third, first, second, third)
-        assert seqs(await mine.events(story.run)) == list(range(1, len(story.history) + 1))
-        assert len(await mine.gates(run=story.run)) == 1
+        assert seqs(await mine.log.events(story.run)) == list(range(1, len(story.history) + 1))
+        assert len(await mine.views.gates(run=story.run)) == 1
 
     async def test_each_of_many_appends_learns_its_own_fate(self, connect: Connect) -> None:
         store = await connect()
         stories = [Story() for _ in range(300)]
         starts = [story.start() for story in stories]
-        assert set(await store.append(starts[::2])) == {None}
-        fates = await store.append([story.draft() for story in stories])
+        assert set(await store.log.append(starts[::2])) == {None}
+        fates = await store.log.append([story.draft() for story in stories])
         assert [fate is None for fate in fates] == [n % 2 == 0 for n in range(300)]
-        now = await store.seqs([story.run for story in stories] + [RunId("nobody")])
+        now = await store.log.seqs([story.run for story in stories] + [RunId("nobody")])
         assert now == {story.run: story.state.seq for story in stories[::2]}
 
     async def test_nothing_to_append_is_nothing_wrong(self, connect: Connect) -> None:
-        assert list(await (await connect()).append([])) == []
+        assert list(await (await connect()).log.append([])) == []
 
     @pytest.mark.parametrize("poison", ["value", "text", "number", "row of another", "key taken", "late", "early"])
     async def test_what_cannot_be_stored_hurts_only_itself(self, connect: Connect, poison: str) -> None:
@@ -200,25 +200,25 @@ class StoreConformance:
                 bad = msgspec.structs.replace(taken.start_again(), append_id=AppendId("another"))
             case _:
                 bad = stories[7].draft()
-        fates = await store.append([*appends[:7], bad, *appends[8:]])
+        fates = await store.log.append([*appends[:7], bad, *appends[8:]])
         conflicts = {"key taken": KeyReused, "late": SeqConflict, "early": SeqConflict, "row of another": StoreError}
         expected = conflicts.get(poison, Unstorable)
         assert [type(fate) for fate in fates] == [expected if n == 7 else type(None) for n in range(20)]
         good = [story.run for n, story in enumerate(stories) if n != 7]
-        assert await store.seqs([*good, stories[7].run]) == dict.fromkeys(good, 2)
-        assert await store.events(taken.run) == there
-        assert len(await store.runs(limit=1000)) == 20
+        assert await store.log.seqs([*good, stories[7].run]) == dict.fromkeys(good, 2)
+        assert await store.log.events(taken.run) == there
+        assert len(await store.views.runs(limit=1000)) == 20
 
     @pytest.mark.parametrize("text", ["a\0b", "'; drop table runs; --", "😀 ﷺ \u2028", "\\", "x" * 3_000_000, ""])
     async def test_any_text_comes_back_unchanged(self, connect: Connect, text: str) -> None:
         name = text[:100].replace("\0", "")  # the engine lets no name hold what PostgreSQL's texts cannot
         store, story = await connect(), Story(tenant=name)
         await put(store, story.start(key=name, text=text))
-        assert fold(await store.load(story.run, FOLD_VERSION)).input.value() == {"text": text}
-        row = await store.run(story.run)
+        assert fold(await store.log.load(story.run, FOLD_VERSION)).input.value() == {"text": text}
+        row = await store.views.run(story.run)
         assert row is not None
         assert (row.tenant, row.key) == (name, name)
-        found = await store.run_of_key(name, name)
+        found = await store.log.run_of_key(name, name)
         assert found is not None
         assert found[0] == story.run
 
@@ -232,19 +232,19 @@ class StoreConformance:
         assert isinstance(fate, KeyReused)
         assert fate.run == first.run  # type: ignore[attr-defined]
         await put(theirs, other.start(key="order-1"))
-        assert await theirs.run_of_key("acme", "order-1") == (first.run, first.state.input_digest)
-        assert await theirs.run_of_key("umbrella", "order-1") == (other.run, other.state.input_digest)
-        assert await theirs.run_of_key("acme", "order-2") is None
-        assert await theirs.run(second.run) is None
+        assert await theirs.log.run_of_key("acme", "order-1") == (first.run, first.state.input_digest)
+        assert await theirs.log.run_of_key("umbrella", "order-1") == (other.run, other.state.input_digest)
+        assert await theirs.log.run_of_key("acme", "order-2") is None
+        assert await theirs.views.run(second.run) is None
 
     async def test_of_two_starts_under_one_key_in_one_commit_the_first_wins(self, connect: Connect) -> None:
         store = await connect()
         first, second = Story(), Story()
-        fates = await store.append([first.start(key="order-1"), second.start(key="order-1")])
+        fates = await store.log.append([first.start(key="order-1"), second.start(key="order-1")])
         assert fates[0] is None
         assert isinstance(fates[1], KeyReused)
         assert fates[1].run == first.run  # type: ignore[attr-defined]
-        assert await store.seqs([first.run, second.run]) == {first.run: 2}
+        assert await store.log.seqs([first.run, second.run]) == {first.run: 2}
 
     # --- Scopes -------------------------------------------------------------------------------------------------------
 
@@ -253,98 +253,107 @@ class StoreConformance:
         first, second = Story(), Story()
         await put(mine, first.start(), second.start())
         await put(mine, first.hold(60), second.hold(40), first.hold(5, "1"))
-        assert await theirs.scopes([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 105, 0), ScopeRow(MONTH, None, 0, 105, 0)]
+        assert await theirs.scopes.books([DAY, MONTH]) == [
+            ScopeRow(DAY, None, 0, 105, 0),
+            ScopeRow(MONTH, None, 0, 105, 0),
+        ]
         await put(theirs, first.settle(45), second.doubt())
-        assert await mine.scopes([MONTH, DAY]) == [ScopeRow(MONTH, None, 45, 5, 40), ScopeRow(DAY, None, 45, 5, 40)]
+        assert await mine.scopes.books([MONTH, DAY]) == [
+            ScopeRow(MONTH, None, 45, 5, 40),
+            ScopeRow(DAY, None, 45, 5, 40),
+        ]
         umbrella = "tenant/umbrella/day/2023-11-14"
-        assert await mine.scopes([umbrella]) == [ScopeRow(umbrella, None)]
+        assert await mine.scopes.books([umbrella]) == [ScopeRow(umbrella, None)]
 
     async def test_a_limit_is_of_every_scope_of_its_family_whenever_it_is_set(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         await put(mine, story.start(), story.hold(60))
         tomorrow = "tenant/acme/day/2023-11-15"
         for limit in (100, 50, 0):
-            await mine.set_limit(DAYS, limit)
-            assert await theirs.scopes([DAY, tomorrow]) == [ScopeRow(DAY, limit, 0, 60), ScopeRow(tomorrow, limit)]
-        await mine.set_limit(DAYS.replace("acme", "ac"), 7)
-        await mine.set_limit("tenant/acme/month", 1000)
-        assert await theirs.limits("tenant/acme/") == {DAYS: 0, "tenant/acme/month": 1000}
-        await mine.set_limit(DAYS, None)
-        await mine.set_limit(DAYS, None)
-        assert await theirs.limits("tenant/acme/") == {"tenant/acme/month": 1000}
-        assert await theirs.scopes([DAY]) == [ScopeRow(DAY, None, 0, 60)]
+            await mine.scopes.set_limit(DAYS, limit)
+            assert await theirs.scopes.books([DAY, tomorrow]) == [
+                ScopeRow(DAY, limit, 0, 60),
+                ScopeRow(tomorrow, limit),
+            ]
+        await mine.scopes.set_limit(DAYS.replace("acme", "ac"), 7)
+        await mine.scopes.set_limit("tenant/acme/month", 1000)
+        assert await theirs.scopes.limits("tenant/acme/") == {DAYS: 0, "tenant/acme/month": 1000}
+        await mine.scopes.set_limit(DAYS, None)
+        await mine.scopes.set_limit(DAYS, None)
+        assert await theirs.scopes.limits("tenant/acme/") == {"tenant/acme/month": 1000}
+        assert await theirs.scopes.books([DAY]) == [ScopeRow(DAY, None, 0, 60)]
 
     async def test_a_hold_that_a_scope_has_no_room_for_is_refused_whole_and_leaves_a_waiter(
         self, connect: Connect
     ) -> None:
         store, story = await connect(), Story()
-        await store.set_limit("tenant/acme/month", 100)
+        await store.scopes.set_limit("tenant/acme/month", 100)
         await put(store, story.start(), story.hold(60))
-        there, row = tuple(story.history), await store.run(story.run)
+        there, row = tuple(story.history), await store.views.run(story.run)
         refused = story.hold(41, "1")
         fate = await told(store, refused)
         assert isinstance(fate, OverLimit)
         assert (fate.run, fate.scope, fate.limit, fate.used, fate.held, fate.wanted) == (  # type: ignore[attr-defined]
             story.run, MONTH, 100, 60, 60, 41,
         )  # fmt: skip
-        assert await store.events(story.run) == there
-        assert await store.run(story.run) == row
-        assert await store.scopes([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
-        assert await store.waiting([DAY, MONTH], 10) == [Waiting(story.run, MONTH, 41, 40)]
+        assert await store.log.events(story.run) == there
+        assert await store.views.run(story.run) == row
+        assert await store.scopes.books([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
+        assert await store.scopes.waiting([DAY, MONTH], 10) == [Waiting(story.run, MONTH, 41, 40)]
         story.forget(refused)
         await put(store, story.hold(40, "1"))
-        assert (await store.scopes([MONTH]))[0].left == 0
+        assert (await store.scopes.books([MONTH]))[0].left == 0
 
     async def test_what_gives_back_or_cannot_be_helped_is_taken_above_the_limit(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.hold(60), story.hold(40, "1"), story.hold(0, "2"))
-        await store.set_limit(DAYS, 10)
+        await store.scopes.set_limit(DAYS, 10)
         await put(store, story.hold(0, "3"), story.settle(70), story.doubt("1"), story.draft())
-        assert await store.scopes([DAY]) == [ScopeRow(DAY, 10, 70, 0, 40)]
+        assert await store.scopes.books([DAY]) == [ScopeRow(DAY, 10, 70, 0, 40)]
 
     async def test_in_one_flush_holds_are_admitted_in_order_as_far_as_they_fit(self, connect: Connect) -> None:
         store = await connect()
-        await store.set_limit(DAYS, 100)
+        await store.scopes.set_limit(DAYS, 100)
         stories = [Story() for _ in range(6)]
         giver = Story()
         await put(store, giver.start(), giver.hold(30), *(story.start() for story in stories))
         wanted = [50, 30, 20, 10, 20, 25]
         holds = [story.hold(amount) for story, amount in zip(stories, wanted, strict=True)]
-        fates = await store.append([*holds[:4], giver.settle(5), *holds[4:]])
+        fates = await store.log.append([*holds[:4], giver.settle(5), *holds[4:]])
         # 30 are held; 50 fit, 30 do not, 20 do and fill it, 10 do not; then 25 come back, of which 20 are taken.
         assert [fate is None for fate in fates] == [True, False, True, False, True, True, False]
-        assert await store.scopes([DAY]) == [ScopeRow(DAY, 100, 5, 90, 0)]
-        left = [(each.run, each.wanted, each.left) for each in await store.waiting([DAY], 10)]
+        assert await store.scopes.books([DAY]) == [ScopeRow(DAY, 100, 5, 90, 0)]
+        left = [(each.run, each.wanted, each.left) for each in await store.scopes.waiting([DAY], 10)]
         assert left == [(stories[1].run, 30, 5), (stories[3].run, 10, 5), (stories[5].run, 25, 5)]
-        assert await store.seqs([story.run for story in stories[:2]]) == {stories[0].run: 3, stories[1].run: 2}
+        assert await store.log.seqs([story.run for story in stories[:2]]) == {stories[0].run: 3, stories[1].run: 2}
 
     @pytest.mark.parametrize("limit", [None, 100])
     async def test_the_same_hold_that_is_sent_again_is_charged_once(self, connect: Connect, limit: int | None) -> None:
         store, story = await connect(), Story()
-        await store.set_limit(DAYS, limit)
+        await store.scopes.set_limit(DAYS, limit)
         await put(store, story.start())
         hold = story.hold(60)
         await put(store, hold, hold)
-        assert list(await store.append([hold])) == [None]
-        assert (await store.scopes([DAY]))[0].used == 60
+        assert list(await store.log.append([hold])) == [None]
+        assert (await store.scopes.books([DAY]))[0].used == 60
 
     async def test_of_two_processes_that_race_for_the_last_of_a_limit_one_gets_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_limit(DAYS, 1000)
+        await mine.scopes.set_limit(DAYS, 1000)
         for number in range(10):
             stories = [Story(), Story()]
             await put(mine, *(story.start() for story in stories))
-            room = (await mine.scopes([DAY]))[0].left or 0
+            room = (await mine.scopes.books([DAY]))[0].left or 0
             holds = [story.hold(room - 50) for story in stories]
             fates = await asyncio.gather(told(mine, holds[0]), told(theirs, holds[1]))
             assert [type(fate) for fate in fates].count(OverLimit) == 1, f"race {number}"
-            assert (await theirs.scopes([DAY]))[0].left == 50
+            assert (await theirs.scopes.books([DAY]))[0].left == 50
             winner = stories[fates.index(None)]
             await put(theirs, winner.settle(0))
 
     async def test_who_waits_is_found_when_there_is_room_and_keeps_his_turn(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_limit(DAYS, 100)
+        await mine.scopes.set_limit(DAYS, 100)
         giver, stories = Story(), [Story() for _ in range(3)]
         await put(mine, giver.start(), giver.hold(100), *(story.start() for story in stories))
         for story, wanted in zip(stories, (80, 30, 90), strict=True):
@@ -352,49 +361,53 @@ class StoreConformance:
             assert isinstance(await told(mine, refused), OverLimit)
             story.forget(refused)
             await put(mine, story.hold(wanted, short={DAY: cmd.Shortage(100, 0, 100)}))
-        assert await theirs.room(10) == []
-        assert [each.run for each in await theirs.waiting([DAY], 10)] == [story.run for story in stories]
+        assert await theirs.scopes.room(10) == []
+        assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [story.run for story in stories]
         await put(theirs, giver.settle(15))
-        assert [(each.run, each.wanted, each.left) for each in await mine.room(10)] == [
+        assert [(each.run, each.wanted, each.left) for each in await mine.scopes.room(10)] == [
             (stories[0].run, 80, 85), (stories[1].run, 30, 85),
         ]  # fmt: skip
-        assert len(await mine.room(1)) == 1
-        await mine.set_limit(DAYS, None)
-        assert [(each.run, each.left) for each in await theirs.room(10)] == [(story.run, None) for story in stories]
-        await mine.set_limit(DAYS, 100)
+        assert len(await mine.scopes.room(1)) == 1
+        await mine.scopes.set_limit(DAYS, None)
+        assert [(each.run, each.left) for each in await theirs.scopes.room(10)] == [
+            (story.run, None) for story in stories
+        ]
+        await mine.scopes.set_limit(DAYS, 100)
         await put(mine, stories[0].does(cmd.Look(room=frozenset([DAY]))))
-        assert [each.run for each in await theirs.room(10)] == [stories[1].run], "it is to hold now, and waits no more"
+        assert [each.run for each in await theirs.scopes.room(10)] == [stories[1].run], (
+            "it is to hold now, and waits no more"
+        )
         await put(mine, stories[1].does(cmd.CancelRun()))
-        assert [each.run for each in await theirs.waiting([DAY], 10)] == [stories[2].run]
+        assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [stories[2].run]
 
     async def test_a_waiter_goes_with_the_next_that_its_run_appends_unless_it_waits_on(self, connect: Connect) -> None:
         store, story = await connect(), Story()
-        await store.set_limit(DAYS, 10)
+        await store.scopes.set_limit(DAYS, 10)
         await put(store, story.start())
         refused = story.hold(60)
         assert isinstance(await told(store, refused), OverLimit)
         story.forget(refused)
         await put(store, story.does(cmd.SendSignal("ping")))
-        assert await store.waiting([DAY], 10) == []
+        assert await store.scopes.waiting([DAY], 10) == []
         await put(store, story.hold(60, short={DAY: cmd.Shortage(10, 10, 0)}))
         await put(store, story.does(cmd.SendSignal("ping")))
-        assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+        assert await store.scopes.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
         await put(store, story.does(cmd.PauseRun()))
-        assert await store.waiting([DAY], 10) == []
+        assert await store.scopes.waiting([DAY], 10) == []
         await put(store, story.does(cmd.ResumeRun()))
-        assert await store.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
+        assert await store.scopes.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
 
     async def test_what_a_session_says_of_itself_can_be_asked_for_while_it_lives(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         sessions = [SessionId("described one"), SessionId("described two"), SessionId("silent")]
         for session in sessions:
-            await mine.open_session(session, "label", [])
-        await mine.describe_session(sessions[0], b"{}")
-        await mine.describe_session(sessions[1], b"old")
-        await mine.describe_session(sessions[1], b"new")
-        assert await theirs.described() == [b"{}", b"new"]
-        await mine.close_session(sessions[0])
-        assert await theirs.described() == [b"new"]
+            await mine.sessions.open(session, "label", [])
+        await mine.sessions.describe(sessions[0], b"{}")
+        await mine.sessions.describe(sessions[1], b"old")
+        await mine.sessions.describe(sessions[1], b"new")
+        assert await theirs.sessions.described() == [b"{}", b"new"]
+        await mine.sessions.close(sessions[0])
+        assert await theirs.sessions.described() == [b"new"]
 
     async def test_runs_with_steps_to_be_placed_stand_in_line_until_they_are(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
@@ -402,33 +415,33 @@ class StoreConformance:
         asks = Graph(Definition("asks", 1, (Node(NodeName("a"), "task", demand=demand),), ()))
         stories = [Story(graph=asks, tenant=tenant) for tenant in ("acme", "umbrella", "acme")]
         await put(mine, *(story.start() for story in stories))
-        line = await theirs.unplaced(0, 10)
+        line = await theirs.views.unplaced(0, 10)
         assert [(each.run, each.tenant, each.graph_hash) for each in line] == [
             (story.run, story.tenant, asks.hash) for story in stories
         ]
         (wait,) = msgspec.json.decode(line[0].waiting_for, type=list[Wait])
         assert (wait.kind, wait.step, wait.demand) == ("worker", "a#1", demand)
-        assert [each.run for each in await theirs.unplaced(line[0].place, 1)] == [stories[1].run]
-        assert await theirs.room(10) == [], "nobody makes room for them but who places"
-        assert await theirs.due(stories[0].at_ms + 10**9, [asks.hash], 10) == []
+        assert [each.run for each in await theirs.views.unplaced(line[0].place, 1)] == [stories[1].run]
+        assert await theirs.scopes.room(10) == [], "nobody makes room for them but who places"
+        assert await theirs.views.due(stories[0].at_ms + 10**9, [asks.hash], 10) == []
         await put(mine, stories[0].does(cmd.Look(), placed=["a#1"]), stories[1].does(cmd.PauseRun()))
-        assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run]
+        assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run]
         await put(mine, stories[1].does(cmd.ResumeRun()))
-        assert [each.run for each in await theirs.unplaced(0, 10)] == [stories[2].run, stories[1].run]
+        assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run, stories[1].run]
 
     async def test_whoever_finds_a_run_is_told_who_started_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         placed, due, lost = Story(graph=ASKS), Story(), Story(session="s")
-        await mine.open_session(lost.session, "worker", [TINY.hash])
+        await mine.sessions.open(lost.session, "worker", [TINY.hash])
         await put(mine, placed.start(by="shop"), due.start(by="bücher", executes=False), lost.start(by="desk"))
-        await mine.close_session(lost.session)
-        assert [each.started_by for each in await theirs.unplaced(0, 10)] == ["shop"]
-        found = {each.run: each.started_by for each in await theirs.due(FOR_EVER_MS, [TINY.hash], 10)}
+        await mine.sessions.close(lost.session)
+        assert [each.started_by for each in await theirs.views.unplaced(0, 10)] == ["shop"]
+        found = {each.run: each.started_by for each in await theirs.views.due(FOR_EVER_MS, [TINY.hash], 10)}
         assert found == {due.run: "bücher", lost.run: "desk"}
-        stranded = {each.run: each.started_by for each in await theirs.stranded(FOR_EVER_MS, 10)}
+        stranded = {each.run: each.started_by for each in await theirs.views.stranded(FOR_EVER_MS, 10)}
         assert stranded == {**found, placed.run: "shop"}
         await put(mine, due.does(cmd.CancelRun(by=Claim("ada"))))
-        assert [row.started_by for row in await theirs.runs()] == ["desk", "bücher", "shop"]
+        assert [row.started_by for row in await theirs.views.runs()] == ["desk", "bücher", "shop"]
 
     async def test_the_workflows_of_runs_with_something_to_do_are_told_whoever_knows_them(
         self, connect: Connect
@@ -444,37 +457,37 @@ class StoreConformance:
         begun_ms = sooner.at_ms
         for story, wait_ms in ((later, 900_000), (sooner, 100)):
             await put(store, story.start(), story.draft(), story.ask(timeout_ms=wait_ms))
-        assert await store.wanted_hashes(begun_ms - 1) == []
-        assert set(await store.wanted_hashes(begun_ms + 60_000)) == {sooner.graph.hash}
+        assert await store.views.wanted_hashes(begun_ms - 1) == []
+        assert set(await store.views.wanted_hashes(begun_ms + 60_000)) == {sooner.graph.hash}
         await put(store, placed.start())
-        assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash}
+        assert set(await store.views.wanted_hashes(begun_ms - 1)) == {ASKS.hash}
         await put(store, lost.start())
-        await store.expire_sessions()
-        assert set(await store.wanted_hashes(begun_ms - 1)) == {ASKS.hash, TINY.hash}
-        assert set(await store.wanted_hashes(FOR_EVER_MS)) == {
+        await store.sessions.expire()
+        assert set(await store.views.wanted_hashes(begun_ms - 1)) == {ASKS.hash, TINY.hash}
+        assert set(await store.views.wanted_hashes(FOR_EVER_MS)) == {
             each.graph.hash for each in (later, sooner, placed, lost)
         }
         await put(store, placed.does(cmd.PauseRun()))
-        assert set(await store.wanted_hashes(begun_ms - 1)) == {TINY.hash}
+        assert set(await store.views.wanted_hashes(begun_ms - 1)) == {TINY.hash}
 
     async def test_active_runs_are_counted_from_their_start_to_their_end(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         stories = [Story(), Story(), Story(tenant="umbrella")]
         await put(mine, *(story.start() for story in stories))
-        assert [row.used for row in await theirs.scopes([ACME_RUNS, FLEET_RUNS])] == [2, 3]
+        assert [row.used for row in await theirs.scopes.books([ACME_RUNS, FLEET_RUNS])] == [2, 3]
         await put(theirs, stories[0].does(cmd.CancelRun()), stories[1].draft(), stories[1].ask())
-        assert [row.used for row in await mine.scopes([ACME_RUNS, FLEET_RUNS])] == [1, 2]
+        assert [row.used for row in await mine.scopes.books([ACME_RUNS, FLEET_RUNS])] == [1, 2]
 
     async def test_a_start_beyond_the_cap_is_refused_and_leaves_nothing(self, connect: Connect) -> None:
         store, first, second = await connect(), Story(), Story()
-        await store.set_limit(ACME_RUNS, 1)
-        fates = await store.append([first.start(key="a"), second.start(key="b")])
+        await store.scopes.set_limit(ACME_RUNS, 1)
+        fates = await store.log.append([first.start(key="a"), second.start(key="b")])
         assert fates[0] is None
         assert isinstance(fates[1], OverLimit)
         assert (fates[1].scope, fates[1].limit, fates[1].used) == (ACME_RUNS, 1, 1)  # type: ignore[attr-defined]
-        assert await store.waiting([ACME_RUNS], 10) == []
-        assert await store.run_of_key("acme", "b") is None
-        assert await store.run(second.run) is None
+        assert await store.scopes.waiting([ACME_RUNS], 10) == []
+        assert await store.log.run_of_key("acme", "b") is None
+        assert await store.views.run(second.run) is None
         assert isinstance(await told(store, Story().start(key="a")), KeyReused), "who has a run already gets that one"
         await put(store, first.does(cmd.CancelRun()))
         second = Story()
@@ -482,13 +495,13 @@ class StoreConformance:
 
     async def test_places_go_to_those_who_wait_in_the_order_of_their_arrival(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_limit(ACME_RUNS, 1)
+        await mine.scopes.set_limit(ACME_RUNS, 1)
         active, queue = Story(), [Story() for _ in range(3)]
         await put(mine, active.start(), *(story.start(short={ACME_RUNS: FULL}) for story in queue))
-        assert await theirs.room(10) == []
-        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        assert await theirs.scopes.room(10) == []
+        assert [each.run for each in await theirs.scopes.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
         await put(theirs, active.does(cmd.CancelRun()))
-        assert [each.run for each in await mine.room(10)] == [story.run for story in queue]
+        assert [each.run for each in await mine.scopes.room(10)] == [story.run for story in queue]
         fate = await told(mine, Story().start())
         assert isinstance(fate, OverLimit), "there is a place, but others came before"
         assert fate.used == 3  # type: ignore[attr-defined]
@@ -496,26 +509,26 @@ class StoreConformance:
         late = queue[1].does(look)
         assert isinstance(await told(theirs, late), OverLimit), "not its turn"
         queue[1].forget(late)
-        assert [each.run for each in await theirs.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
-        await mine.set_limit(ACME_RUNS, 2)
+        assert [each.run for each in await theirs.scopes.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
+        await mine.scopes.set_limit(ACME_RUNS, 2)
         admissions = [story.does(look) for story in queue]
-        fates = await mine.append(admissions)
+        fates = await mine.log.append(admissions)
         assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
-        assert (await mine.scopes([ACME_RUNS]))[0].used == 2
-        assert [each.run for each in await mine.waiting([ACME_RUNS], 10)] == [queue[2].run]
+        assert (await mine.scopes.books([ACME_RUNS]))[0].used == 2
+        assert [each.run for each in await mine.scopes.waiting([ACME_RUNS], 10)] == [queue[2].run]
 
     async def test_who_is_taken_up_again_waits_once_that_is_recorded_and_never_before(self, connect: Connect) -> None:
         """A run that has ended takes no more appends, if the one that says it goes on never comes: it would wait for ever,
         and all others behind it."""
         store = await connect()
-        await store.set_limit(ACME_RUNS, 1)
+        await store.scopes.set_limit(ACME_RUNS, 1)
         failed, active, next_ = Story(), Story(), Story()
         error = ErrorRecord("draft", "validation", "no", retryable=False, at_ms=BORN_MS)
         await put(store, failed.start(), failed.does(cmd.FailAttempt(DRAFT, 1, error)), active.start())
         assert failed.state.ended == "failed"
         refused = failed.does(cmd.RetryRun())
         assert isinstance(await told(store, refused), OverLimit)
-        assert await store.waiting([ACME_RUNS], 10) == []
+        assert await store.scopes.waiting([ACME_RUNS], 10) == []
         await put(store, active.does(cmd.CancelRun()), next_.start())
 
     # --- The roll-up of costs -----------------------------------------------------------------------------------------
@@ -524,31 +537,31 @@ class StoreConformance:
         mine, theirs = await connect(), await connect()
         story, other = Story(), Story(tenant="umbrella")
         await put(mine, story.start(), story.hold(60), story.hold(50, "1"), story.settle(45), other.start())
-        assert await theirs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
+        assert await theirs.costs.uncounted(BORN_MS, None, 10) == [], "they began later than that"
         first = Uncounted(story.run, Seq(5), Seq(0))
-        assert await theirs.uncounted(FOR_EVER_MS, None, 10) == [first, Uncounted(other.run, Seq(2), Seq(0))]
-        assert await theirs.uncounted(FOR_EVER_MS, None, 1) == [first]
-        assert [each.run for each in await theirs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
+        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 10) == [first, Uncounted(other.run, Seq(2), Seq(0))]
+        assert await theirs.costs.uncounted(FOR_EVER_MS, None, 1) == [first]
+        assert [each.run for each in await theirs.costs.uncounted(FOR_EVER_MS, story.run, 10)] == [other.run]
         cost = Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 45)
-        assert await mine.count(first, [cost])
-        assert not await theirs.count(first, [cost]), "somebody else was first"
+        assert await mine.costs.count(first, [cost])
+        assert not await theirs.costs.count(first, [cost]), "somebody else was first"
         await put(mine, story.settle(30, "1"))
-        (second,) = await theirs.uncounted(FOR_EVER_MS, None, 1)
+        (second,) = await theirs.costs.uncounted(FOR_EVER_MS, None, 1)
         assert second == Uncounted(story.run, Seq(6), Seq(5))
-        assert await theirs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
-        assert await theirs.count(
+        assert await theirs.costs.count(second, [Cost("2023-11-14", "acme", "tiny", "draft", "m", 1, 1, 1, 30)])
+        assert await theirs.costs.count(
             Uncounted(other.run, Seq(2), Seq(0)), [Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4)]
         )
-        assert await mine.uncounted(FOR_EVER_MS, None, 10) == []
+        assert await mine.costs.uncounted(FOR_EVER_MS, None, 10) == []
         sums = [
             Cost("2023-11-13", "umbrella", *"wnm", 1, 2, 3, 4),
             Cost("2023-11-14", "acme", "tiny", "draft", "m", 2, 2, 2, 75),
         ]
-        assert await mine.costs("2023-11-13", "2023-11-14") == sums
-        assert await mine.costs("2023-11-13", "2023-11-13") == sums[:1]
-        assert await mine.costs("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
-        assert await mine.costs("2000-01-01", "2099-12-31", limit=1) == sums[:1]
-        assert await mine.costs("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
+        assert await mine.costs.rollup("2023-11-13", "2023-11-14") == sums
+        assert await mine.costs.rollup("2023-11-13", "2023-11-13") == sums[:1]
+        assert await mine.costs.rollup("2000-01-01", "2099-12-31", tenant="acme") == sums[1:]
+        assert await mine.costs.rollup("2000-01-01", "2099-12-31", limit=1) == sums[:1]
+        assert await mine.costs.rollup("2000-01-01", "2099-12-31", after=sums[0].key, limit=9) == sums[1:]
 
     # --- Tenant-wide effect keys --------------------------------------------------------------------------------------
 
@@ -565,9 +578,9 @@ class StoreConformance:
         second.forget(refused)
         await put(theirs, second.mean("k", taken=cmd.Taken(first.call, "hash")))
         await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
-        assert await theirs.room(10) == []
+        assert await theirs.scopes.room(10) == []
         await put(mine, first.send())
-        assert await theirs.room(10) == [Waiting(second.run, "effect/k", 1, None)]
+        assert await theirs.scopes.room(10) == [Waiting(second.run, "effect/k", 1, None)]
         await put(theirs, second.does(cmd.Look(room=frozenset(["effect/k"]))))
         refused = second.mean("k", attempt=2)
         fate = await told(theirs, refused)
@@ -583,7 +596,7 @@ class StoreConformance:
             await put(mine, story.start(), story.draft(), story.ask(), story.answer())
         await put(mine, stories[0].mean("k"))
         await put(mine, stories[0].does(cmd.ReleaseEffect(stories[0].call)))
-        fates = await theirs.append([stories[1].mean("k"), stories[2].mean("k")])
+        fates = await theirs.log.append([stories[1].mean("k"), stories[2].mean("k")])
         assert fates[0] is None
         assert isinstance(fates[1], EffectKeyTaken)
         assert fates[1].call == stories[1].call
@@ -604,33 +617,33 @@ class StoreConformance:
         await put(store, await prepared(store, first, "k"), first.send(), first.finish())
         refused = await prepared(store, second, "k")
         assert isinstance(await told(store, refused), EffectKeyTaken)
-        assert second.run not in [each.run for each in await store.waiting(["effect/k"], 10)]
+        assert second.run not in [each.run for each in await store.scopes.waiting(["effect/k"], 10)]
 
     # --- Pools above steps --------------------------------------------------------------------------------------------
 
     async def test_a_pool_is_what_was_declared_last_for_every_process(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_pool(RATE)
-        await mine.set_pool(SLOTS)
-        assert list(await theirs.pools()) == [SLOTS, RATE]
+        await mine.lending.set_pool(RATE)
+        await mine.lending.set_pool(SLOTS)
+        assert list(await theirs.lending.pools()) == [SLOTS, RATE]
         larger = msgspec.structs.replace(SLOTS, limit=9)
-        await theirs.set_pool(larger)
-        assert list(await mine.pools()) == [larger, RATE]
-        assert await mine.remove_pool("OPENAI_RPS")
-        assert not await theirs.remove_pool("OPENAI_RPS")
-        assert list(await theirs.pools()) == [larger]
+        await theirs.lending.set_pool(larger)
+        assert list(await mine.lending.pools()) == [larger, RATE]
+        assert await mine.lending.remove_pool("OPENAI_RPS")
+        assert not await theirs.lending.remove_pool("OPENAI_RPS")
+        assert list(await theirs.lending.pools()) == [larger]
 
     async def test_one_visit_is_answered_for_all_its_pools(self, connect: Connect) -> None:
         store = await connect()
-        await store.set_pool(SLOTS)
-        await store.set_pool(RATE)
+        await store.lending.set_pool(SLOTS)
+        await store.lending.set_pool(RATE)
         session = await holder(store, "a")
         asked = [Visit(name, 0, 1, 0) for name in ("OPENAI_RPS", "UNKNOWN", "BROWSERS")]
         assert await visits(store, session, 1, *asked) == [Grant(SLOTS, 8, 8), Grant(RATE, 60, 60, filled=30)]
 
     async def test_holders_in_several_processes_have_no_more_than_there_is(self, connect: Connect) -> None:
         stores = [await connect() for _ in range(3)]
-        await stores[0].set_pool(SLOTS)
+        await stores[0].lending.set_pool(SLOTS)
         sessions = [await holder(store, str(n)) for n, store in enumerate(stores)]
         held = [0, 0, 0]
 
@@ -641,74 +654,74 @@ class StoreConformance:
                 (grant,) = await visits(stores[n], sessions[n], number, Visit("BROWSERS", held[n], wanted, held[n]))
                 held[n] = grant.usable
                 assert sum(held) <= SLOTS.limit
-                assert sum(share.granted for share in await stores[n].pool_shares("BROWSERS")) <= SLOTS.limit
+                assert sum(share.granted for share in await stores[n].lending.pool_shares("BROWSERS")) <= SLOTS.limit
 
         await asyncio.gather(*(come_and_go(n) for n in range(3)))
 
     async def test_what_a_holder_said_last_can_be_seen_by_everybody(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_pool(SLOTS)
+        await mine.lending.set_pool(SLOTS)
         session = await holder(mine, "a")
         await visits(mine, session, 1, Visit("BROWSERS", 0, 3, 0))
         await visits(mine, session, 2, Visit("BROWSERS", 2, 12, 8, least=2))
-        (share,) = await theirs.pool_shares("BROWSERS")
+        (share,) = await theirs.lending.pool_shares("BROWSERS")
         assert (share.holder, share.session, share.granted) == ("lane", session, 8)
         assert (share.used, share.wanted, share.least, share.number, share.is_short) == (2, 12, 2, 2, False)
 
     async def test_a_visit_that_comes_late_changes_no_row(self, connect: Connect) -> None:
         store = await connect()
-        await store.set_pool(SLOTS)
+        await store.lending.set_pool(SLOTS)
         session = await holder(store, "a")
         await visits(store, session, 2, Visit("BROWSERS", 0, 3, 0))
-        before = await store.pool_shares("BROWSERS")
+        before = await store.lending.pool_shares("BROWSERS")
         await visits(store, session, 1, Visit("BROWSERS", 0, 0, 0))
-        assert await store.pool_shares("BROWSERS") == before
+        assert await store.lending.pool_shares("BROWSERS") == before
 
     async def test_a_share_is_free_when_its_session_is_dead(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_pool(SLOTS)
+        await mine.lending.set_pool(SLOTS)
         gone, other = await holder(mine, "gone"), await holder(theirs, "other")
         await visits(mine, gone, 1, Visit("BROWSERS", 0, 8, 0))
         assert [each.granted for each in await visits(theirs, other, 1, Visit("BROWSERS", 0, 1, 0))] == [0]
-        await mine.close_session(gone)
-        assert [share.life for share in await theirs.pool_shares("BROWSERS")] == ["dead", "living"]
+        await mine.sessions.close(gone)
+        assert [share.life for share in await theirs.lending.pool_shares("BROWSERS")] == ["dead", "living"]
         assert [each.granted for each in await visits(theirs, other, 2, Visit("BROWSERS", 0, 1, 0))] == [8]
-        assert [share.session for share in await theirs.pool_shares("BROWSERS")] == [other]
+        assert [share.session for share in await theirs.lending.pool_shares("BROWSERS")] == [other]
         with pytest.raises(Conflict):
             await visits(mine, gone, 2, Visit("BROWSERS", 0, 8, 0))
 
     async def test_what_may_outlive_a_holder_is_lent_to_nobody_but_its_heir(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.set_pool(SLOTS)
+        await mine.lending.set_pool(SLOTS)
         gone, heir, other = [await holder(mine, name) for name in ("gone", "heir", "other")]
         await visits(mine, gone, 1, Visit("BROWSERS", 0, 8, 0), outlives_ms=60_000)
-        await mine.close_session(gone)
-        await theirs.lend(Visitor("another lane", other, 1), [Visit("BROWSERS", 0, 8, 0)])
-        assert [share.granted for share in await theirs.pool_shares("BROWSERS")] == [0, 8]
+        await mine.sessions.close(gone)
+        await theirs.lending.lend(Visitor("another lane", other, 1), [Visit("BROWSERS", 0, 8, 0)])
+        assert [share.granted for share in await theirs.lending.pool_shares("BROWSERS")] == [0, 8]
         assert [each.granted for each in await visits(theirs, heir, 1, Visit("BROWSERS", 8, 8, 0))] == [8]
-        assert [share.session for share in await theirs.pool_shares("BROWSERS") if share.granted] == [heir]
+        assert [share.session for share in await theirs.lending.pool_shares("BROWSERS") if share.granted] == [heir]
 
     async def test_a_session_that_nobody_opened_is_lent_nothing(self, connect: Connect) -> None:
         store = await connect()
-        await store.set_pool(SLOTS)
+        await store.lending.set_pool(SLOTS)
         with pytest.raises(Conflict):
             await visits(store, SessionId("never opened"), 1, Visit("BROWSERS", 0, 8, 0))
-        assert await store.pool_shares("BROWSERS") == []
+        assert await store.lending.pool_shares("BROWSERS") == []
 
     async def test_what_is_lent_of_a_pool_is_remembered_while_the_pool_is_not_there(self, connect: Connect) -> None:
         store = await connect()
-        await store.set_pool(SLOTS)
+        await store.lending.set_pool(SLOTS)
         old, new = await holder(store, "old"), await holder(store, "new")
         await visits(store, old, 1, Visit("BROWSERS", 0, 8, 0))
-        await store.remove_pool("BROWSERS")
+        await store.lending.remove_pool("BROWSERS")
         assert await visits(store, old, 2, Visit("BROWSERS", 8, 8, 8)) == []
-        await store.set_pool(SLOTS)
+        await store.lending.set_pool(SLOTS)
         assert [each.granted for each in await visits(store, new, 1, Visit("BROWSERS", 0, 8, 0))] == [0]
 
     async def test_a_rate_fills_in_the_time_of_the_store(self, connect: Connect) -> None:
         store = await connect()
         fast = msgspec.structs.replace(RATE, limit=6_000_000, burst=6_000_000)
-        await store.set_pool(fast)
+        await store.lending.set_pool(fast)
         session = await holder(store, "a")
         (full,) = await visits(store, session, 1, Visit(fast.name, 0, 1, 0))
         (none,) = await visits(store, session, 2, Visit(fast.name, 0, 0, 0))
@@ -719,20 +732,22 @@ class StoreConformance:
 
     async def test_estimates_follow_what_steps_have_taken(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        await mine.learn([Use("report", "write", "TPM", 900), Use("report", "read", "TPM", 50)])
-        await theirs.learn([Use("report", "write", "TPM", 1000), Use("report", "write", "TPM", 500)])
-        await theirs.learn([Use("other", "write", "RPS", 1)])
-        await theirs.learn([])
-        found = await mine.estimates(workflow="report")
+        await mine.lending.learn([Use("report", "write", "TPM", 900), Use("report", "read", "TPM", 50)])
+        await theirs.lending.learn([Use("report", "write", "TPM", 1000), Use("report", "write", "TPM", 500)])
+        await theirs.lending.learn([Use("other", "write", "RPS", 1)])
+        await theirs.lending.learn([])
+        found = await mine.lending.estimates(workflow="report")
         assert [(each.node, each.amount, each.samples) for each in found] == [("read", 50, 1), ("write", 950, 3)]
-        assert [each.workflow for each in await mine.estimates(pool="RPS")] == ["other"]
-        assert len(await mine.estimates()) == 3
+        assert [each.workflow for each in await mine.lending.estimates(pool="RPS")] == ["other"]
+        assert len(await mine.lending.estimates()) == 3
 
     async def test_what_several_processes_learn_at_once_all_counts(self, connect: Connect) -> None:
         stores = [await connect() for _ in range(3)]
         uses = [Use("w", node, "P", 5) for node in ("b", "a", "c")]
-        await asyncio.gather(*(store.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5)))
-        assert [each.samples for each in await stores[0].estimates()] == [15, 15, 15]
+        await asyncio.gather(
+            *(store.lending.learn(uses[n:] + uses[:n]) for n, store in enumerate(stores) for _ in range(5))
+        )
+        assert [each.samples for each in await stores[0].lending.estimates()] == [15, 15, 15]
 
     # --- Folding and snapshots ----------------------------------------------------------------------------------------
 
@@ -741,24 +756,24 @@ class StoreConformance:
         for append in story.whole():
             await put(store, append)
             reopened = await connect()
-            state = fold(await reopened.load(story.run, FOLD_VERSION))
+            state = fold(await reopened.log.load(story.run, FOLD_VERSION))
             assert state == story.state
-            assert await reopened.run(story.run) == project(state, [append.events[-1].event], executing=True).run
+            assert await reopened.views.run(story.run) == project(state, [append.events[-1].event], executing=True).run
             await reopened.aclose()
 
     async def test_a_run_that_nobody_started_is_not_found(self, connect: Connect) -> None:
         store = await connect()
         with pytest.raises(NotFound):
-            await store.load(RunId("nobody"), FOLD_VERSION)
-        assert await store.run(RunId("nobody")) is None
+            await store.log.load(RunId("nobody"), FOLD_VERSION)
+        assert await store.views.run(RunId("nobody")) is None
 
     async def test_a_snapshot_stands_for_the_events_before_it(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
-        await store.snapshot(story.run, snapshot_of(story.state))
+        await store.log.snapshot(story.run, snapshot_of(story.state))
         middle = len(story.history)
         await put(store, story.answer(), story.intend())
-        loaded = await (await connect()).load(story.run, FOLD_VERSION)
+        loaded = await (await connect()).log.load(story.run, FOLD_VERSION)
         assert loaded.events == tuple(story.history[middle:])
         assert loaded.snapshot is not None
         assert fold(loaded) == fold(History(None, tuple(story.history))) == story.state
@@ -768,17 +783,17 @@ class StoreConformance:
         await put(store, story.start())
         old = snapshot_of(story.state)
         await put(store, story.draft())
-        await store.snapshot(story.run, snapshot_of(story.state))
-        await store.snapshot(story.run, old)
-        assert (await store.load(story.run, FOLD_VERSION)).snapshot == snapshot_of(story.state)
+        await store.log.snapshot(story.run, snapshot_of(story.state))
+        await store.log.snapshot(story.run, old)
+        assert (await store.log.load(story.run, FOLD_VERSION)).snapshot == snapshot_of(story.state)
 
     async def test_a_snapshot_of_another_fold_is_ignored(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft())
-        await store.snapshot(story.run, SnapshotRecord(Seq(4), FOLD_VERSION + 1, b"of a later Holdfast"))
-        assert await store.load(story.run, FOLD_VERSION) == History(None, tuple(story.history))
-        await store.snapshot(story.run, snapshot_of(story.state))
-        assert fold(await store.load(story.run, FOLD_VERSION)) == story.state
+        await store.log.snapshot(story.run, SnapshotRecord(Seq(4), FOLD_VERSION + 1, b"of a later Holdfast"))
+        assert await store.log.load(story.run, FOLD_VERSION) == History(None, tuple(story.history))
+        await store.log.snapshot(story.run, snapshot_of(story.state))
+        assert fold(await store.log.load(story.run, FOLD_VERSION)) == story.state
 
     # --- Graphs -------------------------------------------------------------------------------------------------------
 
@@ -787,100 +802,100 @@ class StoreConformance:
     async def test_a_graph_comes_back_by_its_hash(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         encoded, loaded = graph().encoded, WorkflowRecord("story", 1, graph().hash)
-        await mine.put_workflow(loaded, encoded)
-        await theirs.put_workflow(loaded, encoded)
-        assert await theirs.graph(graph().hash) == encoded
+        await mine.graphs.put_workflow(loaded, encoded)
+        await theirs.graphs.put_workflow(loaded, encoded)
+        assert await theirs.graphs.graph(graph().hash) == encoded
         with pytest.raises(NotFound):
-            await theirs.graph("0" * 64)
+            await theirs.graphs.graph("0" * 64)
 
     async def test_a_workflow_is_the_one_that_was_loaded_last_under_its_name_and_version(
         self, connect: Connect
     ) -> None:
         mine, theirs = await connect(), await connect()
         first = WorkflowRecord("flow", 1, TINY.hash, b'{"type": "object"}')
-        await mine.put_workflow(first, TINY.encoded)
-        loaded = await theirs.workflow("flow")
+        await mine.graphs.put_workflow(first, TINY.encoded)
+        loaded = await theirs.graphs.workflow("flow")
         assert loaded.loaded_at_ms is not None
-        assert abs(loaded.loaded_at_ms - mine.now_ms()) < 60_000
+        assert abs(loaded.loaded_at_ms - mine.clock.now_ms()) < 60_000
         assert loaded == msgspec.structs.replace(first, loaded_at_ms=loaded.loaded_at_ms)
-        await theirs.put_workflow(first, TINY.encoded)
-        assert await mine.workflow("flow", 1) == loaded, "what was loaded again is as old as it was"
+        await theirs.graphs.put_workflow(first, TINY.encoded)
+        assert await mine.graphs.workflow("flow", 1) == loaded, "what was loaded again is as old as it was"
         for changed in (WorkflowRecord("flow", 1, TINY.hash), WorkflowRecord("flow", 1, ASKS.hash)):
-            await theirs.put_workflow(changed, ASKS.encoded)
-            found = await mine.workflow("flow")
+            await theirs.graphs.put_workflow(changed, ASKS.encoded)
+            found = await mine.graphs.workflow("flow")
             assert (found.graph_hash, found.input_schema) == (changed.graph_hash, None)
-        await mine.put_workflow(WorkflowRecord("flow", 3, TINY.hash), TINY.encoded)
-        assert [(await theirs.workflow("flow", asked)).version for asked in (None, 1)] == [3, 1]
-        assert await theirs.graph(TINY.hash) == TINY.encoded, "runs of what was there before still follow it"
+        await mine.graphs.put_workflow(WorkflowRecord("flow", 3, TINY.hash), TINY.encoded)
+        assert [(await theirs.graphs.workflow("flow", asked)).version for asked in (None, 1)] == [3, 1]
+        assert await theirs.graphs.graph(TINY.hash) == TINY.encoded, "runs of what was there before still follow it"
         for name, version, words in (("flow", 2, "version 2 of workflow 'flow'"), ("flo", None, "workflow 'flo'")):
             with pytest.raises(NotFound, match=words):
-                await theirs.workflow(name, version)
+                await theirs.graphs.workflow(name, version)
 
     async def test_workflows_are_listed_by_name_and_a_page_goes_on_where_the_last_ended(self, connect: Connect) -> None:
         store = await connect()
-        assert await store.workflows() == []
+        assert await store.graphs.workflows() == []
         for name, version in (("b", 2), ("B", 1), ("", 7), ("b", 10), ("ä", 1), ("a b", 1)):
-            await store.put_workflow(WorkflowRecord(name, version, TINY.hash), TINY.encoded)
-        every = [(each.name, each.version) for each in await store.workflows()]
+            await store.graphs.put_workflow(WorkflowRecord(name, version, TINY.hash), TINY.encoded)
+        every = [(each.name, each.version) for each in await store.graphs.workflows()]
         assert every == [("", 7), ("B", 1), ("a b", 1), ("b", 10), ("b", 2), ("ä", 1)]
-        page = await store.workflows(limit=4)
+        page = await store.graphs.workflows(limit=4)
         last = page[-1]
-        await store.put_workflow(WorkflowRecord("A", 1, TINY.hash), TINY.encoded)  # it comes before what is left
-        after = await store.workflows(after=(last.name, last.version), limit=4)
+        await store.graphs.put_workflow(WorkflowRecord("A", 1, TINY.hash), TINY.encoded)  # it comes before what is left
+        after = await store.graphs.workflows(after=(last.name, last.version), limit=4)
         assert [(each.name, each.version) for each in (*page, *after)] == every
 
     # --- Sessions -----------------------------------------------------------------------------------------------------
 
     async def test_a_session_lives_from_its_opening_to_its_close(self, connect: Connect) -> None:
         mine, theirs, session = await connect(), await connect(), SessionId("s 1/ä")
-        assert not mine.alive(session)
-        await mine.open_session(session, "worker", [TINY.hash])
-        assert mine.alive(session)
-        assert not theirs.alive(session), "a process answers for its own sessions only"
-        await mine.close_session(session)
-        assert not mine.alive(session)
-        await mine.close_session(session)
+        assert not mine.sessions.alive(session)
+        await mine.sessions.open(session, "worker", [TINY.hash])
+        assert mine.sessions.alive(session)
+        assert not theirs.sessions.alive(session), "a process answers for its own sessions only"
+        await mine.sessions.close(session)
+        assert not mine.sessions.alive(session)
+        await mine.sessions.close(session)
 
     async def test_death_is_for_ever(self, connect: Connect) -> None:
         mine, theirs, session = await connect(), await connect(), SessionId("s")
-        await mine.open_session(session, "worker", [])
-        await mine.close_session(session)
+        await mine.sessions.open(session, "worker", [])
+        await mine.sessions.close(session)
         for store in (mine, theirs):
             with pytest.raises(StoreError):
-                await store.open_session(session, "worker", [])
-            assert not store.alive(session)
+                await store.sessions.open(session, "worker", [])
+            assert not store.sessions.alive(session)
 
     async def test_a_living_session_is_not_buried(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story(session="s")
-        await mine.open_session(story.session, "worker", [TINY.hash])
+        await mine.sessions.open(story.session, "worker", [TINY.hash])
         await put(mine, story.start())
         for store in (mine, theirs):
-            assert await store.expire_sessions() == frozenset()
-            assert await store.due(FOR_EVER_MS, [TINY.hash], 10) == []
-        assert mine.alive(story.session)
+            assert await store.sessions.expire() == frozenset()
+            assert await store.views.due(FOR_EVER_MS, [TINY.hash], 10) == []
+        assert mine.sessions.alive(story.session)
 
     async def test_a_dead_session_is_named_as_long_as_it_has_work_in_flight(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
         story, quiet = Story(session="s"), Story(session="quiet")
         for each in (story, quiet):
-            await mine.open_session(each.session, "worker", [TINY.hash])
+            await mine.sessions.open(each.session, "worker", [TINY.hash])
             await put(mine, each.start())
         await put(mine, quiet.draft(), quiet.ask())
         await mine.aclose()
-        assert await theirs.expire_sessions() == {story.session}
-        (due,) = await theirs.due(BORN_MS, [TINY.hash], 10)
+        assert await theirs.sessions.expire() == {story.session}
+        (due,) = await theirs.views.due(BORN_MS, [TINY.hash], 10)
         assert due == DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         dead, story.session = frozenset({story.session}), SessionId("t")
-        await theirs.open_session(story.session, "worker", [TINY.hash])
+        await theirs.sessions.open(story.session, "worker", [TINY.hash])
         await put(theirs, story.does(cmd.Look(dead)))
-        assert await theirs.expire_sessions() == frozenset()
-        assert await theirs.due(BORN_MS, [TINY.hash], 10) == []
+        assert await theirs.sessions.expire() == frozenset()
+        assert await theirs.views.due(BORN_MS, [TINY.hash], 10) == []
 
     async def test_a_session_that_nobody_knows_is_dead(self, connect: Connect) -> None:
         store, story = await connect(), Story(session="never opened")
         await put(store, story.start())
-        assert await store.expire_sessions() == {story.session}
-        (due,) = await store.due(BORN_MS, [TINY.hash], 10)
+        assert await store.sessions.expire() == {story.session}
+        (due,) = await store.views.due(BORN_MS, [TINY.hash], 10)
         assert due.dead == {story.session}
 
     async def test_what_a_run_left_in_flight_when_it_ended_is_looked_after(self, connect: Connect) -> None:
@@ -888,9 +903,9 @@ class StoreConformance:
         appends = list(story.whole())
         still = msgspec.structs.replace(appends[-1].changes, sessions=(story.session,))
         await put(store, *appends[:-1], msgspec.structs.replace(appends[-1], changes=still))
-        assert await store.unended([TINY.hash]) == 0
-        assert await store.expire_sessions() == {story.session}
-        (due,) = await store.due(BORN_MS, [TINY.hash], 10)
+        assert await store.views.unended([TINY.hash]) == 0
+        assert await store.sessions.expire() == {story.session}
+        (due,) = await store.views.due(BORN_MS, [TINY.hash], 10)
         assert (due.run, due.dead) == (story.run, frozenset({story.session}))
 
     # --- What is due --------------------------------------------------------------------------------------------------
@@ -903,14 +918,14 @@ class StoreConformance:
             await put(store, story.start(), story.draft(), story.ask(timeout_ms=wait_ms))
         in_order = [stories[n].run for n in (1, 3, 0, 4, 2)]
         first_ms = stories[1].at_ms + 100
-        assert await store.next_due_ms([TINY.hash]) == first_ms
-        assert await store.due(first_ms - 1, [TINY.hash], 10) == []
-        assert [due.run for due in await store.due(first_ms, [TINY.hash], 10)] == in_order[:1]
-        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order
-        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 3)] == in_order[:3]
+        assert await store.views.next_due_ms([TINY.hash]) == first_ms
+        assert await store.views.due(first_ms - 1, [TINY.hash], 10) == []
+        assert [due.run for due in await store.views.due(first_ms, [TINY.hash], 10)] == in_order[:1]
+        assert [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order
+        assert [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 3)] == in_order[:3]
         await put(store, stories[1].answer("reject"))
-        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order[1:]
-        assert await store.next_due_ms([TINY.hash]) == stories[3].at_ms + 200
+        assert [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)] == in_order[1:]
+        assert await store.views.next_due_ms([TINY.hash]) == stories[3].at_ms + 200
 
     async def test_a_process_is_only_told_of_workflows_that_it_can_run(self, connect: Connect) -> None:
         store = await connect()
@@ -919,23 +934,23 @@ class StoreConformance:
         for story in (foreign, own):
             await put(store, story.start(executes=False))
         both = [TINY.hash, theirs.hash]
-        assert [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)] == [own.run]
-        assert {due.run for due in await store.due(FOR_EVER_MS, both, 10)} == {own.run, foreign.run}
-        assert await store.due(FOR_EVER_MS, [], 10) == []
-        assert await store.next_due_ms([]) is None
-        assert [await store.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 1, 2]
+        assert [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)] == [own.run]
+        assert {due.run for due in await store.views.due(FOR_EVER_MS, both, 10)} == {own.run, foreign.run}
+        assert await store.views.due(FOR_EVER_MS, [], 10) == []
+        assert await store.views.next_due_ms([]) is None
+        assert [await store.views.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 1, 2]
         await put(store, own.does(cmd.CancelRun()))
-        assert [await store.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 0, 1]
+        assert [await store.views.unended(hashes) for hashes in ([], [TINY.hash], both)] == [0, 0, 1]
 
     async def test_what_a_dead_session_left_is_due_with_everything_else(self, connect: Connect) -> None:
         store = await connect()
         waiting, left = Story(), Story(session="never opened")
         await put(store, waiting.start(), waiting.draft(), waiting.ask(timeout_ms=100), left.start())
-        await store.expire_sessions()
-        due = {due.run: due.dead for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)}
+        await store.sessions.expire()
+        due = {due.run: due.dead for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)}
         assert due == {waiting.run: frozenset(), left.run: {left.session}}
-        assert len(await store.due(FOR_EVER_MS, [TINY.hash], 1)) == 1
-        assert await store.due(FOR_EVER_MS, ["another"], 10) == []
+        assert len(await store.views.due(FOR_EVER_MS, [TINY.hash], 1)) == 1
+        assert await store.views.due(FOR_EVER_MS, ["another"], 10) == []
 
     # --- Runs whose workflow nobody can run -----------------------------------------------------------------------------
 
@@ -943,42 +958,42 @@ class StoreConformance:
         mine, theirs, story = await connect(), await connect(), Story()
         other = graph("of another release")
         await put(mine, story.start(executes=False))
-        row = await mine.run(story.run)
+        row = await mine.views.run(story.run)
         assert row is not None
         due_ms = row.due_at_ms or 0
         assert due_ms
-        await mine.open_session(SessionId("newer"), "worker", [other.hash])
-        assert await mine.stranded(due_ms - 1, 10) == []
-        assert await mine.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms, "acme", None)]
-        await theirs.open_session(SessionId("older"), "worker", [other.hash, TINY.hash])
-        assert await mine.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
+        await mine.sessions.open(SessionId("newer"), "worker", [other.hash])
+        assert await mine.views.stranded(due_ms - 1, 10) == []
+        assert await mine.views.stranded(due_ms, 10) == [DueRun(story.run, TINY.hash, due_ms, "acme", None)]
+        await theirs.sessions.open(SessionId("older"), "worker", [other.hash, TINY.hash])
+        assert await mine.views.stranded(FOR_EVER_MS, 10) == [], "a living session can run it"
         await asyncio.sleep(4 * APART_MS / 1000)
-        before_ms = mine.now_ms()
-        await theirs.close_session(SessionId("older"))
-        assert await mine.stranded(before_ms - APART_MS, 10) == [], "one could until just now"
-        assert [run.run for run in await mine.stranded(FOR_EVER_MS, 10)] == [story.run]
+        before_ms = mine.clock.now_ms()
+        await theirs.sessions.close(SessionId("older"))
+        assert await mine.views.stranded(before_ms - APART_MS, 10) == [], "one could until just now"
+        assert [run.run for run in await mine.views.stranded(FOR_EVER_MS, 10)] == [story.run]
 
     async def test_the_grace_of_a_stranded_run_begins_with_the_death_of_the_last_who_could(
         self, connect: Connect
     ) -> None:
         mine, theirs, story = await connect(), await connect(), Story(session="s")
-        await theirs.open_session(story.session, "worker", [TINY.hash])
+        await theirs.sessions.open(story.session, "worker", [TINY.hash])
         await put(theirs, story.start())
         await asyncio.sleep(4 * APART_MS / 1000)
-        before_ms = mine.now_ms()
+        before_ms = mine.clock.now_ms()
         await theirs.aclose()
-        assert await mine.expire_sessions() == {story.session}
-        assert await mine.stranded(before_ms - APART_MS, 10) == []
-        assert await mine.stranded(FOR_EVER_MS, 10) == [
+        assert await mine.sessions.expire() == {story.session}
+        assert await mine.views.stranded(before_ms - APART_MS, 10) == []
+        assert await mine.views.stranded(FOR_EVER_MS, 10) == [
             DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         ]
 
     async def test_a_run_that_waits_is_not_stranded_until_something_falls_due(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.draft(), story.ask())
-        assert await store.stranded(FOR_EVER_MS, 10) == []
+        assert await store.views.stranded(FOR_EVER_MS, 10) == []
         await put(store, story.does(cmd.DecideGate(story.gate, "approve", by=Claim("ada")), executes=False))
-        assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [story.run]
+        assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [story.run]
 
     async def test_a_run_in_line_for_a_place_is_stranded_while_no_session_can_run_its_workflow(
         self, connect: Connect
@@ -988,18 +1003,18 @@ class StoreConformance:
         later, sooner, known = Story(graph=ASKS), Story(graph=ASKS), Story(graph=others)
         later.at_ms += 1000
         await put(mine, known.start(), later.start(), sooner.start())
-        await mine.open_session(SessionId("s"), "worker", [others.hash])
-        assert await theirs.stranded(sooner.at_ms - 1, 10) == [], "it has stood there for too short a time"
-        assert await theirs.stranded(sooner.at_ms, 10) == [DueRun(sooner.run, ASKS.hash, None, "acme", None)]
+        await mine.sessions.open(SessionId("s"), "worker", [others.hash])
+        assert await theirs.views.stranded(sooner.at_ms - 1, 10) == [], "it has stood there for too short a time"
+        assert await theirs.views.stranded(sooner.at_ms, 10) == [DueRun(sooner.run, ASKS.hash, None, "acme", None)]
         await put(theirs, later.does(cmd.PauseRun()))
-        assert [each.run for each in await mine.stranded(FOR_EVER_MS, 10)] == [sooner.run]
+        assert [each.run for each in await mine.views.stranded(FOR_EVER_MS, 10)] == [sooner.run]
         await put(theirs, sooner.does(cmd.Look(loaded=(cmd.Loaded("asks", 2, "newer"),)), executes=False))
-        assert await mine.stranded(FOR_EVER_MS, 10) == [], "a person is asked about it"
-        assert [each.run for each in await mine.due(FOR_EVER_MS, [ASKS.hash], 10)] == [sooner.run]
+        assert await mine.views.stranded(FOR_EVER_MS, 10) == [], "a person is asked about it"
+        assert [each.run for each in await mine.views.due(FOR_EVER_MS, [ASKS.hash], 10)] == [sooner.run]
         await put(theirs, sooner.does(cmd.Look()), later.does(cmd.ResumeRun()))
-        assert await theirs.gates() == []
-        await mine.widen_session(SessionId("s"), [others.hash, ASKS.hash])
-        assert await theirs.stranded(FOR_EVER_MS, 10) == [], "a living session can run it, wherever its place is"
+        assert await theirs.views.gates() == []
+        await mine.sessions.widen(SessionId("s"), [others.hash, ASKS.hash])
+        assert await theirs.views.stranded(FOR_EVER_MS, 10) == [], "a living session can run it, wherever its place is"
 
     async def test_of_stranded_runs_those_come_first_that_have_waited_longest(self, connect: Connect) -> None:
         store = await connect()
@@ -1008,19 +1023,19 @@ class StoreConformance:
         await put(store, later.start(), due.start(executes=False), sooner.start())
         expected = [sooner.run, due.run, later.run]
         for most in (1, 2, 3, 10):
-            assert [each.run for each in await store.stranded(FOR_EVER_MS, most)] == expected[:most]
+            assert [each.run for each in await store.views.stranded(FOR_EVER_MS, most)] == expected[:most]
 
     async def test_a_run_in_line_is_stranded_by_the_workflow_that_it_was_moved_to(self, connect: Connect) -> None:
         store = await connect()
         new, story = demanding(version=2), Story(graph=ASKS)
-        await store.open_session(SessionId("s"), "worker", [ASKS.hash])
+        await store.sessions.open(SessionId("s"), "worker", [ASKS.hash])
         await put(store, story.start())
-        assert await store.stranded(FOR_EVER_MS, 10) == []
+        assert await store.views.stranded(FOR_EVER_MS, 10) == []
         story.graph = new
         await put(store, story.does(cmd.MigrateRun(Claim("ann")), executes=False))
-        assert [each.graph_hash for each in await store.stranded(FOR_EVER_MS, 10)] == [new.hash]
-        await store.widen_session(SessionId("s"), [new.hash])
-        assert await store.stranded(FOR_EVER_MS, 10) == []
+        assert [each.graph_hash for each in await store.views.stranded(FOR_EVER_MS, 10)] == [new.hash]
+        await store.sessions.widen(SessionId("s"), [new.hash])
+        assert await store.views.stranded(FOR_EVER_MS, 10) == []
 
     async def test_a_run_about_which_somebody_is_asked_is_stranded_no_more(self, connect: Connect) -> None:
         store, stories = await connect(), [Story() for _ in range(3)]
@@ -1029,47 +1044,50 @@ class StoreConformance:
         find = cmd.Look(loaded=(cmd.Loaded("tiny", 2, "of the new code"),))
         await put(store, stories[0].does(find, executes=False))
         assert stories[0].state.gates
-        assert [run.run for run in await store.stranded(FOR_EVER_MS, 10)] == [stories[1].run, stories[2].run]
-        assert [run.run for run in await store.stranded(FOR_EVER_MS, 1)] == [stories[1].run]
-        row = await store.run(stories[0].run)
+        assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [stories[1].run, stories[2].run]
+        assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 1)] == [stories[1].run]
+        row = await store.views.run(stories[0].run)
         assert row is not None
         assert row.status == "requires_attention"
-        due = [due.run for due in await store.due(FOR_EVER_MS, [TINY.hash], 10)]
+        due = [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)]
         assert stories[0].run in due, "whoever has the code must find it"
         await put(store, stories[0].does(cmd.Look()))
-        assert await store.gates() == []
+        assert await store.views.gates() == []
 
     async def test_a_session_can_learn_to_run_more(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         await put(mine, story.start(executes=False))
-        await mine.open_session(SessionId("s"), "worker", [])
-        assert [run.run for run in await theirs.stranded(FOR_EVER_MS, 10)] == [story.run]
-        await mine.widen_session(SessionId("s"), [TINY.hash])
-        assert await theirs.stranded(FOR_EVER_MS, 10) == []
+        await mine.sessions.open(SessionId("s"), "worker", [])
+        assert [run.run for run in await theirs.views.stranded(FOR_EVER_MS, 10)] == [story.run]
+        await mine.sessions.widen(SessionId("s"), [TINY.hash])
+        assert await theirs.views.stranded(FOR_EVER_MS, 10) == []
 
     async def test_a_session_says_what_it_can_run(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
-        assert await theirs.able(["a", "b"]) == 0
-        await mine.open_session(SessionId("s"), "here:1", ["a"])
-        await mine.open_session(SessionId("t"), "there:2", ["b", "c"])
-        assert [await theirs.able(hashes) for hashes in (["a"], ["a", "b"], ["d"], [])] == [1, 2, 0, 0]
-        await mine.close_session(SessionId("s"))
-        assert await theirs.able(["a", "b"]) == 1
-        assert [await theirs.able_until_ms(hashes) for hashes in (["b"], ["d"])] == [None, None]
-        assert abs((await theirs.able_until_ms(["a", "b"]) or 0) - theirs.now_ms()) < 60_000
-        assert await theirs.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {"s": "here:1", "t": "there:2"}
+        assert await theirs.sessions.able(["a", "b"]) == 0
+        await mine.sessions.open(SessionId("s"), "here:1", ["a"])
+        await mine.sessions.open(SessionId("t"), "there:2", ["b", "c"])
+        assert [await theirs.sessions.able(hashes) for hashes in (["a"], ["a", "b"], ["d"], [])] == [1, 2, 0, 0]
+        await mine.sessions.close(SessionId("s"))
+        assert await theirs.sessions.able(["a", "b"]) == 1
+        assert [await theirs.sessions.able_until_ms(hashes) for hashes in (["b"], ["d"])] == [None, None]
+        assert abs((await theirs.sessions.able_until_ms(["a", "b"]) or 0) - theirs.clock.now_ms()) < 60_000
+        assert await theirs.sessions.labels([SessionId("s"), SessionId("t"), SessionId("u")]) == {
+            "s": "here:1",
+            "t": "there:2",
+        }
 
     # --- Lists --------------------------------------------------------------------------------------------------------
 
     async def test_runs_are_listed_newest_first(self, connect: Connect) -> None:
         store = await connect()
         stories = [Story(tenant=("acme", "umbrella")[n % 2], at_ms=BORN_MS + n * 10) for n in range(6)]
-        await store.append([story.start() for story in stories[:3]])
+        await store.log.append([story.start() for story in stories[:3]])
         await put(store, *(story.start() for story in stories[3:]))
         await put(store, stories[4].does(cmd.CancelRun()))
 
         async def listed(**conditions: Any) -> list[int]:
-            found = await store.runs(**conditions)
+            found = await store.views.runs(**conditions)
             return [next(n for n, story in enumerate(stories) if story.run == row.run) for row in found]
 
         assert await listed() == [5, 4, 3, 2, 1, 0]
@@ -1096,28 +1114,28 @@ class StoreConformance:
         first, second = Story(), Story()
         for story in (first, second):
             await put(store, story.start(), story.draft(), story.ask(timeout_ms=100))
-        ((row, change),) = await store.gates(run=first.run)
+        ((row, change),) = await store.views.gates(run=first.run)
         assert (row.gate, row.run, row.reviewers, change) == (first.gate, first.run, ("ada", "grace"), None)
         first.at_ms += 1000
         escalated = first.does(cmd.Look())
         await put(store, escalated)
-        ((_, change),) = await store.gates(run=first.run)
+        ((_, change),) = await store.views.gates(run=first.run)
         assert (change,) == escalated.changes.gate_changes
         assert change is not None
         assert change.state == "escalated"
-        assert [row.gate for row, _ in await store.gates()] == [first.gate, second.gate]
-        assert [row.gate for row, _ in await store.gates(limit=1)] == [first.gate]
-        assert [row.gate for row, _ in await store.gates(after=first.gate)] == [second.gate]
-        assert await store.gates(after=second.gate) == []
+        assert [row.gate for row, _ in await store.views.gates()] == [first.gate, second.gate]
+        assert [row.gate for row, _ in await store.views.gates(limit=1)] == [first.gate]
+        assert [row.gate for row, _ in await store.views.gates(after=first.gate)] == [second.gate]
+        assert await store.views.gates(after=second.gate) == []
         with pytest.raises(NotFound, match="to go on after"):
-            await store.gates(after=GateId(f"{first.run}:nothing"))
-        assert await store.gates(tenant="somebody else") == []
-        assert len(await store.gates(tenant=first.state.tenant)) == 2
+            await store.views.gates(after=GateId(f"{first.run}:nothing"))
+        assert await store.views.gates(tenant="somebody else") == []
+        assert len(await store.views.gates(tenant=first.state.tenant)) == 2
         answered = first.answer()
         await put(store, answered)
-        assert [row.gate for row, _ in await store.gates()] == [second.gate]
-        assert await store.gates(run=first.run) == []
-        ((_, change),) = await store.gates(run=first.run, open_only=False)
+        assert [row.gate for row, _ in await store.views.gates()] == [second.gate]
+        assert await store.views.gates(run=first.run) == []
+        ((_, change),) = await store.views.gates(run=first.run, open_only=False)
         assert (change,) == answered.changes.gate_changes
         assert change is not None
         assert (change.state, change.decision, change.by) == ("decided", "approve", "ada")
@@ -1127,34 +1145,34 @@ class StoreConformance:
         first, second = Story(), Story()
         for story in (first, second):
             await put(store, story.start(), story.draft(), story.ask(), story.answer(), story.intend())
-        ((row, change),) = await store.effects(run=first.run)
+        ((row, change),) = await store.views.effects(run=first.run)
         assert (row.call, row.tool, row.policy, row.request.value()) == (first.call, "mail", "once", {"to": "bob"})
         assert change is None
-        assert [row.call for row, _ in await store.effects(state="intended")] == [first.call, second.call]
+        assert [row.call for row, _ in await store.views.effects(state="intended")] == [first.call, second.call]
         await put(store, first.send())
-        ((_, change),) = await store.effects(run=first.run)
+        ((_, change),) = await store.views.effects(run=first.run)
         assert change == EffectChange(first.call, "completed", first.at_ms, inline("sent"))
-        assert [row.call for row, _ in await store.effects(state="intended")] == [second.call]
-        assert [row.call for row, _ in await store.effects(state="completed")] == [first.call]
-        assert [row.call for row, _ in await store.effects(limit=1)] == [first.call]
-        assert [row.call for row, _ in await store.effects(after=first.call)] == [second.call]
-        assert await store.effects(after=second.call) == []
+        assert [row.call for row, _ in await store.views.effects(state="intended")] == [second.call]
+        assert [row.call for row, _ in await store.views.effects(state="completed")] == [first.call]
+        assert [row.call for row, _ in await store.views.effects(limit=1)] == [first.call]
+        assert [row.call for row, _ in await store.views.effects(after=first.call)] == [second.call]
+        assert await store.views.effects(after=second.call) == []
         with pytest.raises(NotFound, match="to go on after"):
-            await store.effects(after=CallId(f"{first.run}:nothing"))
-        assert await store.effects(tenant="somebody else") == []
-        assert len(await store.effects(tenant=first.state.tenant)) == 2
-        assert await store.effects(run=second.run, state="completed") == []
+            await store.views.effects(after=CallId(f"{first.run}:nothing"))
+        assert await store.views.effects(tenant="somebody else") == []
+        assert len(await store.views.effects(tenant=first.state.tenant)) == 2
+        assert await store.views.effects(run=second.run, state="completed") == []
 
     # --- Between processes, and time ----------------------------------------------------------------------------------
 
     async def test_a_process_hears_of_others_commits_and_not_of_its_own(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
         await put(mine, story.start())
-        await mine.put("acme", "2026-01", b"mine")
-        assert not await mine.changed(0.01)
-        assert await theirs.changed(5)
-        assert not await theirs.changed(0.01)
-        hearing = asyncio.create_task(mine.changed(30))
+        await mine.blobs.put("acme", "2026-01", b"mine")
+        assert not await mine.watch.changed(0.01)
+        assert await theirs.watch.changed(5)
+        assert not await theirs.watch.changed(0.01)
+        hearing = asyncio.create_task(mine.watch.changed(30))
         await put(theirs, story.draft())
         assert await asyncio.wait_for(hearing, 60)
 
@@ -1163,24 +1181,24 @@ class StoreConformance:
         await put(mine, story.start())
         signal = story.does(cmd.SendSignal("ping"))
         other = msgspec.structs.replace(signal, append_id=AppendId("another"))
-        async with mine.exclusive(story.run):
+        async with mine.log.exclusive(story.run):
             waiting = asyncio.create_task(told(theirs, other))
             assert not (await asyncio.wait({waiting}, timeout=0.1))[0]
             await put(mine, signal)
         assert isinstance(await waiting, SeqConflict)
-        async with theirs.exclusive(story.run):
-            assert (await theirs.seqs([story.run]))[story.run] == story.state.seq
+        async with theirs.log.exclusive(story.run):
+            assert (await theirs.log.seqs([story.run]))[story.run] == story.state.seq
         await put(mine, story.does(cmd.SendSignal("ping")))
 
     async def test_whoever_gave_up_waiting_to_be_exclusive_holds_nothing(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
 
         async def want() -> None:
-            async with theirs.exclusive(story.run):
+            async with theirs.log.exclusive(story.run):
                 raise AssertionError("not while the other is")
 
         await put(mine, story.start())
-        async with mine.exclusive(story.run):
+        async with mine.log.exclusive(story.run):
             wanting = asyncio.create_task(want())
             await asyncio.wait({wanting}, timeout=0.05)
             wanting.cancel()
@@ -1193,12 +1211,12 @@ class StoreConformance:
     async def test_a_tail_tells_every_event_once_in_pieces_of_any_size(self, connect: Connect) -> None:
         store, stories = await connect(), [Story() for _ in range(3)]
         for appends in zip(*(list(story.whole()) for story in stories), strict=True):
-            assert list(await store.append(appends)) == [None] * 3
+            assert list(await store.log.append(appends)) == [None] * 3
         for limit in (1, 2, 7, 1000):
             found: list[Told] = []
             cursor = None
             while True:
-                told, cursor = await store.tail(cursor, limit)
+                told, cursor = await store.tail.after(cursor, limit)
                 assert len(told) <= limit
                 found += told
                 if len(told) < limit:
@@ -1210,74 +1228,74 @@ class StoreConformance:
     async def test_a_tail_goes_on_in_another_process_after_any_event(self, connect: Connect) -> None:
         mine, theirs, story, later = await connect(), await connect(), Story(), Story()
         await put(mine, *story.whole())
-        told, rest = await mine.tail(None, 1000)
+        told, rest = await mine.tail.after(None, 1000)
         await put(mine, *later.whole())
         for number, each in enumerate(told):
-            more, _ = await theirs.tail(each.cursor, 5)
+            more, _ = await theirs.tail.after(each.cursor, 5)
             everything = [*story.history, *later.history]
             assert [one.recorded for one in more] == everything[number + 1 : number + 6]
-        again, rest = await theirs.tail(rest, 1000)
+        again, rest = await theirs.tail.after(rest, 1000)
         assert [one.recorded for one in again] == later.history
-        assert (await mine.tail(rest, 1000))[0] == []
+        assert (await mine.tail.after(rest, 1000))[0] == []
 
     async def test_a_tail_can_begin_with_what_comes_next(self, connect: Connect) -> None:
         store, story, later = await connect(), Story(), Story()
         await put(store, *story.whole())
-        end = await store.tail_end()
-        assert (await store.tail(end, 10))[0] == []
+        end = await store.tail.end()
+        assert (await store.tail.after(end, 10))[0] == []
         await put(store, later.start())
-        assert [each.run for each in (await store.tail(end, 1000))[0]] == [later.run] * len(later.history)
+        assert [each.run for each in (await store.tail.after(end, 1000))[0]] == [later.run] * len(later.history)
 
     async def test_what_is_no_cursor_is_refused(self, connect: Connect) -> None:
         store = await connect()
         for text in ("", "yesterday", "-1", "1_2_3", "\u0663"):
             with pytest.raises(UsageError):
-                await store.tail(text, 10)
+                await store.tail.after(text, 10)
 
     async def test_tending_a_store_changes_nothing_that_anybody_sees(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start())
         for _ in range(2):
-            await store.maintain()
+            await store.upkeep.maintain()
         await put(store, story.draft())
-        assert await store.events(story.run) == tuple(story.history)
-        assert [each.recorded for each in (await store.tail(None, 1000))[0]] == story.history
+        assert await store.log.events(story.run) == tuple(story.history)
+        assert [each.recorded for each in (await store.tail.after(None, 1000))[0]] == story.history
 
     async def test_store_time_never_runs_backwards(self, connect: Connect) -> None:
         store, story = await connect(), Story(at_ms=BORN_MS * 2)
-        times = [store.now_ms() for _ in range(1000)]
+        times = [store.clock.now_ms() for _ in range(1000)]
         assert times == sorted(times)
         await put(store, story.start())
-        assert (await connect()).now_ms() >= story.at_ms
+        assert (await connect()).clock.now_ms() >= story.at_ms
 
     async def test_a_closed_store_says_so(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start())
-        writing = asyncio.create_task(store.append([story.draft()]))
+        writing = asyncio.create_task(store.log.append([story.draft()]))
         await asyncio.sleep(0)
         await asyncio.gather(store.aclose(), store.aclose())
         await store.aclose()
         assert list(await writing) == [None], "what was queued is finished"
         with pytest.raises(StoreError):
-            await store.append([story.ask()])
+            await store.log.append([story.ask()])
         with pytest.raises(StoreError):
-            await store.load(story.run, FOLD_VERSION)
-        assert fold(await (await connect()).load(story.run, FOLD_VERSION)).seq == 4
+            await store.log.load(story.run, FOLD_VERSION)
+        assert fold(await (await connect()).log.load(story.run, FOLD_VERSION)).seq == 4
 
     async def test_what_jobs_print_is_kept_in_pieces_that_grow_and_may_be_cut(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         first, grown, other = (LogPlace(story.run, *each) for each in (("a (1)", 1, 0), ("a (1)", 1, 5), ("b", 2, 0)))
-        await store.put_job_logs([(first, b"one\n"), (other, "é\0\n".encode()), (grown, b"two")], [])
-        await store.put_job_logs([(grown, b"two\nthree\n")], [])
+        await store.job_logs.keep([(first, b"one\n"), (other, "é\0\n".encode()), (grown, b"two")], [])
+        await store.job_logs.keep([(grown, b"two\nthree\n")], [])
         there = await connect()
-        assert sorted((place, size) for place, size, _ in await there.job_logs(story.run)) == [
+        assert sorted((place, size) for place, size, _ in await there.job_logs.pieces(story.run)) == [
             (first, 4), (grown, 10), (other, 4),
         ]  # fmt: skip
-        assert [await there.job_log(each) for each in (first, grown, other)] == [
+        assert [await there.job_logs.read(each) for each in (first, grown, other)] == [
             b"one\n",
             b"two\nthree\n",
             "é\0\n".encode(),
         ]
-        await store.put_job_logs([], [first, other])
-        assert [place for place, *_ in await there.job_logs(story.run)] == [grown]
-        assert (await there.job_log(first), await there.job_logs(Story().run)) == (b"", [])
+        await store.job_logs.keep([], [first, other])
+        assert [place for place, *_ in await there.job_logs.pieces(story.run)] == [grown]
+        assert (await there.job_logs.read(first), await there.job_logs.pieces(Story().run)) == (b"", [])

@@ -33,9 +33,9 @@ async def append(path: Path, count: str = "1000000") -> None:
     """Append to a run of its own for as long as it may live, saying which events were acknowledged."""
     store, story = await SqliteStore.connect(path), Story()
     say("run", story.run)
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     for _ in range(int(count)):
-        fates = await store.append([story.does(cmd.SendSignal("more"))])
+        fates = await store.log.append([story.does(cmd.SendSignal("more"))])
         assert list(fates) == [None], fates
         say(story.state.seq)
     await store.aclose()
@@ -46,7 +46,7 @@ async def first(path: Path) -> None:
     say("ready")
     await told()
     store, story = await SqliteStore.connect(path), Story()
-    fates = await store.append([story.start()])
+    fates = await store.log.append([story.start()])
     say(story.run, fates[0])
     await store.aclose()
 
@@ -54,18 +54,18 @@ async def first(path: Path) -> None:
 async def session(path: Path, name: str, lease_s: str) -> None:
     """Hold a session with work in flight, and say when asked whether it is alive."""
     store, story = await SqliteStore.connect(path, lease_s=float(lease_s)), Story(session=name)
-    await store.open_session(SessionId(name), "a process", [TINY.hash])
-    await store.append([story.start()])
+    await store.sessions.open(SessionId(name), "a process", [TINY.hash])
+    await store.log.append([story.start()])
     say(story.run)
     while await told():
-        say(store.alive(SessionId(name)))
+        say(store.sessions.alive(SessionId(name)))
 
 
 async def forks(path: Path, name: str, lease_s: str) -> None:
     """Hold a session, as `session` does, with a forked child that outlives this process."""
     store, story = await SqliteStore.connect(path, lease_s=float(lease_s)), Story(session=name)
-    await store.open_session(SessionId(name), "a process", [TINY.hash])
-    await store.append([story.start()])
+    await store.sessions.open(SessionId(name), "a process", [TINY.hash])
+    await store.log.append([story.start()])
     child = os.fork()
     if not child:
         os.close(sys.stdout.fileno())  # whoever waits for the parent's last word must not wait for this one's
@@ -78,7 +78,7 @@ async def forks(path: Path, name: str, lease_s: str) -> None:
 async def hold(path: Path) -> None:
     """Hold the write lock until told otherwise."""
     store = await SqliteStore.connect(path)
-    async with store.exclusive(RunId("any")):
+    async with store.log.exclusive(RunId("any")):
         say("holding")
         await told()
     await store.aclose()
@@ -87,22 +87,22 @@ async def hold(path: Path) -> None:
 async def full(path: Path) -> None:
     """Fill a disk that has room for a megabyte, get more room, and go on. Says how many were taken before and after."""
     store, story = await SqliteStore.connect(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, most))
     taken = 0
     while True:
         signal = story.does(cmd.SendSignal("more", inline("x" * 50_000)))
         try:
-            fates = await store.append([signal])
+            fates = await store.log.append([signal])
         except StoreFull as problem:
             say("full", taken, str(problem).partition(". ")[0])
             break
         assert list(fates) == [None], fates
         taken += 1
-    say(len(await store.events(story.run)))
+    say(len(await store.log.events(story.run)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    say(*(await store.append([signal])), story.state.seq)
+    say(*(await store.log.append([signal])), story.state.seq)
     await store.aclose()
 
 

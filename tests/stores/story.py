@@ -189,14 +189,14 @@ class Story:
 async def put(store: Store, *appends: Append) -> None:
     """Append one after the other; all must be taken."""
     for append in appends:
-        assert list(await store.append([append])) == [None]
+        assert list(await store.log.append([append])) == [None]
 
 
 async def ended(store: Store, count: int = 3, at_ms: int = BORN_MS) -> list[Story]:
     """Runs that have ended, with effects and gates, each of a tenant of its own; in few commits."""
     stories = [Story(at_ms=at_ms, tenant=f"tenant {n}") for n in range(count)]
     for appends in zip(*(list(story.whole()) for story in stories), strict=True):
-        assert set(await store.append(appends)) == {None}
+        assert set(await store.log.append(appends)) == {None}
     assert all(story.state.ended for story in stories)
     return stories
 

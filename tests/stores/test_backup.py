@@ -27,7 +27,7 @@ async def test_a_backup_of_a_store_in_use_has_everything_that_was_acknowledged_b
     async def go_on() -> None:
         while True:
             story = Story()
-            assert list(await store.append([story.start()])) == [None]
+            assert list(await store.log.append([story.start()])) == [None]
             acknowledged.append(story.run)
 
     writing = asyncio.ensure_future(go_on())
@@ -46,7 +46,7 @@ async def test_a_backup_of_a_store_in_use_has_everything_that_was_acknowledged_b
     with pytest.raises(StoreError, match="could not be written"):
         await administration.back_up(str(tmp_path / "nowhere" / "copy.db"))
     restored = await SqliteStore.connect(copy)
-    assert before <= {row.run for row in await restored.runs(limit=100_000)}
+    assert before <= {row.run for row in await restored.views.runs(limit=100_000)}
     for opened in (administration, store, restored):
         await opened.aclose()
 

@@ -95,7 +95,7 @@ def schema_of(database: str) -> str:
 
 async def put(store: PostgresStore, *appends: Append) -> None:
     for append in appends:
-        assert list(await store.append([append])) == [None]
+        assert list(await store.log.append([append])) == [None]
 
 
 def another_id(append: Append) -> Append:
@@ -121,19 +121,19 @@ async def test_an_append_whose_reply_was_lost_is_unknown_and_is_written_once(
     rows = entry(append)
     proxy.lose_reply_to(append.append_id if rows.is_plain and what != "held" else COMMIT)
     if what == "held":
-        async with store.exclusive(story.run):
+        async with store.log.exclusive(story.run):
             with pytest.raises(UnknownCommit):
-                await store.append([append])
+                await store.log.append([append])
     else:
         with pytest.raises(UnknownCommit):
-            await store.append([append])
+            await store.log.append([append])
     assert proxy.lost == 1
-    assert await witness.events(story.run) == tuple(story.history), "the database has it"
+    assert await witness.log.events(story.run) == tuple(story.history), "the database has it"
     await put(store, append, append)
-    assert await witness.events(story.run) == tuple(story.history)
-    assert len(await witness.gates(run=story.run)) == (what == "ledger")
+    assert await witness.log.events(story.run) == tuple(story.history)
+    assert len(await witness.views.gates(run=story.run)) == (what == "ledger")
     if what == "start with a key":
-        (fate,) = await store.append([Story().start(key="k")])
+        (fate,) = await store.log.append([Story().start(key="k")])
         assert isinstance(fate, KeyReused)
 
 
@@ -143,27 +143,27 @@ async def test_a_flush_under_no_limit_is_one_statement(connect: Connect, proxy: 
     """Its reply is that of its commit: when it is lost, all is there, the books too. Under a limit nothing is yet."""
     store, witness, story = await connect(proxy), await connect(), Story()
     await put(witness, story.start())
-    await witness.set_limit("tenant/acme/day", limit)
+    await witness.scopes.set_limit("tenant/acme/day", limit)
     before = tuple(story.history)
     hold = story.hold(60)
     proxy.lose_reply_to(hold.append_id)
     with pytest.raises(UnknownCommit):
-        await store.append([hold])
+        await store.log.append([hold])
     day = "tenant/acme/day/2023-11-14"
     if limit is None:
-        assert await witness.events(story.run) == tuple(story.history)
-        assert await witness.scopes([day]) == [ScopeRow(day, None, 0, 60)]
+        assert await witness.log.events(story.run) == tuple(story.history)
+        assert await witness.scopes.books([day]) == [ScopeRow(day, None, 0, 60)]
     else:
-        assert await witness.events(story.run) == before
+        assert await witness.log.events(story.run) == before
     await put(store, hold, hold)
-    assert await witness.scopes([day]) == [ScopeRow(day, limit, 0, 60)]
+    assert await witness.scopes.books([day]) == [ScopeRow(day, limit, 0, 60)]
 
 
 @bounded
 async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_a_circle(connect: Connect) -> None:
     """Some under a limit and some not, in every order, starts and ledgers among them."""
     stores = [await connect() for _ in range(4)]
-    await stores[0].set_limit("tenant/acme/month", 10**12)
+    await stores[0].scopes.set_limit("tenant/acme/month", 10**12)
     deadlocks = "select deadlocks from pg_stat_database where datname = current_database()"
 
     async def works(store: PostgresStore, turn: int) -> None:
@@ -174,12 +174,12 @@ async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_
             await put(store, *(story.hold(1) for story in stories))
             await put(store, stories[0].settle(1), stories[number % 2].draft(), stories[1].settle(1))
 
-    before = await stores[0]._db.fetch(deadlocks)
+    before = await stores[0].ground.connections.fetch(deadlocks)
     await asyncio.gather(*(works(store, turn) for turn, store in enumerate(stores)))
-    assert await stores[0]._db.fetch(deadlocks) == before
+    assert await stores[0].ground.connections.fetch(deadlocks) == before
     books = {
         row.scope: row.settled
-        for row in await stores[0].scopes([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])
+        for row in await stores[0].scopes.books([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])
     }
     assert set(books.values()) == {80}
 
@@ -193,10 +193,10 @@ async def test_an_append_that_is_cut_off_inside_its_transaction_is_sent_again(
     append = story.ask()
     proxy.lose_reply_to(append.append_id)
     with pytest.raises(UnknownCommit):
-        await store.append([append])
-    assert len(await store.events(story.run)) < len(story.history), "the server undid what was never committed"
+        await store.log.append([append])
+    assert len(await store.log.events(story.run)) < len(story.history), "the server undid what was never committed"
     await put(store, append)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
 
 
 @bounded
@@ -208,14 +208,14 @@ async def test_a_backend_that_is_terminated_while_it_waits_leaves_its_append_unk
     append = story.draft()
     async with holder.transaction():
         await holder.execute(f"select * from {schema_of(database)}.runs for update")
-        writing = asyncio.create_task(store.append([append]))
+        writing = asyncio.create_task(store.log.append([append]))
         waits = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'"
         while not await holder.fetchval(waits):
             await asyncio.sleep(0.01)
         with pytest.raises(UnknownCommit):
             await writing
     await put(store, append)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
 
 
 @bounded
@@ -230,14 +230,14 @@ async def test_a_silent_network_is_noticed_in_time_and_nothing_hangs(
     proxy.silent = True
     begun_s = time.monotonic()
     with pytest.raises(UnknownCommit):
-        await store.append([append])
+        await store.log.append([append])
     with pytest.raises(StoreError):
-        async with store.exclusive(story.run):
+        async with store.log.exclusive(story.run):
             raise AssertionError("there is no way to it")
     assert time.monotonic() - begun_s < 0.5 + 10 + 5  # an answer, a connection, and a slow machine
     proxy.silent = False
     await put(store, append)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
 
 
 @bounded
@@ -245,7 +245,7 @@ async def test_a_slow_network_changes_nothing_but_time(connect: Connect, proxy: 
     proxy.delay_s = 0.05
     store, story = await connect(proxy), Story()
     await put(store, *story.whole())
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
 
 
 @bounded
@@ -258,15 +258,15 @@ async def test_a_process_that_was_cut_off_does_not_hold_its_run_for_long(
     frozen, others, story = await connect(proxy), await connect(), Story()
     await put(others, story.start())
     append = story.draft()
-    async with frozen.exclusive(story.run):
+    async with frozen.log.exclusive(story.run):
         proxy.silent = True
         begun_s = time.monotonic()
         await put(others, append)
         assert time.monotonic() - begun_s < connection_room.LOCK_S
         proxy.silent = False
         with pytest.raises(UnknownCommit):
-            await frozen.append([another_id(append)])
-    (fate,) = await frozen.append([another_id(append)])
+            await frozen.log.append([another_id(append)])
+    (fate,) = await frozen.log.append([another_id(append)])
     assert isinstance(fate, SeqConflict)
 
 
@@ -292,11 +292,11 @@ async def test_what_was_written_before_a_flush_broke_is_not_called_unwritten(
     )
     flush = [first.start(), bad, last.start()]
     with pytest.raises(UnknownCommit, match="Some of these appends were written"):
-        await store.append(flush)
+        await store.log.append(flush)
     await holder.execute(f"drop trigger no_room on {schema}.runs")
-    fates = await store.append(flush)
+    fates = await store.log.append(flush)
     assert [type(fate) for fate in fates] == [type(None), Unstorable, type(None)]
-    assert await store.events(first.run) == tuple(first.history)
+    assert await store.log.events(first.run) == tuple(first.history)
 
 
 # --- Locks ------------------------------------------------------------------------------------------------------------
@@ -308,11 +308,11 @@ async def test_a_run_that_is_held_for_long_keeps_only_itself_waiting(
 ) -> None:
     monkeypatch.setitem(connection_room._WAITS, "lock_timeout", 300)
     store, stories = await connect(), [Story() for _ in range(3)]
-    assert set(await store.append([story.start() for story in stories])) == {None}
+    assert set(await store.log.append([story.start() for story in stories])) == {None}
     appends = [story.draft() for story in stories]
     async with holder.transaction():
         await holder.execute(f"select * from {schema_of(database)}.runs where run = '{stories[1].run}' for update")
-        fates = await store.append(appends)
+        fates = await store.log.append(appends)
         assert [type(fate) for fate in fates] == [type(None), StoreBusy, type(None)]
     await put(store, appends[1])
 
@@ -324,19 +324,19 @@ async def test_two_flushes_of_the_same_runs_in_opposite_order_do_not_lock_each_o
     """The first is stopped in the middle by a row that somebody holds, and has some of the rows by then."""
     mine, theirs = await connect(), await connect()
     stories = sorted((Story() for _ in range(9)), key=lambda story: story.run)
-    assert set(await mine.append([story.start() for story in stories])) == {None}
+    assert set(await mine.log.append([story.start() for story in stories])) == {None}
     for ledger in (False, True):
         appends = [(story.ask if ledger else story.draft)() for story in stories]
         async with holder.transaction():
             await holder.execute(f"select * from {schema_of(database)}.runs where run = '{stories[4].run}' for update")
-            one = asyncio.create_task(mine.append(appends))
-            two = asyncio.create_task(theirs.append([another_id(append) for append in reversed(appends)]))
+            one = asyncio.create_task(mine.log.append(appends))
+            two = asyncio.create_task(theirs.log.append([another_id(append) for append in reversed(appends)]))
             assert not (await asyncio.wait({one, two}, timeout=0.3))[0]
         there, back = await one, list(reversed(await two))
         for fates in zip(there, back, strict=True):
             assert {type(fate) for fate in fates} == {type(None), SeqConflict}
     for story in stories:
-        assert await mine.events(story.run) == tuple(story.history)
+        assert await mine.log.events(story.run) == tuple(story.history)
 
 
 @bounded
@@ -348,9 +348,9 @@ async def test_start_keys_in_opposite_order_belong_to_one_run_each(connect: Conn
         ours, others = [Story() for _ in keys], [Story() for _ in keys]
         one = [story.start(key=key) for story, key in zip(ours, keys, strict=True)]
         two = [story.start(key=key) for story, key in zip(others, keys, strict=True)]
-        fates, back = await asyncio.gather(mine.append(one), theirs.append(two[::-1]))
+        fates, back = await asyncio.gather(mine.log.append(one), theirs.log.append(two[::-1]))
         for key, story, other, here, there in zip(keys, ours, others, fates, reversed(back), strict=True):
-            owner = await mine.run_of_key(story.tenant, key)
+            owner = await mine.log.run_of_key(story.tenant, key)
             assert owner is not None
             assert {type(here), type(there)} == {type(None), KeyReused}
             assert owner[0] == (story.run if here is None else other.run)
@@ -364,7 +364,7 @@ async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth
     chance = random.Random(30)
     stores = [await connect(), await connect(), await connect(proxy)]
     stories = [Story() for _ in range(30)]
-    assert set(await stores[0].append([story.start() for story in stories])) == {None}
+    assert set(await stores[0].log.append([story.start() for story in stories])) == {None}
     for _ in range(67):
         appends = {story.run: story.does(cmd.SendSignal("ping")) for story in stories}
         flushes = []
@@ -386,8 +386,8 @@ async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth
         assert {type(fate) for told in fates for fate in told} <= {type(None), SeqConflict}
     assert proxy.lost > 5
     for story in stories:
-        assert await stores[1].events(story.run) == tuple(story.history)
-        row = await stores[1].run(story.run)
+        assert await stores[1].log.events(story.run) == tuple(story.history)
+        row = await stores[1].views.run(story.run)
         assert row is not None
         assert row.seq == len(story.history)
 
@@ -395,7 +395,7 @@ async def test_random_flushes_of_three_processes_lose_nothing_and_tell_the_truth
 async def until_known(store: PostgresStore, flush: list[Append]) -> list[HoldfastError | None]:
     while True:
         try:
-            return list(await store.append(flush))
+            return list(await store.log.append(flush))
         except UnknownCommit:
             continue
 
@@ -404,11 +404,11 @@ async def until_known(store: PostgresStore, flush: list[Append]) -> list[Holdfas
 async def test_many_who_hold_a_run_each_do_not_take_all_connections(connect: Connect) -> None:
     """Whoever holds a run reads it through another connection."""
     store, stories = await connect(connections=2), [Story() for _ in range(6)]
-    assert set(await store.append([story.start() for story in stories])) == {None}
+    assert set(await store.log.append([story.start() for story in stories])) == {None}
 
     async def alone(story: Story) -> None:
-        async with store.exclusive(story.run):
-            await store.load(story.run, FOLD_VERSION)
+        async with store.log.exclusive(story.run):
+            await store.log.load(story.run, FOLD_VERSION)
             await put(store, story.draft())
 
     async with asyncio.timeout(10):
@@ -421,14 +421,14 @@ async def test_two_of_one_process_may_hold_the_same_run_one_after_the_other(conn
     await put(store, story.start())
 
     async def alone() -> None:
-        async with store.exclusive(story.run):
+        async with store.log.exclusive(story.run):
             await asyncio.sleep(0.02)
             await put(store, story.does(cmd.SendSignal("ping")))
             await asyncio.sleep(0.02)  # the row is free by now, and the other has it
 
     async with asyncio.timeout(10):
         await asyncio.gather(*(alone() for _ in range(4)))
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
 
 
 # --- Servers that are away, full, strange -----------------------------------------------------------------------------
@@ -498,7 +498,7 @@ async def test_a_server_without_a_free_connection_says_so_and_is_of_use_afterwar
         with pytest.raises(StoreBusy, match=r"takes no more connections.*max_connections"):
             await PostgresStore.connect(small.url)
         await put(store, story.draft())
-        answers = await asyncio.gather(*(store.events(story.run) for _ in range(8)), return_exceptions=True)
+        answers = await asyncio.gather(*(store.log.events(story.run) for _ in range(8)), return_exceptions=True)
         assert {type(answer) for answer in answers} <= {tuple, StoreBusy}
         for other in others:
             await other.close()
@@ -530,11 +530,11 @@ async def test_a_full_disk_is_told_and_whatever_was_taken_is_there() -> None:
                     problem = full
             assert isinstance(problem, StoreFull)
             assert "no room left" in str(problem)
-            assert await store.events(story.run) == tuple(story.history[:taken])
+            assert await store.log.events(story.run) == tuple(story.history[:taken])
             grown = await asyncio.create_subprocess_exec("mount", "-o", "remount,size=64m", str(disk))
             assert not await grown.wait()
             await put(store, append)
-            assert await store.events(story.run) == tuple(story.history)
+            assert await store.log.events(story.run) == tuple(story.history)
             await store.aclose()
     finally:
         gone = await asyncio.create_subprocess_exec("umount", str(disk))

@@ -92,7 +92,7 @@ async def tables(database: str) -> set[str]:
 
 async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(newer: Newer, database: str) -> None:
     old, story = await PostgresStore.connect(database), Story()
-    await old.open_session(SessionId("old"), "an old process", [TINY.hash])
+    await old.sessions.open(SessionId("old"), "an old process", [TINY.hash])
     await put(old, story.start())
 
     code, said = newer.run("runs", "list")  # the new code waits for its tables
@@ -109,15 +109,15 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
     await put(old, story.draft(), story.ask())
     another, more = await PostgresStore.connect(database), Story()  # an old process may still be started
     await put(another, *more.whole())
-    assert await another.events(story.run) == tuple(story.history)
+    assert await another.log.events(story.run) == tuple(story.history)
     administration = await PostgresAdministration.connect(database)
     assert (await administration.standing()).pending == ()
     assert await administration.migrate(None) == []
 
     code, said = newer.run("store", "migrate")  # as long as the old process lives
     assert (code, "an old process" in said) == (4, True), said
-    assert await old.run(story.run) is not None
-    await old.close_session(SessionId("old"))
+    assert await old.views.run(story.run) is not None
+    await old.sessions.close(SessionId("old"))
     assert newer.run("store", "migrate", "--after") == (0, f"{NEXT:04d}_note_after\n1 migrations were applied.\n")
     assert newer.run("store", "migrate")[0] == 0
 
@@ -127,7 +127,7 @@ async def test_old_and_new_code_work_on_the_same_tables_between_the_two_parts(ne
         await administration.migrate(None)
     assert (await administration.standing()).version == NEXT
     with pytest.raises(StoreUnreadable, match="store migrate"):
-        await old.run(story.run)  # one that was overlooked is told at its next word
+        await old.views.run(story.run)  # one that was overlooked is told at its next word
     await administration.aclose()
     for store in (old, another):
         await store.aclose()
@@ -238,18 +238,18 @@ async def test_a_user_without_rights_is_told_what_to_do(
         f" schema {schema} to poor_{schema}; grant usage on all sequences in schema {schema} to poor_{schema}")  # fmt: skip
     store = await PostgresStore.connect(poor)
     await put(store, story.start())  # whoever may write but make no tables works on those that are there
-    assert [each.run for each in (await store.tail(None, 100))[0]] == [story.run] * len(story.history)
+    assert [each.run for each in (await store.tail.after(None, 100))[0]] == [story.run] * len(story.history)
     async with Engine.open(poor, workflows=[greeting()]) as engine:
         assert await (await engine.start(greeting(), {"name": "Ada"})).result() == "hello Ada"
     assert [words for words in caplog.messages if "fsync=off" not in words] == []  # that of the server, known to be so
-    month = Month.at(store.now_ms()).next
+    month = Month.at(store.clock.now_ms()).next
     say(postgres, f"drop table {schema}.{part('events', month)}")
     async with Engine.open(poor):
         while "could not look after its store" not in caplog.text:  # somebody with rights must, once in two months
             await asyncio.sleep(0.02)
     stranger = Story(at_ms=story.at_ms + 90 * 24 * 3600 * 1000)
     with pytest.raises(StoreError, match="rights"):
-        await store.append([stranger.start()])
+        await store.log.append([stranger.start()])
     for opened in (administration, store, owner):
         await opened.aclose()
     say(postgres, f"drop owned by poor_{schema}; drop role poor_{schema}")
@@ -258,7 +258,7 @@ async def test_a_user_without_rights_is_told_what_to_do(
 async def test_after_is_refused_by_name_of_who_still_needs_what_goes(newer: Newer, database: str) -> None:
     """Also where the part before is done in the same breath."""
     old = await PostgresStore.connect(database)
-    await old.open_session(SessionId("old"), "host:7", [TINY.hash])
+    await old.sessions.open(SessionId("old"), "host:7", [TINY.hash])
     code, said = newer.run("store", "migrate")
     assert (code, "host:7" in said) == (4, True), said
     assert "notes" in await tables(database)
@@ -285,8 +285,8 @@ async def test_runs_of_an_earlier_version_are_found_and_tell_who_started_them(da
     administration = await PostgresAdministration.connect(database)
     await administration.migrate("before")
     again = await PostgresStore.connect(database)
-    assert [(each.run, each.started_by) for each in await again.stranded(2**62, 10)] == [(story.run, None)]
+    assert [(each.run, each.started_by) for each in await again.views.stranded(2**62, 10)] == [(story.run, None)]
     await put(again, story.does(cmd.SendSignal("news")))
-    assert [(each.run, each.started_by) for each in await again.unplaced(0, 10)] == [(story.run, "shop")]
+    assert [(each.run, each.started_by) for each in await again.views.unplaced(0, 10)] == [(story.run, "shop")]
     for opened in (administration, again):
         await opened.aclose()

@@ -65,10 +65,10 @@ async def test_a_tail_tells_what_was_archived_since_it_was_committed_and_not_wha
         assert await place.has_partition(month)
         await place.administration.archive(month)
         assert not await place.has_partition(month)
-    told, _ = await place.store.tail(None, 1000)
+    told, _ = await place.store.tail.after(None, 1000)
     assert [each.recorded for each in told] == old.history + young.history
     await place.administration.prune(NEXT)
-    told, _ = await place.store.tail(None, 1000)
+    told, _ = await place.store.tail.after(None, 1000)
     assert [each.recorded for each in told] == young.history
 
 
@@ -85,7 +85,7 @@ async def test_a_month_that_somebody_reads_for_long_is_let_go_later(
         assert await place.has_partition()
     await place.administration.archive(MONTH)
     assert not await place.has_partition()
-    assert await place.store.events(story.run) == tuple(story.history)
+    assert await place.store.log.events(story.run) == tuple(story.history)
     await reader.close()
 
 
@@ -95,21 +95,23 @@ async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_ti
         while await place.ask(count) != 3:  # the sweep's first turn
             await asyncio.sleep(0.02)
     story, later = Story(), Story()
-    begin = await place.store.tail_end()
+    begin = await place.store.tail.end()
     await put(place.store, story.start())
-    _, cursor = await place.store.tail(begin, 1)
+    _, cursor = await place.store.tail.after(begin, 1)
     await place.ask(f"update {place.schema}.moments set at_ms = 0")
-    await forget_told(place.store._db)  # up to the oldest moment that is known: which was before the cursor
-    assert len((await place.store.tail(cursor, 100))[0]) == len(story.history) - 1
-    end = await place.store.tail_end()
+    await forget_told(
+        place.store.ground.connections
+    )  # up to the oldest moment that is known: which was before the cursor
+    assert len((await place.store.tail.after(cursor, 100))[0]) == len(story.history) - 1
+    end = await place.store.tail.end()
     await place.ask(f"update {place.schema}.moments set at_ms = 0")
     await put(place.store, later.start())
-    await forget_told(place.store._db)
+    await forget_told(place.store.ground.connections)
     assert await place.ask(f"select count(*) from {place.schema}.commits") == 1
     with pytest.raises(CursorLost, match="Begin anew"):
-        await place.store.tail(cursor, 100)
+        await place.store.tail.after(cursor, 100)
     for since in (None, end):
-        assert [each.run for each in (await place.store.tail(since, 100))[0]] == [later.run] * len(later.history)
+        assert [each.run for each in (await place.store.tail.after(since, 100))[0]] == [later.run] * len(later.history)
 
 
 async def test_a_database_out_of_another_server_s_dump_tells_what_comes_from_here_on(place: Place) -> None:
@@ -117,10 +119,10 @@ async def test_a_database_out_of_another_server_s_dump_tells_what_comes_from_her
     await put(place.store, story.start())
     await place.ask(f"update {place.schema}.commits set xid = '4000000000000'")
     await place.ask(f"insert into {place.schema}.moments values ('4000000000000', 9)")
-    await place.store.maintain()
+    await place.store.upkeep.maintain()
     seen = len(story.history)
     await put(place.store, story.draft())
-    assert [each.recorded for each in (await place.store.tail(None, 100))[0]] == story.history[seen:]
+    assert [each.recorded for each in (await place.store.tail.after(None, 100))[0]] == story.history[seen:]
     assert await place.ask(f"select count(*) from {place.schema}.commits") == 1
 
 
@@ -130,7 +132,7 @@ async def test_after_a_failover_a_tail_says_that_it_cannot_know() -> None:
         store = await PostgresStore.connect(primary.url)
         standby.follow(primary, name="standby")
         await put(store, story.start())
-        told, cursor = await store.tail(None, 1)
+        told, cursor = await store.tail.after(None, 1)
         where = say(primary, "select pg_current_wal_lsn()")
         while say(standby, f"select pg_last_wal_replay_lsn() >= '{where.strip()}'").strip() != "t":
             await asyncio.sleep(0.05)
@@ -138,8 +140,8 @@ async def test_after_a_failover_a_tail_says_that_it_cannot_know() -> None:
         standby.promote()
         after = await PostgresStore.connect(standby.url)
         with pytest.raises(CursorLost, match="failover"):
-            await after.tail(cursor, 10)
-        assert [each.recorded for each in (await after.tail(None, 100))[0]] == story.history
+            await after.tail.after(cursor, 10)
+        assert [each.recorded for each in (await after.tail.after(None, 100))[0]] == story.history
         assert told[0].recorded == story.history[0]
         for opened in (store, after):
             await opened.aclose()

@@ -69,13 +69,13 @@ def appends(game: Record, run: RunId) -> list[Append]:
 
 async def check(store: SqliteStore, run: RunId) -> State:
     """The rows of a run against its history as the store gives it back."""
-    events = await store.events(run)
-    state = fold(await store.load(run, FOLD_VERSION))
+    events = await store.log.events(run)
+    state = fold(await store.log.load(run, FOLD_VERSION))
     anew = State()
     for recorded in events:
         evolve(anew, recorded.event, recorded.at_ms)
     assert state == anew
-    row = await store.run(run)
+    row = await store.views.run(run)
     either = [project(state, [events[-1].event], executing=executing).run for executing in (False, True)]
     assert row is not None
     assert row in either, "the row is what the history amounts to, whoever wrote last"
@@ -86,7 +86,10 @@ async def check(store: SqliteStore, run: RunId) -> State:
 
 
 async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequence[Recorded]) -> None:
-    rows = {opened.gate: (opened, change) for opened, change in await store.gates(run=run, open_only=False, limit=9999)}
+    rows = {
+        opened.gate: (opened, change)
+        for opened, change in await store.views.gates(run=run, open_only=False, limit=9999)
+    }
     assert set(rows) == {each.event.gate for each in events if isinstance(each.event, ev.GateOpened)}
     for gate, (opened, change) in rows.items():
         now = "open" if change is None else change.state
@@ -101,7 +104,7 @@ async def check_gates(store: SqliteStore, run: RunId, state: State, events: Sequ
             assert (now, change.decision, change.by) == ("decided", known.decision, known.by)
         else:
             assert now == "withdrawn"
-    asked = {opened.gate for opened, _ in await store.gates(run=run, limit=9999)}
+    asked = {opened.gate for opened, _ in await store.views.gates(run=run, limit=9999)}
     assert asked == set(state.gates), "what is listed is what is asked"
 
 
@@ -113,7 +116,7 @@ async def check_effects(store: SqliteStore, run: RunId, events: Sequence[Recorde
             latest[event.call] = "intended"
         elif type(event) in STATES:
             latest[event.call] = STATES[type(event)]  # type: ignore[attr-defined, index]
-    rows = {opened.call: change for opened, change in await store.effects(run=run, limit=9999)}
+    rows = {opened.call: change for opened, change in await store.views.effects(run=run, limit=9999)}
     assert {call: "intended" if change is None else change.state for call, change in rows.items()} == latest
     for recorded in events:
         if isinstance(recorded.event, ev.EffectCompleted):
@@ -128,7 +131,7 @@ async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
     for run in runs:
         held: dict[str, ev.ModelCallHeld] = {}
         days: dict[str, str] = {}
-        for recorded in await store.events(run):
+        for recorded in await store.log.events(run):
             match recorded.event:
                 case ev.ModelCallHeld() as hold:
                     held[hold.call] = hold
@@ -140,13 +143,13 @@ async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
                 case _:
                     pass
     for _ in range(2):  # the second time there is nothing to add
-        after = await count_some(store, 2**60, None)
+        after = await count_some(store.costs, store.log, 2**60, None)
         while after is not None:
-            after = await count_some(store, 2**60, after)
-        costs = await store.costs("0000", "9999", tenant="acme")
+            after = await count_some(store.costs, store.log, 2**60, after)
+        costs = await store.costs.rollup("0000", "9999", tenant="acme")
         assert {(each.tenant, each.workflow) for each in costs} == {("acme", "flow")}
         assert {(each.day, each.node, each.model): each.cost_nanousd for each in costs} == dict(mine)
-    assert {row.scope: row.settled for row in await store.scopes(list(scopes))} == dict(scopes)
+    assert {row.scope: row.settled for row in await store.scopes.books(list(scopes))} == dict(scopes)
     assert len(mine) >= 5, "hardly anything cost anything"
 
 
@@ -165,7 +168,7 @@ async def test_the_rows_of_random_histories_are_their_folded_states(tmp_path: Pa
     async with asyncio.timeout(60):
         while todo:
             runs = pick.sample(list(todo), min(len(todo), 12))
-            fates = await store.append([todo[run].pop(0) for run in runs])
+            fates = await store.log.append([todo[run].pop(0) for run in runs])
             assert list(fates) == [None] * len(runs)
             commits += 1
             for run in [run for run in runs if not todo[run]]:
@@ -173,14 +176,14 @@ async def test_the_rows_of_random_histories_are_their_folded_states(tmp_path: Pa
             looked = pick.choice(runs)
             state = await check(store, looked)
             if pick.random() < 0.1:
-                await count_some(store, 2**60, pick.choice([None, looked]))
+                await count_some(store.costs, store.log, 2**60, pick.choice([None, looked]))
             if pick.random() < 0.3:
-                await store.snapshot(looked, snapshot_of(state))
+                await store.log.snapshot(looked, snapshot_of(state))
     await check_money(store, list(ended))
     for run, how in ended.items():
         state = await check(store, run)
         assert state.ended == how
-        in_flight = {session for due in await store.due(2**60, [state.graph_hash], 9999) for session in due.dead}
+        in_flight = {session for due in await store.views.due(2**60, [state.graph_hash], 9999) for session in due.dead}
         assert in_flight <= set(sessions_in_flight(state)), "only what is in flight is looked after"
     await store.aclose()
     assert commits > 50

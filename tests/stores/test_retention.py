@@ -106,25 +106,28 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_an_archived_month_is_read_as_before(place: Place) -> None:
     stories = await ended(place.store)
-    await place.store.snapshot(stories[1].run, snapshot_of(stories[1].state))
-    rows, effects = await place.store.runs(), [await place.store.effects(run=story.run) for story in stories]
-    gates = await place.store.gates(open_only=False)
+    await place.store.log.snapshot(stories[1].run, snapshot_of(stories[1].state))
+    rows, effects = (
+        await place.store.views.runs(),
+        [await place.store.views.effects(run=story.run) for story in stories],
+    )
+    gates = await place.store.views.gates(open_only=False)
     assert await place.state() == "open"
     freed = await place.administration.archive(MONTH)
     assert (freed.runs, freed.events) == (3, sum(len(story.history) for story in stories))
     assert await place.state() == "archived"
     for story, before in zip(stories, effects, strict=True):
-        assert await place.store.events(story.run) == tuple(story.history)
-        assert await place.store.events(story.run, 3, 2) == tuple(story.history[3:5])
-        assert await place.store.events(story.run, len(story.history)) == ()
-        assert fold(await place.store.load(story.run, FOLD_VERSION)) == story.state
-        assert await place.store.effects(run=story.run) == before != []
-        assert await place.store.effects(run=story.run, state="failed") == []
-        assert await place.store.effects(run=story.run, after=before[-1][0].call) == []
+        assert await place.store.log.events(story.run) == tuple(story.history)
+        assert await place.store.log.events(story.run, 3, 2) == tuple(story.history[3:5])
+        assert await place.store.log.events(story.run, len(story.history)) == ()
+        assert fold(await place.store.log.load(story.run, FOLD_VERSION)) == story.state
+        assert await place.store.views.effects(run=story.run) == before != []
+        assert await place.store.views.effects(run=story.run, state="failed") == []
+        assert await place.store.views.effects(run=story.run, after=before[-1][0].call) == []
         with pytest.raises(NotFound, match="archived meanwhile"):
-            await place.store.effects(after=before[-1][0].call)
-    assert await place.store.runs() == rows
-    assert await place.store.gates(open_only=False) == gates
+            await place.store.views.effects(after=before[-1][0].call)
+    assert await place.store.views.runs() == rows
+    assert await place.store.views.gates(open_only=False) == gates
     for table in ("events", "effects", "snapshots"):
         assert await place.ask(f"select count(*) from {table} where run = '{stories[1].run}'") == [0]
 
@@ -134,7 +137,7 @@ async def test_an_archive_is_the_events_byte_for_byte(place: Place) -> None:
     payloads = await place.ask(f"select payload from events where run = '{story.run}' order by seq")
     await place.administration.archive(MONTH)
     (sha256,) = await place.ask("select sha256 from archives")
-    lines = gzip.decompress(await place.store.get(story.tenant, MONTH, sha256)).splitlines()
+    lines = gzip.decompress(await place.store.blobs.get(story.tenant, MONTH, sha256)).splitlines()
     assert json.loads(lines[0])["run"] == story.run
     assert len(payloads) == len(story.history)
     for payload, line in zip(payloads, lines[1:], strict=False):
@@ -200,28 +203,28 @@ async def test_what_is_said_of_a_run_after_it_was_archived_is_kept(place: Place)
     first, second = await ended(place.store, 2)
     await place.administration.archive(MONTH)
     await put(place.store, late(first))
-    assert await place.store.events(first.run) == tuple(first.history)
-    assert await place.store.events(first.run, len(first.history) - 1) == tuple(first.history[-1:])
-    assert fold(await place.store.load(first.run, FOLD_VERSION)) == first.state
+    assert await place.store.log.events(first.run) == tuple(first.history)
+    assert await place.store.log.events(first.run, len(first.history) - 1) == tuple(first.history[-1:])
+    assert fold(await place.store.log.load(first.run, FOLD_VERSION)) == first.state
     assert await place.state() == "partly archived"
     with pytest.raises(MonthHeld, match="store archive"):
         await place.administration.prune(NEXT)
     await place.administration.archive(MONTH)
     assert await place.state() == "archived"
-    assert await place.store.events(first.run) == tuple(first.history)
-    assert await place.store.events(second.run) == tuple(second.history)
-    assert await place.store.effects(run=first.run) != []
+    assert await place.store.log.events(first.run) == tuple(first.history)
+    assert await place.store.log.events(second.run) == tuple(second.history)
+    assert await place.store.views.effects(run=first.run) != []
 
 
 async def test_an_archived_run_is_final_even_if_it_failed(place: Place) -> None:
     (story,) = await ended(place.store, 1)
-    assert not await place.store.is_archived(story.run)
+    assert not await place.store.log.is_archived(story.run)
     await place.administration.archive(MONTH)
-    assert await place.store.is_archived(story.run)
+    assert await place.store.log.is_archived(story.run)
     async with Engine.open(place.where, execute=False) as engine:
         with pytest.raises(Conflict, match="is archived with its month, and final"):
             await engine.retry(story.run)
-    assert (await place.store.seqs([story.run]))[story.run] == len(story.history)
+    assert (await place.store.log.seqs([story.run]))[story.run] == len(story.history)
 
 
 async def test_an_append_between_archive_and_farewell_is_not_lost(
@@ -241,7 +244,7 @@ async def test_an_append_between_archive_and_farewell_is_not_lost(
     monkeypatch.setattr(place.retention, "_let_go", meanwhile)
     assert (await place.administration.archive(MONTH)).events == len(story.history)
     assert await place.state() == "archived"
-    assert await place.store.events(story.run) == tuple(story.history)
+    assert await place.store.log.events(story.run) == tuple(story.history)
 
 
 async def test_an_archiver_that_comes_late_takes_no_newer_archive_s_place(
@@ -261,7 +264,7 @@ async def test_an_archiver_that_comes_late_takes_no_newer_archive_s_place(
 
     monkeypatch.setattr(place.retention, "_remember", remembered)
     assert (await place.administration.archive(MONTH)).events == len(story.history)
-    assert await place.store.events(story.run) == tuple(story.history)
+    assert await place.store.log.events(story.run) == tuple(story.history)
 
 
 async def test_of_two_who_archive_a_month_at_once_neither_is_in_the_other_s_way(
@@ -287,8 +290,8 @@ async def test_of_two_who_archive_a_month_at_once_neither_is_in_the_other_s_way(
     for each in await asyncio.gather(place.administration.archive(NEXT), other.archive(NEXT)):
         assert each.runs == 3
     for story in stories + again:
-        assert await place.store.events(story.run) == tuple(story.history)
-        assert len(await place.store.effects(run=story.run)) == 1
+        assert await place.store.log.events(story.run) == tuple(story.history)
+        assert len(await place.store.views.effects(run=story.run)) == 1
 
 
 async def test_who_reads_and_writes_while_a_month_goes_notices_nothing(place: Place) -> None:
@@ -301,8 +304,8 @@ async def test_who_reads_and_writes_while_a_month_goes_notices_nothing(place: Pl
     async def reads(mine: int) -> None:
         while not over.is_set():
             story = stories[counts[mine] % len(stories)]
-            assert await place.store.events(story.run) == tuple(story.history)
-            assert await place.store.effects(run=story.run) != []
+            assert await place.store.log.events(story.run) == tuple(story.history)
+            assert await place.store.views.effects(run=story.run) != []
             counts[mine] += 1
 
     async def writes() -> None:
@@ -338,23 +341,23 @@ async def test_an_archiving_that_is_killed_anywhere_loses_nothing_and_is_done_ag
         at_ms = BORN_MS + killed * 30 * 24 * 3600 * 1000
         month = Month.at(at_ms)
         stories = await ended(place.store, 2, at_ms)
-        await place.store.put_job_logs([(LogPlace(stories[0].run, "greet", 1, 0), b"hello")], [])
+        await place.store.job_logs.keep([(LogPlace(stories[0].run, "greet", 1, 0), b"hello")], [])
         archiver.stdin.write(f"{month} {killed + 1}\n".encode())
         status = int(await asyncio.wait_for(archiver.stdout.readline(), 30))
         for story in stories:
-            assert await place.store.events(story.run) == tuple(story.history)
-            assert await place.store.events(story.run, 5) == tuple(story.history[5:])
-            assert len(await place.store.effects(run=story.run)) == 1
+            assert await place.store.log.events(story.run) == tuple(story.history)
+            assert await place.store.log.events(story.run, 5) == tuple(story.history[5:])
+            assert len(await place.store.views.effects(run=story.run)) == 1
         if not status:
             break
         assert os.WTERMSIG(status) == signal.SIGKILL
         killed += 1
         await place.administration.archive(str(month))
         assert await place.state(str(month)) == "archived"
-        assert await place.store.job_logs(stories[0].run) == []
+        assert await place.store.job_logs.pieces(stories[0].run) == []
         for story in stories:
-            assert await place.store.events(story.run) == tuple(story.history)
-            assert len(await place.store.effects(run=story.run)) == 1
+            assert await place.store.log.events(story.run) == tuple(story.history)
+            assert len(await place.store.views.effects(run=story.run)) == 1
     assert killed >= 10
     archiver.kill()
     await archiver.communicate()
@@ -376,7 +379,7 @@ async def test_no_month_goes_whose_archives_do_not_come_back(place: Place, monke
     with pytest.raises(CorruptHistory, match=story.run):
         await administration.archive(MONTH)
     assert await place.state() == "open"
-    assert await place.store.events(story.run) == tuple(story.history)
+    assert await place.store.log.events(story.run) == tuple(story.history)
 
 
 async def test_archives_go_where_large_payloads_go_and_are_found_there(place: Place, tmp_path: Path) -> None:
@@ -392,9 +395,9 @@ async def test_archives_go_where_large_payloads_go_and_are_found_there(place: Pl
     assert file.parent.name == NEXT
     assert json.loads(gzip.decompress(file.read_bytes()).partition(b"\n")[0])["run"] == second.run
     for story in (first, second):
-        assert await store.events(story.run) == tuple(story.history)
+        assert await store.log.events(story.run) == tuple(story.history)
     with pytest.raises(CorruptHistory, match="missing"):
-        await place.store.events(second.run)
+        await place.store.log.events(second.run)
 
 
 async def test_an_archive_that_is_damaged_is_told_and_hurts_no_other(place: Place) -> None:
@@ -404,8 +407,8 @@ async def test_an_archive_that_is_damaged_is_told_and_hurts_no_other(place: Plac
     (empty,) = ["x''"] if place.retention is SqliteRetention else ["''::bytea"]
     await place.ask(f"update blobs set content = {empty} where sha256 = '{sha256}'")
     with pytest.raises(CorruptHistory, match=first.run):
-        await place.store.events(first.run)
-    assert await place.store.events(second.run) == tuple(second.history)
+        await place.store.log.events(first.run)
+    assert await place.store.log.events(second.run) == tuple(second.history)
 
 
 def test_an_archive_with_anything_wrong_is_refused() -> None:
@@ -431,7 +434,7 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     (old,) = await ended(place.store, 1)
     (young,) = await ended(place.store, 1, NEXT_MS)
     pieces = [(LogPlace(story.run, "greet", 1, first), b"hello") for story in (old, young) for first in range(0, 25, 5)]
-    await place.store.put_job_logs(pieces, [])
+    await place.store.job_logs.keep(pieces, [])
 
     async def not_yet(*_: object) -> bool:
         return False
@@ -442,36 +445,36 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
         patched.setattr(place.retention, "_let_go", not_yet)
         with pytest.raises(StoreBusy, match="could not be let go"):
             await place.administration.archive(MONTH)
-    assert await place.store.job_logs(old.run) == []
+    assert await place.store.job_logs.pieces(old.run) == []
     await place.administration.archive(MONTH)
-    assert len(await place.store.job_logs(young.run)) == 5
-    await place.store.put_job_logs(pieces[:5], [])  # by a process that was late
+    assert len(await place.store.job_logs.pieces(young.run)) == 5
+    await place.store.job_logs.keep(pieces[:5], [])  # by a process that was late
     await place.administration.prune(NEXT)
-    assert await place.store.job_logs(old.run) == []
-    assert len(await place.store.job_logs(young.run)) == 5
+    assert await place.store.job_logs.pieces(old.run) == []
+    assert len(await place.store.job_logs.pieces(young.run)) == 5
 
 
 async def test_a_history_that_was_pruned_says_so_and_everything_else_stays(place: Place) -> None:
     (young,) = await ended(place.store, 1, NEXT_MS)
     (old,) = await ended(place.store, 1)
-    blob = await place.store.put("tenant 0", MONTH, b"large" * 20_000)
-    await place.store.put_workflow(WorkflowRecord("flow", 1, "hash"), b"a graph")
+    blob = await place.store.blobs.put("tenant 0", MONTH, b"large" * 20_000)
+    await place.store.graphs.put_workflow(WorkflowRecord("flow", 1, "hash"), b"a graph")
     await place.administration.archive(MONTH)
     await place.administration.archive(NEXT)
     freed = await place.administration.prune(NEXT)
     assert (freed.runs, freed.events) == (1, len(old.history))
     assert freed.stored_bytes > 100_000
-    for asked in (place.store.events(old.run), place.store.load(old.run, FOLD_VERSION)):
+    for asked in (place.store.log.events(old.run), place.store.log.load(old.run, FOLD_VERSION)):
         with pytest.raises(NotFound, match=r"removed for good .*\(20[2-9]\d-\d\d\)"):
             await asked
     with pytest.raises(NotFound):
-        await place.store.get("tenant 0", MONTH, blob)
-    assert await place.store.graph("hash") == b"a graph"
-    assert await place.store.run(old.run) is not None
-    assert await place.store.events(young.run) == tuple(young.history)
+        await place.store.blobs.get("tenant 0", MONTH, blob)
+    assert await place.store.graphs.graph("hash") == b"a graph"
+    assert await place.store.views.run(old.run) is not None
+    assert await place.store.log.events(young.run) == tuple(young.history)
     assert (await place.administration.prune(NEXT)).runs == 0
     assert (await place.state(MONTH), await place.state(NEXT)) == ("pruned", "archived")
-    assert [each.run for each in await place.store.uncounted(BORN_MS * 2, None, 10)] == [
+    assert [each.run for each in await place.store.costs.uncounted(BORN_MS * 2, None, 10)] == [
         young.run
     ]  # nobody can count it
 
@@ -492,7 +495,7 @@ async def test_nothing_is_removed_for_good_that_is_still_in_the_tables(
     assert await place.state() == "partly archived"
     with pytest.raises(MonthHeld, match="still in the tables"):
         await place.administration.prune(NEXT)
-    assert await place.store.events(story.run) == tuple(story.history)
+    assert await place.store.log.events(story.run) == tuple(story.history)
     await place.administration.archive(MONTH)
     assert (await place.administration.prune(NEXT)).runs == 1
 
@@ -527,10 +530,10 @@ async def test_months_are_removed_where_large_payloads_are_but_for_what_is_still
 
 async def test_the_outcome_of_a_tenant_wide_effect_outlives_the_month_in_which_it_was_stored(place: Place) -> None:
     (story,) = await ended(place.store, 1)
-    large, other = [await place.store.put("acme", MONTH, content) for content in (b"outcome", b"other")]
+    large, other = [await place.store.blobs.put("acme", MONTH, content) for content in (b"outcome", b"other")]
     await kept(place, story, large)
     await place.administration.archive(MONTH)
     await place.administration.prune(NEXT)
-    assert await place.store.get("acme", MONTH, large) == b"outcome"
+    assert await place.store.blobs.get("acme", MONTH, large) == b"outcome"
     with pytest.raises(NotFound):
-        await place.store.get("acme", MONTH, other)
+        await place.store.blobs.get("acme", MONTH, other)

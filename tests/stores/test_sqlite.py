@@ -123,12 +123,12 @@ async def test_whatever_was_acknowledged_survives_kill_9(path: Path, start: Star
             acknowledged[run] = int(rest)
     store = await opened(path)
     for run, seq in acknowledged.items():
-        events = await store.events(run)
+        events = await store.log.events(run)
         assert [recorded.seq for recorded in events] == list(range(1, len(events) + 1))
         assert len(events) >= seq
-        row = await store.run(run)
+        row = await store.views.run(run)
         assert row is not None
-        assert row.seq == len(events) == fold(await store.load(run, FOLD_VERSION)).seq
+        assert row.seq == len(events) == fold(await store.log.load(run, FOLD_VERSION)).seq
     assert sql(path, "pragma integrity_check") == "ok"
 
 
@@ -142,18 +142,18 @@ async def test_a_process_that_died_while_making_the_file_left_one_that_opens(
         locks_of(path).mkdir()
         (locks_of(path) / "turning").touch()
     store, story = await opened(path), Story()
-    assert list(await store.append([story.start()])) == [None]
+    assert list(await store.log.append([story.start()])) == [None]
 
 
 async def test_a_store_whose_log_is_missing_says_so_and_goes_on_when_told_to(path: Path, opened: Opened) -> None:
     """The live file copied alone is from the past, and of a store that is new it is empty."""
     store, story, late = await opened(path), Story(), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     copy = path.with_name("copy.db")
     for moment in ("new", "later"):
         if moment == "later":
             sql(path, "pragma wal_checkpoint")
-            await store.append([late.start()])
+            await store.log.append([late.start()])
         copy.write_bytes(path.read_bytes())
         before = copy.read_bytes()
         with pytest.raises(StoreUnreadable, match=r"copy\.db-wal is not beside it.*store accept"):
@@ -163,8 +163,8 @@ async def test_a_store_whose_log_is_missing_says_so_and_goes_on_when_told_to(pat
         accept(path, 1.0)
     accept(copy, 1.0)
     again = await opened(copy)
-    assert [row.run for row in await again.runs()] == [story.run]
-    assert [row.run for row in await store.runs()] == [late.run, story.run], "the store itself is as it was"
+    assert [row.run for row in await again.views.runs()] == [story.run]
+    assert [row.run for row in await store.views.runs()] == [late.run, story.run], "the store itself is as it was"
 
 
 async def test_a_store_is_whole_without_a_log_when_its_last_process_has_closed_it(
@@ -173,7 +173,7 @@ async def test_a_store_is_whole_without_a_log_when_its_last_process_has_closed_i
     """One that closes leaves no log; one that is killed leaves it."""
     first, second = await SqliteStore.connect(path), await SqliteStore.connect(path)
     story = Story()
-    await first.append([story.start()])
+    await first.log.append([story.start()])
     await first.aclose()
     assert log_of(path).exists()
     await second.aclose()
@@ -185,7 +185,7 @@ async def test_a_store_is_whole_without_a_log_when_its_last_process_has_closed_i
     await process.wait()
     assert log_of(path).exists()
     third = await opened(path)
-    assert len(await third.runs()) == 2
+    assert len(await third.views.runs()) == 2
 
 
 async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
@@ -199,7 +199,7 @@ async def test_processes_that_open_a_new_store_at_the_same_instant_all_succeed(
     started = [(await line(process)).split() for process in processes]
     assert [fate for _, fate in started] == ["None"] * 4
     store = await opened(path)
-    assert {row.run for row in await store.runs()} == {run for run, _ in started}
+    assert {row.run for row in await store.views.runs()} == {run for run, _ in started}
 
 
 async def test_a_store_that_many_open_and_put_away_at_once_never_seems_to_have_lost_its_log(path: Path) -> None:
@@ -223,8 +223,8 @@ async def test_a_disk_that_is_full_loses_nothing_and_work_goes_on_when_there_is_
     assert fate == "None"
     assert await process.wait() == 0
     store = await opened(path)
-    ((row),) = await store.runs()
-    assert row.seq == len(await store.events(row.run)) == int(seq) == 3 + int(taken)
+    ((row),) = await store.views.runs()
+    assert row.seq == len(await store.log.events(row.run)) == int(seq) == 3 + int(taken)
 
 
 class FailingDisk(apsw.VFS):
@@ -263,14 +263,14 @@ async def test_a_commit_that_the_disk_did_not_confirm_is_unknown_and_appended_ag
     path: Path, disk: FailingDisk
 ) -> None:
     store, story = await SqliteStore.connect(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     again = story.draft()
     disk.fails = True
     with pytest.raises(UnknownCommit):
-        await store.append([again])
-    assert list(await store.append([again])) == [None]
-    assert list(await store.append([again])) == [None]
-    assert await store.events(story.run) == tuple(story.history)
+        await store.log.append([again])
+    assert list(await store.log.append([again])) == [None]
+    assert list(await store.log.append([again])) == [None]
+    assert await store.log.events(story.run) == tuple(story.history)
     await store.aclose()
 
 
@@ -323,30 +323,30 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
     for version in [migration.version for migration in MIGRATIONS[:-1]]:
         old = path.with_name(f"{version}.db")
         store, story = await SqliteStore.connect(old), Story()
-        await store.append([story.start(by="shop"), Story().start()])
-        await store.append([story.draft()])
+        await store.log.append([story.start(by="shop"), Story().start()])
+        await store.log.append([story.draft()])
         await store.aclose()
         take_back(old, version)
         again = await opened(old)
         assert sql(old, "pragma user_version") == LATEST
-        assert await again.events(story.run) == tuple(story.history)
-        await again.append([story.ask()])
-        row = await again.run(story.run)
+        assert await again.log.events(story.run) == tuple(story.history)
+        await again.log.append([story.ask()])
+        row = await again.views.run(story.run)
         assert row is not None
         assert row.started_by == "shop", "its next event tells, whatever its row did not know"
         other = Story()
-        assert list(await again.append([other.start(), Story().start()])) == [None, None]
-        assert list(await again.append([other.hold(60)])) == [None]
-        assert (await again.scopes(["tenant/acme/day/2023-11-14"]))[0].held == 60
+        assert list(await again.log.append([other.start(), Story().start()])) == [None, None]
+        assert list(await again.log.append([other.hold(60)])) == [None]
+        assert (await again.scopes.books(["tenant/acme/day/2023-11-14"]))[0].held == 60
 
 
 async def test_a_run_that_stood_in_line_before_lines_had_their_workflows_is_found(path: Path, opened: Opened) -> None:
     store, story = await SqliteStore.connect(path), Story(graph=ASKS)
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     await store.aclose()
     take_back(path, 8)
     again = await opened(path)
-    assert [each.run for each in await again.stranded(2**62, 10)] == [story.run]
+    assert [each.run for each in await again.views.stranded(2**62, 10)] == [story.run]
 
 
 async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None:
@@ -358,12 +358,12 @@ async def test_an_empty_file_becomes_a_store(path: Path, opened: Opened) -> None
 
 async def test_a_copy_made_by_sqlite_is_a_store(path: Path, opened: Opened) -> None:
     store, story = await opened(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     copy = path.with_name("copy.db")
     sql(path, f"vacuum into '{copy}'")
     restored = await opened(copy)
     assert sql(copy, "pragma journal_mode") == "wal"
-    assert fold(await restored.load(story.run, FOLD_VERSION)) == story.state
+    assert fold(await restored.log.load(story.run, FOLD_VERSION)) == story.state
 
 
 @pytest.mark.parametrize("where", ["", ":memory:"])
@@ -409,12 +409,12 @@ async def test_what_may_not_be_written_is_named(closed: str) -> None:
 
 async def test_a_file_that_was_deleted_takes_no_more_appends(path: Path, opened: Opened) -> None:
     store, story = await opened(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     path.unlink()
     with pytest.raises(StoreUnreadable, match="deleted or replaced"):
-        await store.append([story.draft()])
+        await store.log.append([story.draft()])
     with pytest.raises(StoreUnreadable, match="deleted or replaced"):
-        await store.load(story.run, FOLD_VERSION)
+        await store.log.load(story.run, FOLD_VERSION)
     # Somebody else would begin a new one there, and throw the log away.
     with pytest.raises(StoreUnreadable, match=r"is missing, but its log holdfast\.db-wal is still there"):
         await opened(path)
@@ -422,7 +422,7 @@ async def test_a_file_that_was_deleted_takes_no_more_appends(path: Path, opened:
         path.with_name(path.name + rest).unlink()
     await opened(path)
     with pytest.raises(StoreGone, match="deleted or replaced"):
-        await store.append([story.ask()])
+        await store.log.append([story.ask()])
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -452,14 +452,14 @@ async def read_everything(path: Path, stories: Sequence[Story]) -> None:
     store = await SqliteStore.connect(path)
     try:
         for story in stories:
-            await store.load(story.run, FOLD_VERSION)
+            await store.log.load(story.run, FOLD_VERSION)
     finally:
         await store.aclose()
 
 
 async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_to_save_what_is_left(path: Path) -> None:
     store, stories = await SqliteStore.connect(path), [Story() for _ in range(50)]
-    await store.append([story.start(text="x" * 3000) for story in stories])
+    await store.log.append([story.start(text="x" * 3000) for story in stories])
     await store.aclose()
     whole = path.read_bytes()
     cut = [whole[:size] for size in (50, 100, 4096, len(whole) // 2)]
@@ -480,8 +480,8 @@ async def test_a_file_that_was_cut_off_or_written_into_is_refused_with_the_way_t
 async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: Opened) -> None:
     store = await opened(path)
     newer, gap, sound = Story(), Story(), Story()
-    await store.append([story.start() for story in (newer, gap, sound)])
-    await store.append([story.draft() for story in (newer, gap, sound)])
+    await store.log.append([story.start() for story in (newer, gap, sound)])
+    await store.log.append([story.draft() for story in (newer, gap, sound)])
     sql(
         path,
         f"""update events set payload = cast('{{"type":"FromTheFuture"}}' as blob) where run = '{newer.run}' and seq = 3""",
@@ -489,8 +489,8 @@ async def test_a_damaged_history_is_told_and_hurts_no_other(path: Path, opened: 
     sql(path, f"delete from events where run = '{gap.run}' and seq = 2")
     for story in (newer, gap):
         with pytest.raises(CorruptHistory):
-            await store.load(story.run, FOLD_VERSION)
-    assert fold(await store.load(sound.run, FOLD_VERSION)) == sound.state
+            await store.log.load(story.run, FOLD_VERSION)
+    assert fold(await store.log.load(sound.run, FOLD_VERSION)) == sound.state
 
 
 async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_other(
@@ -498,8 +498,8 @@ async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_
 ) -> None:
     store = await opened(path)
     deep, sound = Story(), Story()
-    await store.append([story.start() for story in (deep, sound)])
-    await store.append([story.does(cmd.SendSignal("more", inline("mark"))) for story in (deep, sound)])
+    await store.log.append([story.start() for story in (deep, sound)])
+    await store.log.append([story.does(cmd.SendSignal("more", inline("mark"))) for story in (deep, sound)])
     brackets = "[" * 100_000 + "]" * 100_000
     sql(
         path,
@@ -507,8 +507,8 @@ async def test_an_event_that_is_nested_too_deep_to_be_read_is_told_and_hurts_no_
             where run = '{deep.run}'""",
     )
     with pytest.raises(CorruptHistory, match="event 3 is not one that this version of Holdfast knows"):
-        await store.load(deep.run, FOLD_VERSION)
-    assert fold(await store.load(sound.run, FOLD_VERSION)) == sound.state
+        await store.log.load(deep.run, FOLD_VERSION)
+    assert fold(await store.log.load(sound.run, FOLD_VERSION)) == sound.state
 
 
 # --- Several processes ------------------------------------------------------------------------------------------------
@@ -518,14 +518,14 @@ async def test_beside_a_busy_writer_everybody_gets_through_and_nothing_is_lost(
     path: Path, start: Start, opened: Opened
 ) -> None:
     store, story = await opened(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     busy = await asyncio.gather(*(start("append", path, 300) for _ in range(2)))
     runs = [RunId((await line(process)).removeprefix("run ")) for process in busy]
     for _ in range(40):
-        assert list(await store.append([story.does(cmd.SendSignal("more"))])) == [None]
+        assert list(await store.log.append([story.does(cmd.SendSignal("more"))])) == [None]
     for process in busy:
         assert (await process.communicate())[0].split()[-1] == b"302"
-    assert await store.seqs([story.run, *runs]) == {story.run: 42, runs[0]: 302, runs[1]: 302}
+    assert await store.log.seqs([story.run, *runs]) == {story.run: 42, runs[0]: 302, runs[1]: 302}
     assert sql(path, "pragma integrity_check") == "ok"
 
 
@@ -558,28 +558,28 @@ async def test_a_commit_of_another_process_is_heard_of_within_a_second(
     store = await opened(path)
     process = await start("first", path)
     await line(process)
-    assert not await store.changed(0)
+    assert not await store.watch.changed(0)
     tell(process)
-    assert await store.changed(PATIENCE_S)
+    assert await store.watch.changed(PATIENCE_S)
 
 
 async def test_who_holds_the_write_lock_for_too_long_is_named(path: Path, start: Start, opened: Opened) -> None:
     store, story = await opened(path, wait_s=0.2), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     holder = await start("hold", path)
     assert await line(holder) == "holding"
     holder.send_signal(signal.SIGSTOP)
     append = story.draft()
     with pytest.raises(StoreBusy, match=f"Process {holder.pid} ") as busy:
-        await store.append([append])
+        await store.log.append([append])
     assert busy.value.pid == holder.pid  # type: ignore[attr-defined]
-    assert fold(await store.load(story.run, FOLD_VERSION)).seq == 2, "reading goes on"
-    assert not await store.changed(0.01)
+    assert fold(await store.log.load(story.run, FOLD_VERSION)).seq == 2, "reading goes on"
+    assert not await store.watch.changed(0.01)
     await opened(path)  # and so does opening
     holder.send_signal(signal.SIGCONT)
     tell(holder)
     assert await holder.wait() == 0
-    assert list(await store.append([append])) == [None]
+    assert list(await store.log.append([append])) == [None]
 
 
 async def test_a_program_that_is_not_ours_and_keeps_a_transaction_open_is_told_of(path: Path, opened: Opened) -> None:
@@ -587,28 +587,28 @@ async def test_a_program_that_is_not_ours_and_keeps_a_transaction_open_is_told_o
     with contextlib.closing(apsw.Connection(str(path))) as browser:
         browser.execute("begin immediate")
         with pytest.raises(StoreBusy, match="A program other than Holdfast"):
-            await store.append([story.start()])
+            await store.log.append([story.start()])
 
 
 async def test_a_link_to_a_store_is_the_same_store(path: Path, opened: Opened) -> None:
     link = path.with_name("link.db")
     link.symlink_to(path)
     mine, theirs, story = await opened(path), await opened(link), Story()
-    async with mine.exclusive(RunId("any")):
-        waiting = asyncio.create_task(theirs.append([story.start()]))
+    async with mine.log.exclusive(RunId("any")):
+        waiting = asyncio.create_task(theirs.log.append([story.start()]))
         assert not (await asyncio.wait({waiting}, timeout=0.05))[0]
     assert list(await waiting) == [None]
-    assert (await mine.seqs([story.run])) == {story.run: 2}
+    assert (await mine.log.seqs([story.run])) == {story.run: 2}
 
 
 async def test_lock_files_that_somebody_deletes_cost_nothing_but_the_order(path: Path, opened: Opened) -> None:
     mine, story = await opened(path), Story()
-    await mine.append([story.start()])
+    await mine.log.append([story.start()])
     for file in path.with_name("holdfast.db-locks").iterdir():
         file.unlink()
     theirs = await opened(path)
     for store in (mine, theirs, mine):
-        assert list(await store.append([story.does(cmd.SendSignal("more"))])) == [None]
+        assert list(await store.log.append([story.does(cmd.SendSignal("more"))])) == [None]
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
@@ -620,11 +620,11 @@ async def test_the_session_of_a_killed_process_is_known_to_be_dead_at_once(
     store = await opened(path)
     process = await start("session", path, "theirs", 60)
     run = RunId(await line(process))
-    assert await store.expire_sessions() == frozenset()
+    assert await store.sessions.expire() == frozenset()
     process.kill()
     await process.wait()
-    assert await store.expire_sessions() == {THEIRS}, "the first who asks knows"
-    (due,) = await store.due(0, [TINY.hash], 10)
+    assert await store.sessions.expire() == {THEIRS}, "the first who asks knows"
+    (due,) = await store.views.due(0, [TINY.hash], 10)
     assert (due.run, due.dead) == (run, frozenset({THEIRS}))
     assert not list(path.with_name("holdfast.db-locks").glob("session-*")), "its lock file goes with it"
 
@@ -636,10 +636,10 @@ async def test_a_child_that_a_dead_process_forked_does_not_keep_its_session_aliv
     process = await start("forks", path, "theirs", 60)
     child = int(await line(process))
     try:
-        assert await store.expire_sessions() == frozenset()
+        assert await store.sessions.expire() == frozenset()
         process.kill()
         await process.wait()
-        assert await store.expire_sessions() == {THEIRS}
+        assert await store.sessions.expire() == {THEIRS}
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -658,7 +658,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     assert await line(process) == "True"
     await freeze(process, store)
     async with asyncio.timeout(PATIENCE_S):
-        while await store.expire_sessions() != {THEIRS}:
+        while await store.sessions.expire() != {THEIRS}:
             await asyncio.sleep(0.01)
     tell(process, "alive?")
     process.send_signal(signal.SIGCONT)
@@ -666,7 +666,7 @@ async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(
     await asyncio.sleep(0.3)  # a renewal later
     tell(process, "alive?")
     assert await line(process) == "False"
-    assert await store.expire_sessions() == {THEIRS}
+    assert await store.sessions.expire() == {THEIRS}
 
 
 async def freeze(process: AsyncFork, store: SqliteStore) -> None:
@@ -674,7 +674,7 @@ async def freeze(process: AsyncFork, store: SqliteStore) -> None:
     while True:
         process.send_signal(signal.SIGSTOP)
         try:
-            async with store.exclusive(RunId("any")):
+            async with store.log.exclusive(RunId("any")):
                 return
         except StoreBusy:
             process.send_signal(signal.SIGCONT)
@@ -683,14 +683,14 @@ async def freeze(process: AsyncFork, store: SqliteStore) -> None:
 async def test_a_lease_that_was_over_unseen_is_renewed(path: Path, opened: Opened) -> None:
     """A laptop that slept: nobody has found its only process dead, so it goes on when it wakes."""
     store, session = await opened(path, lease_s=0.3), SessionId("mine")
-    await store.open_session(session, "a process", [])
+    await store.sessions.open(session, "a process", [])
     release = threading.Event()
-    asleep = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
-    await until(lambda: not store.alive(session))
-    assert await store.expire_sessions() == frozenset(), "nobody buries himself"
+    asleep = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
+    await until(lambda: not store.sessions.alive(session))
+    assert await store.sessions.expire() == frozenset(), "nobody buries himself"
     release.set()
     await asleep
-    await until(lambda: store.alive(session))
+    await until(lambda: store.sessions.alive(session))
 
 
 async def test_the_machine_s_clock_is_believed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -718,8 +718,8 @@ def threads() -> set[threading.Thread]:
 async def test_a_closed_store_leaves_no_thread_and_no_log(path: Path) -> None:
     before = threads()
     store, story = await SqliteStore.connect(path), Story(session="mine")
-    await store.open_session(story.session, "a process", [])
-    await store.append([story.start()])
+    await store.sessions.open(story.session, "a process", [])
+    await store.log.append([story.start()])
     assert len(threads() - before) == 3
     await store.aclose()
     assert threads() == before
@@ -732,10 +732,10 @@ async def test_a_closed_store_leaves_no_thread_and_no_log(path: Path) -> None:
 
 async def test_reading_does_not_wait_behind_writing(path: Path, opened: Opened) -> None:
     store, story = await opened(path), Story()
-    await store.append([story.start()])
+    await store.log.append([story.start()])
     release = threading.Event()
-    writing = asyncio.create_task(store._writer.write(lambda db: release.wait(PATIENCE_S)))
-    assert fold(await store.load(story.run, FOLD_VERSION)).seq == 2
+    writing = asyncio.create_task(store.ground.writer.write(lambda db: release.wait(PATIENCE_S)))
+    assert fold(await store.log.load(story.run, FOLD_VERSION)).seq == 2
     assert not writing.done()
     release.set()
     assert await writing
@@ -744,18 +744,18 @@ async def test_reading_does_not_wait_behind_writing(path: Path, opened: Opened) 
 async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: Path, opened: Opened) -> None:
     store, story = await opened(path), Story()
     release = threading.Event()
-    blocked = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
+    blocked = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
     await asyncio.sleep(0)
     jobs = [
-        asyncio.create_task(store.put("acme", "2026-01", b"one")),
-        asyncio.create_task(store.put("half of a pair: \ud800", "2026-01", b"two")),
-        asyncio.create_task(store.append([story.start()])),
+        asyncio.create_task(store.blobs.put("acme", "2026-01", b"one")),
+        asyncio.create_task(store.blobs.put("half of a pair: \ud800", "2026-01", b"two")),
+        asyncio.create_task(store.log.append([story.start()])),
     ]
     await asyncio.sleep(0)
     release.set()
     await blocked
     one, two, appended = await asyncio.gather(*jobs, return_exceptions=True)
-    assert await store.get("acme", "2026-01", str(one)) == b"one"
+    assert await store.blobs.get("acme", "2026-01", str(one)) == b"one"
     assert isinstance(two, StoreError)
     assert appended == [None]
 
@@ -764,10 +764,10 @@ async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeyp
     monkeypatch.setattr("holdfast.stores.sqlite.desk.MOST_QUEUED", 3)
     store = await opened(path)
     release = threading.Event()
-    blocked = asyncio.create_task(store._writer.ask(lambda db: release.wait(PATIENCE_S)))
-    jobs = [asyncio.create_task(store.put("acme", "2026-01", b"%d" % n)) for n in range(20)]
+    blocked = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
+    jobs = [asyncio.create_task(store.blobs.put("acme", "2026-01", b"%d" % n)) for n in range(20)]
     await asyncio.sleep(0.05)
-    assert store._writer._queue.qsize() <= 3
+    assert store.ground.writer._queue.qsize() <= 3
     release.set()
     await blocked
     assert len(set(await asyncio.gather(*jobs))) == 20

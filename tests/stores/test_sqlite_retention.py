@@ -40,7 +40,7 @@ async def told(store: SqliteStore, cursor: str | None) -> list[Any]:
     """What a tail tells from there on, two events at a time."""
     found: list[Any] = []
     while True:
-        more, cursor = await store.tail(cursor, 2)
+        more, cursor = await store.tail.after(cursor, 2)
         if not more:
             return [each.recorded for each in found]
         found += more
@@ -53,39 +53,39 @@ async def test_a_tail_that_may_have_missed_what_has_left_is_told_so_and_others_g
     await put(store, young.start())
     await ended(store, 1)
     await put(store, young.does(cmd.SendSignal("more")))
-    _, early = await store.tail(None, 2)
-    up_to_date = await store.tail_end()
+    _, early = await store.tail.after(None, 2)
+    up_to_date = await store.tail.end()
     await administration.archive(MONTH)
-    assert await store.tail(up_to_date, 9) == ([], up_to_date)
+    assert await store.tail.after(up_to_date, 9) == ([], up_to_date)
     with pytest.raises(CursorLost, match="left with their month"):
-        await store.tail(early, 9)
+        await store.tail.after(early, 9)
     assert await told(store, None) == young.history, "from the start: all that is in the tables"
-    _, begun_anew = await store.tail(None, 1)
-    assert (await store.tail(begun_anew, 1))[0][0].recorded == young.history[1]
+    _, begun_anew = await store.tail.after(None, 1)
+    assert (await store.tail.after(begun_anew, 1))[0][0].recorded == young.history[1]
     await ended(store, 1)
     await administration.archive(MONTH)
     with pytest.raises(CursorLost):
-        await store.tail(begun_anew, 9)
+        await store.tail.after(begun_anew, 9)
     for wrong in ("", "1-", "-1", "1-2-3", "١", "next"):
         with pytest.raises(UsageError, match="no cursor"):
-            await store.tail(wrong, 9)
+            await store.tail.after(wrong, 9)
 
 
 async def test_the_place_of_the_last_event_is_not_given_again_when_it_has_left(
     store: SqliteStore, administration: SqliteAdministration, tmp_path: Path
 ) -> None:
     (old,) = await ended(store, 1)
-    end = await store.tail_end()
+    end = await store.tail.end()
     await administration.archive(MONTH)
     await administration.prune(NEXT)
-    assert await store.tail_end() == end
+    assert await store.tail.end() == end
     assert (await told(store, None), await told(store, end)) == ([], [])
     young = Story(at_ms=NEXT_MS)
     await put(store, young.start())
     assert await told(store, end) == await told(store, None) == young.history
-    assert await store.events(young.run) == tuple(young.history)
+    assert await store.log.events(young.run) == tuple(young.history)
     again = await SqliteStore.connect(tmp_path / "runs.db", machine_ms=lambda: 0)
-    assert again.now_ms() >= young.history[-1].at_ms > old.history[0].at_ms, "time does not go back"
+    assert again.clock.now_ms() >= young.history[-1].at_ms > old.history[0].at_ms, "time does not go back"
     await again.aclose()
 
 
@@ -95,7 +95,9 @@ async def test_a_run_that_ended_lately_holds_its_month_back_until_every_tail_has
     (long,) = await ended(store, 1)
     now_ms = int(time.time() * 1000)
     for ended_ms, held in ((now_ms - 2 * DAY_MS, True), (now_ms - 4 * DAY_MS, False)):
-        await store._writer.write(lambda db, at_ms=ended_ms: db.execute("update runs set updated_at_ms = ?", (at_ms,)))
+        await store.ground.writer.write(
+            lambda db, at_ms=ended_ms: db.execute("update runs set updated_at_ms = ?", (at_ms,))
+        )
         if held:
             with pytest.raises(MonthHeld, match="ended less than three days ago") as found:
                 await administration.archive(MONTH)
@@ -127,14 +129,14 @@ async def test_a_long_history_leaves_piece_by_piece_and_is_whole_whenever_that_i
             freed = await administration.archive(MONTH)
         except StoreFull:
             for after in (0, 499, 500, 999, 1000, 1001, 2000, len(story.history)):
-                assert await store.events(story.run, after) == tuple(story.history[after:])
-                assert await store.events(story.run, after, 1000) == tuple(story.history[after : after + 1000])
-            assert fold(await store.load(story.run, FOLD_VERSION)) == story.state
-            assert len(await store.effects(run=story.run)) == 1
+                assert await store.log.events(story.run, after) == tuple(story.history[after:])
+                assert await store.log.events(story.run, after, 1000) == tuple(story.history[after : after + 1000])
+            assert fold(await store.log.load(story.run, FOLD_VERSION)) == story.state
+            assert len(await store.views.effects(run=story.run)) == 1
         else:
             break
     assert (freed.events, pieces >= 5) == (len(story.history), True)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)
     (month,) = (await administration.standing()).months
     assert (month.state, month.stored_bytes) == ("archived", freed.stored_bytes)
 
@@ -158,4 +160,4 @@ async def test_an_append_between_the_look_and_the_farewell_is_not_lost(
     monkeypatch.setattr(retention.SqliteRetention, "_ask", late)
     freed = await administration.archive(MONTH)
     assert (freed.events, len(story.history)) == (before + 1, before + 1)
-    assert await store.events(story.run) == tuple(story.history)
+    assert await store.log.events(story.run) == tuple(story.history)

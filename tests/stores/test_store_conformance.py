@@ -11,7 +11,7 @@ import pytest
 from holdfast.ports import Store
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.sqlite import SqliteStore
-from tests.simulation.store import Disk, SimulatedStore
+from tests.simulation.store import Disk, Mount, SimulatedStore
 
 pytest.register_assert_rewrite("tests.stores.conformance")
 
@@ -23,7 +23,7 @@ DISKS: dict[Path, Disk] = {}
 async def simulated(folder: Path) -> Store:
     """A store in memory, on the same disk as all others of this folder."""
     disk = DISKS.setdefault(folder, Disk(asyncio.get_running_loop().time))
-    return SimulatedStore(disk)
+    return SimulatedStore.on(Mount(disk))
 
 
 STORES: dict[str, Callable[[Path, str], Awaitable[Store]]] = {

@@ -51,9 +51,9 @@ async def test_whoever_serves_a_file_archives_its_old_months(tmp_path: Path) -> 
     server = Server(tmp_path)
     with ended(server.process):
         async with asyncio.timeout(MOST_S):
-            while (await store.tail(None, 1))[0]:  # the events are in the table
+            while (await store.tail.after(None, 1))[0]:  # the events are in the table
                 await asyncio.sleep(0.05)
-        assert await store.events(run.run) == tuple(run.history)
+        assert await store.log.events(run.run) == tuple(run.history)
     await store.aclose()
 
 

@@ -86,7 +86,7 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
             if rows and not as_json:
                 table.show(COLUMNS, [line(row, now_ms) for row in rows])
             terminal.hand_over()
-            await inquiries.store.changed(_LOOK_EVERY_S)
+            await inquiries.store.watch.changed(_LOOK_EVERY_S)
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
 
 

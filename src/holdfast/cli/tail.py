@@ -87,7 +87,7 @@ async def _tail(telling: Telling, interruption: Interruption) -> None:
     interruption.stops(task)
     async with opened(telling.store) as store:
         if telling.since == NOW:
-            telling.since = await store.tail_end()
+            telling.since = await store.tail.end()
         said = ""
         while True:
             try:
@@ -110,7 +110,7 @@ async def _tail(telling: Telling, interruption: Interruption) -> None:
 async def _next(store: StorePort, telling: Telling) -> bool:
     """Print what comes next; whether anything may come after it."""
     cursor = None if telling.since == START else telling.since
-    told, rest = await store.tail(cursor, _MOST_AT_ONCE)
+    told, rest = await store.tail.after(cursor, _MOST_AT_ONCE)
     is_read = telling.tell(told)
     telling.since = rest
     if not is_read:
@@ -118,7 +118,7 @@ async def _next(store: StorePort, telling: Telling) -> bool:
     if len(told) == _MOST_AT_ONCE:
         return True
     if telling.follow:
-        await store.changed(_LOOK_EVERY_S)
+        await store.watch.changed(_LOOK_EVERY_S)
     return telling.follow
 
 

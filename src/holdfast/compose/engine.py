@@ -174,9 +174,11 @@ class Engine(Control):
         around = environment if environment is not None else Environment.of_machine(slots, declared)
         quotas = quotas_of(known, store, served_by, around.clock, around.ids)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
-        catalog = Catalog(opened, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute)
+        catalog = Catalog(
+            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
+        )
         runtime = Runtime.of(
-            around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
+            opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
         )
         scheduler = Scheduler(
             known.strategy(lane) if strategy is None else strategy,
@@ -184,18 +186,26 @@ class Engine(Control):
         )
         for tenant, weight in known.weights.items():
             scheduler.set_weight(tenant, weight)
+        table = opened.blobs
         services = StepServices(
             runtime=runtime,
-            payloads=Payloads(Moved(elsewhere, opened) if elsewhere is not None else opened, secrets, opened),
+            payloads=Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table),
             secrets=secrets,
             gateway=Gateway(providers, around.prices, quotas),
             tools=ToolExecutor(secrets, around.threads),
             threads=around.threads,
             hands=hands,
-            desk=PoolDesk(opened, around.clock, around.ids.session(), lambda: runtime.membership.session, scheduler),
-            hindrances=Hindrances(around.clock, opened.now_ms, runtime.membership.describe),
+            desk=PoolDesk(
+                opened.lending,
+                opened.sessions,
+                around.clock,
+                around.ids.session(),
+                lambda: runtime.membership.session,
+                scheduler,
+            ),
+            hindrances=Hindrances(around.clock, opened.clock.now_ms, runtime.membership.describe),
             calls=OutsideCalls(around.clock, runtime.membership.give_up),
-            job_logs=JobLogWriter(opened, around.clock),
+            job_logs=JobLogWriter(opened.job_logs, around.clock),
             script_limits=known.limits,
         )
         executor = Executor(
@@ -203,7 +213,7 @@ class Engine(Control):
         )
         hints = queue if queue is not None else open_queue(known.queue, lane)
         is_fleet = not isinstance(hints, NoQueue)
-        led = _Led(opened, lane) if is_fleet and isinstance(opened, Leadership) else None
+        led = _Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None
         adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
         sweep = Sweep(
             executor,

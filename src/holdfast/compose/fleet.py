@@ -56,9 +56,16 @@ async def leading(
     lanes = lanes_of(known, lane)
     queue = open_queue(known.queue, lane)
     opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
-    runtime = Runtime.of(MachineClock(), RandomIds(), Catalog(opened, lanes=lanes, lane=lane), label(), works=True)
+    runtime = Runtime.of(
+        opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
+    )
     leader = Leader(
-        runtime, opened, queue, strategy=known.strategy(lane), weights=known.weights, doubts=doubt_rule_of(known)
+        runtime,
+        opened.leadership,
+        queue,
+        strategy=known.strategy(lane),
+        weights=known.weights,
+        doubts=doubt_rule_of(known),
     )
     try:
         leader.start()

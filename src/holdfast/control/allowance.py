@@ -32,13 +32,15 @@ class Allowances(ControlBase):
         except ValueError as problem:
             raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
-        await self.store.set_limit(family, amount)
+        await self.store.scopes.set_limit(family, amount)
 
     async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
         """The books of a tenant, or of one of its teams: of this day and of this month."""
         store = self.store
-        scopes = owner_scopes(word("tenant", tenant), None if team is None else word("team", team), store.now_ms())
-        return dict(zip(PERIODS, await store.scopes(scopes), strict=True))
+        scopes = owner_scopes(
+            word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms()
+        )
+        return dict(zip(PERIODS, await store.scopes.books(scopes), strict=True))
 
     async def doubts(
         self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None,
@@ -63,12 +65,12 @@ class Allowances(ControlBase):
                 f"{runs} runs cannot be active; give a number from 0 to {_MOST_RUNS}, or none. Nothing was changed."
             )
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
-        await self.store.set_limit(scope, runs)
+        await self.store.scopes.set_limit(scope, runs)
 
     async def admission(self, tenant: str | None = None) -> ScopeRow:
         """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
-        (row,) = await self.store.scopes([scope])
+        (row,) = await self.store.scopes.books([scope])
         return row
 
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:
@@ -76,7 +78,7 @@ class Allowances(ControlBase):
         that, and the next will go on from there. Sweeps do so once a day."""
         store, clock = self.store, self.runtime.clock
         until_s = clock.monotonic_s() + within_s
-        after = await count_some(store, store.now_ms() + 1, None)
+        after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, None)
         while after is not None and clock.monotonic_s() < until_s:
-            after = await count_some(store, store.now_ms() + 1, after)
+            after = await count_some(store.costs, store.log, store.clock.now_ms() + 1, after)
         return after is None

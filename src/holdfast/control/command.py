@@ -74,10 +74,10 @@ class Commands(ControlBase):
         if isinstance(workflow, Workflow):
             await runtime.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
-        if key is not None and (known := await runtime.store.run_of_key(tenant, key)) is not None:
+        if key is not None and (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
         mailbox = runtime.runs.new(workflow.graph)
-        payload = await self.payloads.keep(valid, tenant, runtime.store.now_ms())
+        payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
         start = cmd.StartRun(
             mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by),
             self.executor.services.gateway.price_fingerprint, team, queue,
@@ -85,7 +85,7 @@ class Commands(ControlBase):
         try:
             await mailbox.send(start)
         except KeyReused as taken:
-            known = await runtime.store.run_of_key(tenant, key or "")
+            known = await runtime.store.log.run_of_key(tenant, key or "")
             if known is None:
                 raise taken from None
             return self._same(key or "", known, input_digest)
@@ -150,7 +150,7 @@ class Commands(ControlBase):
         """Send a run a signal; it is kept until a step asks for it."""
         runtime = self.runtime
         run = await self.find(run_id)
-        payload = await self.payloads.keep(data, run.tenant, max(runtime.store.now_ms(), run.started_at_ms))
+        payload = await self.payloads.keep(data, run.tenant, max(runtime.store.clock.now_ms(), run.started_at_ms))
         await runtime.runs.send(run.run, cmd.SendSignal(word("name of the signal", name), payload, self._claim(by)))
 
     async def pause(self, run_id: str, *, by: str | Claim | None = None) -> None:
@@ -167,7 +167,7 @@ class Commands(ControlBase):
         Conflict for one that has not ended or is archived.
         """
         run = await self.find(run_id)
-        if await self.store.is_archived(run.run):
+        if await self.store.log.is_archived(run.run):
             raise Conflict(
                 f"Run {run.run} is archived with its month, and final. Nothing was changed: start another run."
             )

@@ -91,7 +91,7 @@ class Run:
 
     async def events(self, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
         """The history after the event `after`, at most `limit` of it."""
-        return await self._runtime.store.events(self._run, after, limit)
+        return await self._runtime.store.log.events(self._run, after, limit)
 
 
 async def output(payloads: Payloads, state: State) -> Any:

@@ -43,11 +43,11 @@ class Inquiries:
 
     def now_ms(self) -> int:
         """The store's time."""
-        return self.store.now_ms()
+        return self.store.clock.now_ms()
 
     async def find(self, run_id: str) -> RunRow:
         """The run's row. Raises NotFound."""
-        row = await self.store.run(RunId(run_id))
+        row = await self.store.views.run(RunId(run_id))
         if row is None:
             raise NotFound(f"There is no run {run_id} in this store; `holdfast runs list` shows those that are.")
         return row
@@ -56,7 +56,7 @@ class Inquiries:
         """The workflow of this name and version, or of the highest that there is, as it was loaded last. Raises NotFound."""
         from holdfast.control.stored import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
 
-        record = await self.store.workflow(name, version)
+        record = await self.store.graphs.workflow(name, version)
         return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))
 
     async def workflows(
@@ -64,23 +64,23 @@ class Inquiries:
     ) -> Sequence[WorkflowRecord]:
         """The workflows whose code some process has loaded, by name, the highest version first; those that come `after` a
         name and version."""
-        return await self.store.workflows(after=after, limit=limit)
+        return await self.store.graphs.workflows(after=after, limit=limit)
 
     async def graph_of(self, graph_hash: str) -> Graph:
         """The graph of that hash. Raises NotFound."""
         from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - as above
 
-        definition = msgspec.json.decode(await self.store.graph(graph_hash), type=Definition)
+        definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         return Graph(definition, is_accepted=True)
 
     async def workers_of(self, workflow: Workflow | StoredWorkflow) -> int:
         """How many living processes can run this very version of `workflow`, those included that take any in YAML if it
         is one."""
-        return await self.store.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
+        return await self.store.sessions.able([workflow.hash, *[ANY_YAML] * workflow.graph.has_scripts])
 
     async def able(self, graph_hash: str) -> int:
         """The same of a workflow of which only the graph's hash is known."""
-        return await self.store.able(await self._called(graph_hash))
+        return await self.store.sessions.able(await self._called(graph_hash))
 
     async def missing_since_ms(self, row: RunRow) -> int | None:
         """Since when no living process can run the workflow of a run that could go on now; None where one can, or where the
@@ -88,47 +88,47 @@ class Inquiries:
         if row.status != "running":
             return None
         hashes = await self._called(row.graph_hash)
-        if await self.store.able(hashes):
+        if await self.store.sessions.able(hashes):
             return None
-        return max(row.due_at_ms or row.updated_at_ms, await self.store.able_until_ms(hashes) or 0)
+        return max(row.due_at_ms or row.updated_at_ms, await self.store.sessions.able_until_ms(hashes) or 0)
 
     async def _called(self, graph_hash: str) -> list[str]:
         """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
         from holdfast.core.graph import Definition  # noqa: PLC0415 - as above
 
         try:
-            definition = msgspec.json.decode(await self.store.graph(graph_hash), type=Definition)
+            definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         except NotFound:
             return [graph_hash]
         return [graph_hash, *[ANY_YAML] * any(node.demand.runs_scripts for node in definition.nodes)]
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""
-        reports = [msgspec.json.decode(each, type=Report) for each in await self.store.described()]
+        reports = [msgspec.json.decode(each, type=Report) for each in await self.store.sessions.described()]
         return [each for report in reports for each in report.hindered if each.run == run_id]
 
     async def names_of(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         """What the processes of these sessions are called, `host:pid`, of those that are still remembered."""
-        return await self.store.labels(sessions) if sessions else {}
+        return await self.store.sessions.labels(sessions) if sessions else {}
 
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
-        return await self.store.runs(**sought)
+        return await self.store.views.runs(**sought)
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """What there is of what the run's jobs have printed, as the store keeps it."""
-        return await self.store.job_logs(run)
+        return await self.store.job_logs.pieces(run)
 
     async def job_log(self, place: LogPlace) -> bytes:
         """What one piece of it says, in UTF-8."""
-        return await self.store.job_log(place)
+        return await self.store.job_logs.read(place)
 
     async def gates(
         self, run_id: str | None = None, *, tenant: str | None = None, open_only: bool = True, after: str | None = None,
         limit: int = MOST_LISTED,
     ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
         """Gates, oldest first, each with the latest that became of it; with `after` those opened after that gate."""
-        return await self.store.gates(
+        return await self.store.views.gates(
             run=RunId(run_id) if run_id else None, tenant=tenant, open_only=open_only,
             after=None if after is None else GateId(after), limit=limit,
         )  # fmt: skip
@@ -139,7 +139,7 @@ class Inquiries:
     ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
         """The calls of tools, oldest first, each with the latest that became of it; with `after` those intended after that
         call."""
-        return await self.store.effects(
+        return await self.store.views.effects(
             run=RunId(run_id) if run_id else None, tenant=tenant, state=state,
             after=None if after is None else CallId(after), limit=limit,
         )  # fmt: skip
@@ -148,18 +148,19 @@ class Inquiries:
         """The steps that wait for a worker or a pool, longest first."""
         from holdfast.engine import explaining  # noqa: PLC0415 - it places steps as an engine would, with all that takes
 
-        return await explaining.line(self.store)
+        return await explaining.line(self.store.views)
 
     async def why(self, run_id: str, step: str | None = None) -> Sequence[Waits]:
         """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
         from holdfast.engine import explaining  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
-        return await explaining.waits_of(self.store, row.run, None if step is None else StepId(step))
+        store, one = self.store, None if step is None else StepId(step)
+        return await explaining.waits_of(store.views, store.lending, store.sessions, row.run, one)
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
         """The runs that wait for room in these scopes, longest first."""
-        return await self.store.waiting(scopes, MOST_LISTED)
+        return await self.store.scopes.waiting(scopes, MOST_LISTED)
 
     async def costs(
         self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
@@ -167,4 +168,4 @@ class Inquiries:
     ) -> Sequence[Cost]:  # fmt: skip
         """What model calls of these days (`2026-11-21`, UTC) cost, as of the last roll-up; with `after` those after that
         row."""
-        return await self.store.costs(first_day, last_day, tenant=tenant, after=after, limit=limit)
+        return await self.store.costs.rollup(first_day, last_day, tenant=tenant, after=after, limit=limit)

@@ -40,17 +40,17 @@ class DeclaredPools(ControlBase):
             pool = DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
         if problems := list(pool.problems()):
             raise InvalidInput(f"Pool {name!r:.130} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
-        await self.store.set_pool(pool)
+        await self.store.lending.set_pool(pool)
         return pool
 
     async def remove_pool(self, name: str) -> None:
         """Remove a pool; steps that ask for it wait until it is declared again. Raises NotFound."""
-        if not await self.store.remove_pool(word("name of the pool", name)):
+        if not await self.store.lending.remove_pool(word("name of the pool", name)):
             raise _no_pool(name)
 
     async def pools(self) -> Sequence[DeclaredPool]:
         """All pools that steps can ask amounts of, by name."""
-        return await self.store.pools()
+        return await self.store.lending.pools()
 
     async def pool(self, name: str) -> DeclaredPool:
         """One of them. Raises NotFound."""
@@ -61,11 +61,11 @@ class DeclaredPools(ControlBase):
 
     async def pool_shares(self, name: str) -> Sequence[Share]:
         """Who has how much of a pool now."""
-        return await self.store.pool_shares(word("name of the pool", name))
+        return await self.store.lending.pool_shares(word("name of the pool", name))
 
     async def pool_estimates(self, name: str) -> Sequence[Estimate]:
         """What steps of each node are thought to take of a pool."""
-        return await self.store.estimates(pool=word("name of the pool", name))
+        return await self.store.lending.estimates(pool=word("name of the pool", name))
 
 
 def _no_pool(name: str) -> NotFound:

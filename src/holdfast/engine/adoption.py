@@ -87,7 +87,7 @@ class Adoption:
                 count, size_bytes = count - 1, size_bytes - bytes_
 
     async def _learn(self, before_ms: int) -> None:
-        wanted = set(await self._runtime.store.wanted_hashes(before_ms))
+        wanted = set(await self._runtime.store.views.wanted_hashes(before_ms))
         self._foreign &= wanted
         self.differing &= wanted
         for graph_hash in sorted(wanted - self._foreign):

@@ -112,7 +112,7 @@ class Attempt:
     def keeping_ms(self) -> int:
         """The time for which large payloads are kept: never before the run's start, though the clocks of two processes may
         differ by a little. Retention goes by months, and relies on it."""
-        return max(self._runtime.store.now_ms(), self._started_at_ms)
+        return max(self._runtime.store.clock.now_ms(), self._started_at_ms)
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have what the step does next committed; while the store is away, it waits."""
@@ -246,7 +246,7 @@ class Attempt:
             for event in [] if intent.cancelled() or problem is not None else intent.result():
                 if isinstance(event, ModelCallHeld):
                     message = "The attempt was called off before the model was called."
-                    error = ErrorRecord(self.name, CANCELLED, message, False, self._runtime.store.now_ms())
+                    error = ErrorRecord(self.name, CANCELLED, message, False, self._runtime.store.clock.now_ms())
                     self.services.calls.bring(self.report(cmd.FailModelCall(event.call, error, reopens=True)))
                 elif isinstance(event, EffectIntended):
                     self.services.calls.bring(self.report(cmd.ReleaseEffect(event.call)))

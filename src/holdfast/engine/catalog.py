@@ -18,7 +18,7 @@ from holdfast.core.commands import Loaded
 from holdfast.core.graph import Definition, Graph
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.projection import RunRow
-from holdfast.ports import ANY_YAML, DueRun, Store, Unplaced, WorkflowRecord
+from holdfast.ports import ANY_YAML, DueRun, Graphs, Unplaced, WorkflowRecord
 from holdfast.scheduling.roster import scripts_of
 
 _EVERYTHING: Final = Lanes()
@@ -28,13 +28,13 @@ class Catalog:
     """Those of one process, by the hash of their graphs."""
 
     def __init__(
-        self, store: Store, *, labels: Collection[str] = (), lanes: Lanes = _EVERYTHING, lane: str = DEFAULT,
+        self, graphs: Graphs, *, labels: Collection[str] = (), lanes: Lanes = _EVERYTHING, lane: str = DEFAULT,
         runs_scripts: bool = True, adopts: bool = False,
     ) -> None:  # fmt: skip
         """`labels` are what this process has, for workflows and steps that ask for it; `lane` is the one of `lanes` that it
         leads or works in. `runs_scripts` and `adopts` say whether it runs scripts of workflow files, and learns workflows in
         YAML from the store."""
-        self.store = store
+        self._stored = graphs
         self.labels = tuple(sorted(set(labels)))
         self.lanes = lanes
         self.lane = lane
@@ -57,7 +57,7 @@ class Catalog:
         told of it, so that other processes can decide about its runs, and start some by its name."""
         graph, place = workflow.graph, (workflow.name, workflow.version)
         if self._told.get(place) != graph.hash:
-            await self.store.put_workflow(_record(workflow), graph.encoded)
+            await self._stored.put_workflow(_record(workflow), graph.encoded)
             self._told[place] = graph.hash
         await self.adopt(workflow)
 
@@ -94,7 +94,7 @@ class Catalog:
         if graph_hash in self.workflows:
             return self.workflows[graph_hash].graph
         if graph_hash not in self._graphs:
-            encoded = await self.store.graph(graph_hash)
+            encoded = await self._stored.graph(graph_hash)
             self._graphs[graph_hash] = Graph(msgspec.json.decode(encoded, type=Definition), is_accepted=True)
         return self._graphs[graph_hash]
 

@@ -132,7 +132,7 @@ class StepContext:
         with cursor().place() as path:
             op = self._journal.found(path, "now", "now")
             if op is None or op.outcome is None:
-                at_ms = self._services.runtime.store.now_ms()
+                at_ms = self._services.runtime.store.clock.now_ms()
                 self._journal.note(cmd.Value(path, "now", at_ms))
             else:
                 at_ms = op.outcome.value()

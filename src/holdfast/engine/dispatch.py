@@ -140,7 +140,7 @@ class Dispatch:
         now_s = runtime.clock.monotonic_s()
         if said != self._reported or now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported, self._reported_s = said, now_s
-            await self._queue.report(msgspec.structs.replace(said, at_ms=runtime.store.now_ms()))
+            await self._queue.report(msgspec.structs.replace(said, at_ms=runtime.store.clock.now_ms()))
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Dispatch:
             handed = await self._queue.placed(session)
             if handed:
                 # What it holds and how much it has taken are said together: it would seem to be done with the one otherwise.
-                now_ms = runtime.store.now_ms()
+                now_ms = runtime.store.clock.now_ms()
                 for each in handed:
                     if not each.job.until_ms or now_ms <= each.job.until_ms:
                         executor.placing.accept(each.job.steps)

@@ -43,7 +43,7 @@ def _described(attempt: Attempt, kind: str, name: str, arguments: Any) -> dict[s
 async def _recorded(attempt: Attempt, path: Path) -> Any:
     """The arguments of the operation at `path`, as far as the history has them: not what a model was asked."""
     store, found, after = attempt.services.runtime.store, None, 0
-    while page := await attempt.patiently(partial(store.events, attempt.run, after, _PAGE)):
+    while page := await attempt.patiently(partial(store.log.events, attempt.run, after, _PAGE)):
         for each in page:
             event: Any = each.event
             if isinstance(event, _RECORDED) and (event.step, event.path) == (attempt.step, path):

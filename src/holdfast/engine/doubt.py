@@ -65,7 +65,7 @@ async def doubts(
 ) -> AsyncIterator[Doubt]:  # fmt: skip
     """The calls in doubt, of the newest run first, that became so until a moment; those of runs older than `before`."""
     while True:
-        page = await runtime.store.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
+        page = await runtime.store.views.runs(prefix=run, tenant=tenant, in_doubt=True, before=before, limit=_PAGE)
         for row in page:
             try:
                 state = await runtime.runs.state(row.run)
@@ -101,7 +101,7 @@ class Doubts:
         await self._settle(self._rule)
 
     async def _settle(self, rule: DoubtRule) -> None:
-        until_ms = self._runtime.store.now_ms() - int(rule.after_h * 3_600_000)
+        until_ms = self._runtime.store.clock.now_ms() - int(rule.after_h * 3_600_000)
         done, amount = 0, 0
         async for each in doubts(self._runtime, until_ms=until_ms):
             cost = 0 if rule.is_unspent else each.hold_nanousd

@@ -107,7 +107,7 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
             raise
         if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
             problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
-        error, path = failure.record(problem, attempt.name, attempt.services.runtime.store.now_ms())
+        error, path = failure.record(problem, attempt.name, attempt.services.runtime.store.clock.now_ms())
         clean = journal.error(
             error.error_class, error.message, retryable=error.retryable, tool=error.tool,
             retry_after_s=error.retry_after_s, trace=error.trace,

@@ -80,7 +80,7 @@ class Executor:
         """Slots of steps whose start is on its way to the disk."""
         self._attempts: dict[RunId, dict[Key, Running]] = {}
         self._working = 0
-        self._guards = GuardJudge(services.payloads, catalog.workflows, runs.store.now_ms)
+        self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms)
         self._reminders = Reminders(services.runtime)
         self._hungry = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""

@@ -18,7 +18,7 @@ from holdfast.core.ids import RunId, StepId
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.status import Wait
 from holdfast.engine.placing import in_line
-from holdfast.ports import PlacedStep, Report, Store
+from holdfast.ports import Lending, PlacedStep, Report, Sessions, Views
 from holdfast.scheduling.job import Capacity, Reason
 from holdfast.scheduling.placement import Scheduler
 from holdfast.scheduling.roster import job_of
@@ -40,12 +40,12 @@ class Waits(NamedTuple):
     workers: int
 
 
-async def line(store: Store) -> Sequence[PlacedStep]:
+async def line(views: Views) -> Sequence[PlacedStep]:
     """The steps that wait for their place, longest first."""
     found: list[PlacedStep] = []
     after = 0
     while len(found) < MOST_IN_LINE:
-        page = await store.unplaced(after, _PAGE)
+        page = await views.unplaced(after, _PAGE)
         found += in_line(page)
         if len(page) < _PAGE:
             break
@@ -53,25 +53,27 @@ async def line(store: Store) -> Sequence[PlacedStep]:
     return found
 
 
-async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list[Waits]:
+async def waits_of(
+    views: Views, lending: Lending, sessions: Sessions, run: RunId, step: StepId | None = None
+) -> list[Waits]:  # fmt: skip
     """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
     scheduler = Scheduler(tenants_apart=True)
-    workers = await _join(store, scheduler)
-    pools = {pool.name: pool for pool in await store.pools()}
+    workers = await _join(sessions, scheduler)
+    pools = {pool.name: pool for pool in await lending.pools()}
     for pool in pools.values():
-        short = pool.kind == "rate" and any(share.is_short for share in await store.pool_shares(pool.name))
+        short = pool.kind == "rate" and any(share.is_short for share in await lending.pool_shares(pool.name))
         scheduler.set_pool(
             pool.name, pool.kind, pool.limit, 0.0, per_s=pool.per_s or 1.0, burst=pool.burst or pool.limit,
             level=0.0 if short else None,
         )  # fmt: skip
     asked: list[PlacedStep] = []
-    for each in await line(store):
+    for each in await line(views):
         known = _with_amounts(each, pools)
         scheduler.submit(job_of(known), 0.0)
         if known.run == run and step in (None, known.step):
             asked.append(known)
     scheduler.place(0.0)  # who is left has a reason
-    row = await store.run(run)
+    row = await views.run(run)
     waits = {wait.step: wait.since_ms for wait in _decode_waits(row.waiting_for)} if row is not None else {}
     reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
     return [
@@ -81,9 +83,9 @@ async def waits_of(store: Store, run: RunId, step: StepId | None = None) -> list
     ]
 
 
-async def _join(store: Store, scheduler: Scheduler) -> int:
+async def _join(sessions: Sessions, scheduler: Scheduler) -> int:
     """Have those join who live, with what they hold; how many they are."""
-    said = [_decode_report(each) for each in await store.described()]
+    said = [_decode_report(each) for each in await sessions.described()]
     reports = [*said, *(connected for each in said for connected in each.connected)]
     for report in reports:
         own = report.resources

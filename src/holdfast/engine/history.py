@@ -20,7 +20,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.errors import CorruptHistory, NotFound
-from holdfast.ports import SnapshotRecord, Store
+from holdfast.ports import Log, SnapshotRecord
 
 _EVENT_BYTES: Final = 120
 """What an event costs beside its payloads, roughly, for the decision when a snapshot pays."""
@@ -38,16 +38,16 @@ def _payloads_in(kind: type[Event]) -> tuple[str, ...]:
 class RunHistory:
     """That of one run, and how much of it lies behind its latest snapshot."""
 
-    def __init__(self, run: RunId, store: Store) -> None:
+    def __init__(self, run: RunId, log: Log) -> None:
         self._run = run
-        self._store = store
+        self._log = log
         self._snapshot_seq = 0
         self._snapshot_bytes = 0
         self._tail_bytes = 0
 
     async def load(self) -> State:
         """The run, folded from its latest snapshot. Raises NotFound, CorruptHistory."""
-        history = await self._store.load(self._run, FOLD_VERSION)
+        history = await self._log.load(self._run, FOLD_VERSION)
         state = State()
         self._snapshot_seq = self._snapshot_bytes = self._tail_bytes = 0
         if history.snapshot is not None:
@@ -63,7 +63,7 @@ class RunHistory:
 
     async def catch_up(self, state: State) -> list[Event]:
         """Fold into `state` what others have appended since; what that was."""
-        news = await self._store.events(self._run, state.seq)
+        news = await self._log.events(self._run, state.seq)
         self._fold(state, news)
         return [each.event for each in news]
 
@@ -89,5 +89,5 @@ class RunHistory:
         if tail < graph.definition.snapshot_every or self._tail_bytes < self._snapshot_bytes or state.ended:
             return
         encoded = _encode_state(state)
-        await self._store.snapshot(self._run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
+        await self._log.snapshot(self._run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
         self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0

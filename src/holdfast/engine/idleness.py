@@ -74,9 +74,9 @@ class Idleness:
         """What nobody goes on with. As long as a process lives that has their definition, runs of another one are its."""
         runtime = self._runtime
         store = self._runtime.store
-        now_ms = store.now_ms()
-        damaged = [await store.run(run) for run in runtime.runs.damaged]
-        stranded = [(due, await store.run(due.run)) for due in await store.stranded(now_ms, MOST_LEFT)]
+        now_ms = store.clock.now_ms()
+        damaged = [await store.views.run(run) for run in runtime.runs.damaged]
+        stranded = [(due, await store.views.run(due.run)) for due in await store.views.stranded(now_ms, MOST_LEFT)]
         missing = [row for due, row in stranded if row is not None and _is_work(due, row, now_ms)]
         found: list[tuple[RunRow | None, Why]] = [(row, "damaged") for row in damaged]
         found += [(row, "workflow_missing") for row in missing]
@@ -98,7 +98,9 @@ class Idleness:
         known = {each.run for each in left}
         for name in {workflow.name for workflow in self._runtime.catalog.workflows.values()}:
             before: RunId | None = None
-            while page := await self._runtime.store.runs(workflow=name, status="running", before=before, limit=_PAGE):
+            while page := await self._runtime.store.views.runs(
+                workflow=name, status="running", before=before, limit=_PAGE
+            ):
                 if any(row.run not in known and self._is_ours(row) for row in page):
                     return True
                 before = page[-1].run
@@ -107,7 +109,7 @@ class Idleness:
     async def _may_place(self) -> bool:
         """Whether a step that waits for a place could have one here, also one that the sweep has not come by yet."""
         executor, runtime = self._executor, self._runtime
-        line = StoredLine(runtime.store, runtime.clock, runtime.catalog.is_here)
+        line = StoredLine(runtime.store.views, runtime.clock, runtime.catalog.is_here)
         found = await line.look()
         while True:
             executor.placing.find(in_line(found.runs))
@@ -122,17 +124,17 @@ class Idleness:
         work."""
         runtime = self._runtime
         store = self._runtime.store
-        await store.expire_sessions()  # what a killed process left is work, even before the first sweep
-        soon_ms = store.now_ms() + _SOON_MS
+        await store.sessions.expire()  # what a killed process left is work, even before the first sweep
+        soon_ms = store.clock.now_ms() + _SOON_MS
         if self._adoption is not None:
             await self._adoption.turn(soon_ms)
-        for due in filter(runtime.catalog.is_here, await store.due(soon_ms, runtime.catalog.hashes, _MOST_SOON)):
-            row = await store.run(due.run)
+        for due in filter(runtime.catalog.is_here, await store.views.due(soon_ms, runtime.catalog.hashes, _MOST_SOON)):
+            row = await store.views.run(due.run)
             if row is None or _is_work(due, row, soon_ms):
                 return True
         if await self._may_place():
             return True
-        rows = [await store.run(run) for run in with_room(await store.room(_MOST_SOON))]
+        rows = [await store.views.run(run) for run in with_room(await store.scopes.room(_MOST_SOON))]
         return any(row is not None and runtime.catalog.is_here(row) for row in rows)
 
 

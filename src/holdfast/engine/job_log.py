@@ -65,8 +65,8 @@ class JobLog:
 class JobLogWriter:
     """Those of one process."""
 
-    def __init__(self, store: JobLogs, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, job_logs: JobLogs, clock: Clock) -> None:
+        self._stored = job_logs
         self._clock = clock
         self._pieces: dict[LogPlace, bytearray] = {}
         self._cut: dict[LogPlace, None] = {}
@@ -113,7 +113,7 @@ class JobLogWriter:
         if not pieces and not cut:
             return
         try:
-            await self._store.put_job_logs([(place, bytes(piece)) for place, piece in pieces.items()], list(cut))
+            await self._stored.keep([(place, bytes(piece)) for place, piece in pieces.items()], list(cut))
         except (HoldfastError, asyncio.CancelledError) as problem:
             self._pieces = {**pieces, **self._pieces}
             self._cut = {**cut, **self._cut}

@@ -138,7 +138,14 @@ class StepJournal:
     ) -> ErrorRecord:  # fmt: skip
         text, told = self._redact(message), None if trace is None else self._redact(trace)
         return ErrorRecord(
-            node_of(self.step), error_class, text, retryable, self._runtime.store.now_ms(), tool, retry_after_s, told
+            node_of(self.step),
+            error_class,
+            text,
+            retryable,
+            self._runtime.store.clock.now_ms(),
+            tool,
+            retry_after_s,
+            told,
         )
 
     def waited(self, model: str, pools: Sequence[str], took_s: float) -> None:
@@ -246,7 +253,7 @@ class StepJournal:
         return answer
 
     async def wait_until(self, path: Path, due_at_ms: int) -> None:
-        await self.sleep(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._runtime.store.now_ms()))
+        await self.sleep(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._runtime.store.clock.now_ms()))
 
     async def sleep(self, path: Path, args_hash: str, wait_ms: int) -> None:
         """Let the step wait for a timer, if that is not over."""

@@ -6,23 +6,20 @@ Never here: who looks at them, which of them are in hand already.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.engine.catalog import Catalog
-from holdfast.ports import Clock, DueRun, Leadership, Store
+from holdfast.ports import Clock, DueRun, Leadership, Views
 
 _HASHES_EVERY_S: Final = 1.0
-
-
-class Fleet(Store, Leadership, Protocol):
-    """A store of which many processes work."""
 
 
 class LaneDue:
     """Those of the lane of a catalog, of whoever's workflows they are."""
 
-    def __init__(self, store: Fleet, catalog: Catalog, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, leadership: Leadership, views: Views, catalog: Catalog, clock: Clock) -> None:
+        self._leadership = leadership
+        self._views = views
         self._catalog = catalog
         self._clock = clock
         self._hashes: Sequence[str] = ()
@@ -33,12 +30,12 @@ class LaneDue:
         now_s = self._clock.monotonic_s()
         if now_s - self._hashes_s < _HASHES_EVERY_S:
             return False
-        self._hashes, self._hashes_s = await self._store.unended_hashes(), now_s
+        self._hashes, self._hashes_s = await self._leadership.unended_hashes(), now_s
         return True
 
-    async def find(self, can_run: Callable[[str], bool], most: int) -> list[DueRun]:
-        """What is due. Runs that no worker can take stay due for as long as that is so: they are asked for by themselves,
-        so that however many they are, the others are found. Of each at most so many."""
+    async def find(self, now_ms: int, can_run: Callable[[str], bool], most: int) -> list[DueRun]:
+        """What is due by then. Runs that no worker can take stay due for as long as that is so: they are asked for by
+        themselves, so that however many they are, the others are found. Of each at most so many."""
         found: list[DueRun] = []
         lanes, lane = self._catalog.lanes, self._catalog.lane
         names = {graph_hash: (await self._catalog.graph_of(graph_hash)).definition.name for graph_hash in self._hashes}
@@ -46,7 +43,7 @@ class LaneDue:
         for runnable in (True, False):
             hashes = [graph_hash for graph_hash in able if able[graph_hash] is runnable]
             if hashes:
-                due = await self._store.due(self._store.now_ms(), hashes, most)
+                due = await self._views.due(now_ms, hashes, most)
                 found += [
                     each for each in due if lanes.of(names[each.graph_hash], each.tenant, each.started_by) == lane
                 ]
@@ -54,4 +51,4 @@ class LaneDue:
 
     async def next_ms(self) -> int | None:
         """When something of it will be due next."""
-        return await self._store.next_due_ms(self._hashes)
+        return await self._views.next_due_ms(self._hashes)

@@ -22,14 +22,14 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
-from holdfast.engine.lane_due import Fleet, LaneDue
+from holdfast.engine.lane_due import LaneDue
 from holdfast.engine.placing import in_line
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.rollup import Daily
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
-from holdfast.ports import Handed, Job, PlacedStep, Queue, Report
+from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
 from holdfast.scheduling.placement import Scheduler
@@ -65,14 +65,15 @@ class Leader:
     def __init__(
         self,
         runtime: Runtime,
-        store: Fleet,
+        leadership: Leadership,
         queue: Queue,
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
         doubts: DoubtRule | None = None,
     ) -> None:
         self._runtime = runtime
-        self._store = store
+        self._store = store = runtime.store
+        self._leadership = leadership
         self._queue = queue
         self.lane = runtime.catalog.lane
         self.leads = asyncio.Event()
@@ -81,12 +82,13 @@ class Leader:
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
         self._desk = PoolDesk(
-            store, runtime.clock, f"lane/{self.lane}", lambda: runtime.membership.session if self.leads.is_set() else None,
-            self._jobs.scheduler, outlives_s=_OUTLIVES_S,
+            store.lending, store.sessions, runtime.clock, f"lane/{self.lane}",
+            lambda: runtime.membership.session if self.leads.is_set() else None, self._jobs.scheduler,
+            outlives_s=_OUTLIVES_S,
         )  # fmt: skip
         self._desk.on_more = self._awake.set
         self._line = StoredLine(
-            store, runtime.clock,
+            store.views, runtime.clock,
             lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
         )  # fmt: skip
         self._offered_s: dict[RunId, float] = {}
@@ -96,9 +98,9 @@ class Leader:
         """Since when it leads."""
         self._knows = False
         """Whether it has heard of every worker what that has, since it leads."""
-        self._costs = Daily(store, runtime.clock)
+        self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
-        self._due = LaneDue(store, runtime.catalog, runtime.clock)
+        self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -126,7 +128,7 @@ class Leader:
 
     async def reach(self) -> None:
         """Ask the store something. Raises StoreError where it cannot be reached."""
-        await self._store.is_led(self.lane)
+        await self._leadership.is_led(self.lane)
 
     def start(self) -> None:
         self._desk.start(self._runtime.membership.give_up)
@@ -156,7 +158,7 @@ class Leader:
             try:
                 await self._runtime.membership.hold()
                 session = self._runtime.membership.session
-                leads = session is not None and await self._store.lead(self.lane, session)
+                leads = session is not None and await self._leadership.lead(self.lane, session)
                 told = ""
             except StoreError as problem:
                 # Nobody else can have led before the lease is over.
@@ -223,7 +225,7 @@ class Leader:
             self._awake.clear()
             if not (self.leads.is_set() and self._knows):
                 continue
-            until_ms = self._store.now_ms() + ON_ITS_WAY_MS
+            until_ms = self._store.clock.now_ms() + ON_ITS_WAY_MS
             placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
             if placed:
                 self._desk.placed()
@@ -252,7 +254,7 @@ class Leader:
     async def turn(self) -> int:
         """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
         store, now_s = self._store, self._runtime.clock.monotonic_s()
-        await store.expire_sessions()
+        await store.sessions.expire()
         await self._get_to_know(now_s)
         if await self._due.refresh():
             await self._tidy(now_s)
@@ -261,7 +263,7 @@ class Leader:
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
         handed_on, looks = 0, []
-        due = await self._due.find(self._jobs.roster.can_run, MOST_RUNS)
+        due = await self._due.find(store.clock.now_ms(), self._jobs.roster.can_run, MOST_RUNS)
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
@@ -270,7 +272,7 @@ class Leader:
                 handed_on += 1
             else:
                 looks.append(self._look(each.run, Look(each.dead)))
-        for run, scopes in with_room(await store.room(MOST_RUNS)).items():
+        for run, scopes in with_room(await store.scopes.room(MOST_RUNS)).items():
             if run not in self._damaged and not self._is_in_hand(run, now_s):
                 looks.append(self._look(run, Look(room=scopes)))
         await asyncio.gather(*looks)
@@ -281,7 +283,7 @@ class Leader:
 
     async def _living(self) -> dict[SessionId, Report]:
         """The workers of this lane that live, and what the store knows of them: a second ago, or less."""
-        found = map(_decode_report, await self._store.described())
+        found = map(_decode_report, await self._store.sessions.described())
         return {report.worker: report for report in found if report.lane == self.lane and report.hashes}
 
     async def _get_to_know(self, now_s: float) -> None:
@@ -338,5 +340,5 @@ class Leader:
         due_ms = await self._due.next_ms()
         if due_ms is None:
             return LONGEST_PAUSE_S
-        until_s = (due_ms - self._store.now_ms()) / 1000
+        until_s = (due_ms - self._store.clock.now_ms()) / 1000
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)

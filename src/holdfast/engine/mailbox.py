@@ -47,7 +47,7 @@ from holdfast.errors import (
     UnknownCommit,
     Unstorable,
 )
-from holdfast.ports import Append, Store
+from holdfast.ports import Append, Log
 
 log = logging.getLogger("holdfast")
 
@@ -124,10 +124,14 @@ class Starter(Protocol):
 class Runtime(Protocol):
     """What a mailbox needs of the process around it."""
 
-    store: Store
+    log: Log
     flush: Flush
     catalog: Catalog
     starter: Starter | None
+
+    def now_ms(self) -> int:
+        """The store's time."""
+        ...
 
     def append_id(self) -> AppendId: ...
 
@@ -158,7 +162,7 @@ class Mailbox:
         self._envelopes: deque[Envelope] = deque()
         self._working: asyncio.Task[None] | None = None
         self._appending: asyncio.Future[None] | None = None
-        self._history = RunHistory(run, runtime.store)
+        self._history = RunHistory(run, runtime.log)
 
     @property
     def working(self) -> asyncio.Task[None] | None:
@@ -246,7 +250,7 @@ class Mailbox:
                 if conflicts < _MOST_CONFLICTS:
                     envelopes = await self._try(envelopes, short, taken)
                 else:
-                    async with self._runtime.store.exclusive(self.run):
+                    async with self._runtime.log.exclusive(self.run):
                         envelopes = await self._try(envelopes, short, taken)
             except SeqConflict:
                 conflicts += 1
@@ -295,7 +299,7 @@ class Mailbox:
         no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
         state = await self._fresh(envelopes)
         before = state.seq
-        now_ms = max(self._runtime.store.now_ms(), state.at_ms)
+        now_ms = max(self._runtime.now_ms(), state.at_ms)
         freed = 0
         for envelope in envelopes:
             freed += envelope.frees

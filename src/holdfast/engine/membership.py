@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.engine.catalog import Catalog
 from holdfast.errors import StoreError
-from holdfast.ports import Ids, Report
+from holdfast.ports import Ids, Report, Sessions
 
 log = logging.getLogger("holdfast")
 
@@ -42,11 +42,11 @@ class Work(Protocol):
 class Membership:
     """Of one process. One that only asks and decides has no session."""
 
-    def __init__(self, ids: Ids, label: str, catalog: Catalog, work: Work, *, works: bool) -> None:
+    def __init__(self, sessions: Sessions, ids: Ids, label: str, catalog: Catalog, work: Work, *, works: bool) -> None:
         """`label` says to people which process of which machine this is. One that `works` has a session."""
         self.work = work
         self.works = works
-        self._store = catalog.store
+        self._sessions = sessions
         self._ids = ids
         self._label = label
         self._catalog = catalog
@@ -61,7 +61,7 @@ class Membership:
     def alive(self, session: SessionId | None = None) -> bool:
         """Whether this process holds a lease and, where `session` is given, still the one of that name."""
         held = self.session
-        return held is not None and session in (None, held) and self.broken is None and self._store.alive(held)
+        return held is not None and session in (None, held) and self.broken is None and self._sessions.alive(held)
 
     @property
     def may_begin(self) -> bool:
@@ -82,17 +82,17 @@ class Membership:
         old = self.session
         if not self.works:
             return
-        if old is not None and (self.alive() or await self._store.renew_session(old)):
+        if old is not None and (self.alive() or await self._sessions.renew(old)):
             self.work.session_held()
             return
         if old is not None:
             log.warning("holdfast stood still for longer than its lease: what it was doing is others' now (%s)", old)
             self.session = None
             self.work.session_lost()
-            await self._store.close_session(old)
+            await self._sessions.close(old)
         new, said = self._ids.session(), self._catalog.runnable
         self._described = msgspec.json.encode(self.work.report(new))
-        await self._store.open_session(new, self._label, said, self._described)
+        await self._sessions.open(new, self._label, said, self._described)
         self.session = new
         if self._catalog.runnable != said:  # added while the session was being opened
             await self.widen()
@@ -101,7 +101,7 @@ class Membership:
     async def widen(self) -> None:
         """Have the session say which workflows can be run now."""
         if self.session is not None:
-            await self._store.widen_session(self.session, self._catalog.runnable)
+            await self._sessions.widen(self.session, self._catalog.runnable)
 
     async def describe(self) -> bool:
         """Have the session say what there is here, for those who ask why others wait; whether it had to say anything."""
@@ -110,7 +110,7 @@ class Membership:
         described = msgspec.json.encode(self.work.report(self.session))
         if described == self._described:
             return False
-        await self._store.describe_session(self.session, described)
+        await self._sessions.describe(self.session, described)
         self._described = described
         return True
 
@@ -119,4 +119,4 @@ class Membership:
         if self.session is not None:
             # A store that cannot be told finds out: nobody holds the session's lock any more.
             with contextlib.suppress(StoreError):
-                await self._store.close_session(self.session)
+                await self._sessions.close(self.session)

@@ -20,7 +20,7 @@ from holdfast.core.ids import SessionId, node_of
 from holdfast.core.lending import DeclaredPool, Grant
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
-from holdfast.ports import Clock, PlacedStep, Store
+from holdfast.ports import Clock, Lending, PlacedStep, Sessions
 from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
@@ -38,16 +38,16 @@ class PoolDesk:
     """Pools, as one scheduler has its part of them."""
 
     def __init__(
-        self, store: Store, clock: Clock, holder: str, session: Callable[[], SessionId | None], scheduler: Scheduler,
-        *, outlives_s: float = 0.0,
+        self, lending: Lending, sessions: Sessions, clock: Clock, holder: str,
+        session: Callable[[], SessionId | None], scheduler: Scheduler, *, outlives_s: float = 0.0,
     ) -> None:  # fmt: skip
         """What it takes is as `PoolShares` takes it."""
         self.on_more: Callable[[], None] = lambda: None
         """Called when more can be placed than before."""
-        self._store = store
+        self._lending = lending
         self._clock = clock
         self._scheduler = scheduler
-        self._shares = PoolShares(store, clock, holder, session, self._changed, outlives_s=outlives_s)
+        self._shares = PoolShares(lending, sessions, clock, holder, session, self._changed, outlives_s=outlives_s)
         self.borrows = True
         """Whether what is placed here is placed against shares of its own; not where a leader places."""
         self._wanted_s: dict[str, float] = {}
@@ -200,8 +200,8 @@ class PoolDesk:
         """All pools, as of a few seconds ago at most. Raises StoreError."""
         now_s = self._clock.monotonic_s()
         if now_s - self._known_s.get(workflow, -_KNOWN_S) >= _KNOWN_S:
-            self._pools = {pool.name: pool for pool in await self._store.pools()}
-            self._estimates |= {each.kind: each.amount for each in await self._store.estimates(workflow=workflow)}
+            self._pools = {pool.name: pool for pool in await self._lending.pools()}
+            self._estimates |= {each.kind: each.amount for each in await self._lending.estimates(workflow=workflow)}
             self._known_s[workflow] = now_s
         return self._pools
 
@@ -221,7 +221,7 @@ class PoolDesk:
         if not uses:
             return
         try:
-            await self._store.learn(uses)
+            await self._lending.learn(uses)
         except StoreError as problem:
             log.info("holdfast could not note what %d steps have taken of pools: %s", len(uses), problem)
 

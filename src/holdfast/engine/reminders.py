@@ -30,7 +30,7 @@ class Reminders:
         """A run has gone on: see that it is looked at, if it falls due within a second."""
         if not events or mailbox.due_at_ms is None:
             return
-        run, due_in_ms = mailbox.run, mailbox.due_at_ms - self._runtime.store.now_ms()
+        run, due_in_ms = mailbox.run, mailbox.due_at_ms - self._runtime.store.clock.now_ms()
         if not 0 < due_in_ms < _SOON_MS:
             return
         if (sooner := self._tasks.pop(run, None)) is not None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.core.costs import Tally, Uncounted
 from holdfast.core.ids import RunId
-from holdfast.ports import Clock, Store
+from holdfast.ports import Clock, Costs, Log, StoreClock
 
 MOST_RUNS: Final = 20
 """One step; who has other things to do goes on with the next later."""
@@ -26,8 +26,10 @@ _DAY_MS: Final = 86_400_000
 class Daily:
     """Counts, once a day and some runs a turn, what calls have cost in the runs that began before today."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, costs: Costs, log: Log, store_clock: StoreClock, clock: Clock) -> None:
+        self._costs = costs
+        self._log = log
+        self._store_clock = store_clock
         self._clock = clock
         self._began_s = clock.monotonic_s()
         self._counted: RunId | None = None
@@ -37,25 +39,25 @@ class Daily:
     async def turn(self) -> None:
         if self._clock.monotonic_s() - self._began_s < _BEFORE_S:
             return
-        today = self._store.now_ms() // _DAY_MS
+        today = self._store_clock.now_ms() // _DAY_MS
         if self._counted is None and today == self._counted_day:
             return
-        self._counted = await count_some(self._store, today * _DAY_MS, self._counted)
+        self._counted = await count_some(self._costs, self._log, today * _DAY_MS, self._counted)
         self._counted_day = today
 
 
-async def count_some(store: Store, started_before_ms: int, after: RunId | None) -> RunId | None:
+async def count_some(costs: Costs, log: Log, started_before_ms: int, after: RunId | None) -> RunId | None:
     """Count the next runs after `after`; the last of them, None when there are no more."""
-    found = await store.uncounted(started_before_ms, after, MOST_RUNS)
+    found = await costs.uncounted(started_before_ms, after, MOST_RUNS)
     for each in found:
-        await _count(store, each)
+        await _count(costs, log, each)
     return found[-1].run if len(found) == MOST_RUNS else None
 
 
-async def _count(store: Store, uncounted: Uncounted) -> None:
+async def _count(costs: Costs, log: Log, uncounted: Uncounted) -> None:
     tally, seq = Tally(uncounted.counted), 0
     while seq < uncounted.seq:
-        events = await store.events(uncounted.run, seq, min(_EVENTS, uncounted.seq - seq))
+        events = await log.events(uncounted.run, seq, min(_EVENTS, uncounted.seq - seq))
         tally.take(events)
         seq += len(events)
-    await store.count(uncounted, tally.costs())
+    await costs.count(uncounted, tally.costs())

@@ -20,7 +20,7 @@ from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
 from holdfast.engine.mailbox import Mailbox, Starter
 from holdfast.engine.observing import NOBODY, Observers
-from holdfast.ports import Clock, Ids
+from holdfast.ports import Clock, Ids, Log, StoreClock
 
 log = logging.getLogger("holdfast")
 
@@ -64,11 +64,15 @@ class Subscriber(Protocol):
 class Runs:
     """Those of one process. What is lost with it is found again by the sweep."""
 
-    def __init__(self, clock: Clock, ids: Ids, catalog: Catalog, observers: Observers = NOBODY) -> None:
-        self.store = catalog.store
+    def __init__(
+        self, log: Log, store_clock: StoreClock, clock: Clock, ids: Ids, catalog: Catalog, observers: Observers = NOBODY
+    ) -> None:  # fmt: skip
+        self.log = log
+        self.now_ms = store_clock.now_ms
+        """The store's time."""
         self.catalog = catalog
         self.observers = observers
-        self.flush = Flush(self.store, clock, observers)
+        self.flush = Flush(log, clock, observers)
         self._clock = clock
         self.starter: Starter | None = None
         """Who may start steps here, where this process executes any."""
@@ -92,7 +96,7 @@ class Runs:
 
     def new(self, graph: Graph) -> Mailbox:
         """The mailbox of a run that is about to be started."""
-        run = self._ids.run(self.store.now_ms())
+        run = self._ids.run(self.now_ms())
         found = self._mailboxes[run] = Mailbox(run, self, graph)
         return found
 

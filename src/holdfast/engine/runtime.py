@@ -26,13 +26,14 @@ class Runtime(NamedTuple):
 
     @classmethod
     def of(
-        cls, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool, observers: Observers = NOBODY
+        cls, store: Store, clock: Clock, ids: Ids, catalog: Catalog, label: str, *, works: bool,
+        observers: Observers = NOBODY,
     ) -> Runtime:  # fmt: skip
-        """On the catalog's store. `label` says to people which process of which machine this is; one that `works`, be it by
+        """`label` says to people which process of which machine this is; one that `works`, be it by
         leading, has a session."""
-        runs = Runs(clock, ids, catalog, observers)
-        membership = Membership(ids, label, catalog, Watching(runs, catalog), works=works)
-        return cls(catalog.store, clock, catalog, runs, membership)
+        runs = Runs(store.log, store.clock, clock, ids, catalog, observers)
+        membership = Membership(store.sessions, ids, label, catalog, Watching(runs, catalog), works=works)
+        return cls(store, clock, catalog, runs, membership)
 
 
 class Watching:

@@ -24,7 +24,7 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.core.lending import Grant, Visit, Visitor
 from holdfast.errors import Conflict, StoreError
-from holdfast.ports import Clock, Store
+from holdfast.ports import Clock, Lending, Sessions
 
 log = logging.getLogger("holdfast")
 
@@ -64,12 +64,13 @@ class PoolShares:
     """What one holder has been lent, of all the pools that it needs."""
 
     def __init__(
-        self, store: Store, clock: Clock, holder: str, session: Callable[[], SessionId | None], changed: Changed, *,
-        outlives_s: float = 0.0,
+        self, lending: Lending, sessions: Sessions, clock: Clock, holder: str,
+        session: Callable[[], SessionId | None], changed: Changed, *, outlives_s: float = 0.0,
     ) -> None:  # fmt: skip
         """`holder` is the same for whoever takes this one's place (the leader of a lane), and no other's. `session` says
         what keeps the shares for now. `outlives_s`: how long what was placed may run on when this process is dead."""
-        self._store = store
+        self._lending = lending
+        self._sessions = sessions
         self._clock = clock
         self._holder = holder
         self._session_of = session
@@ -109,7 +110,7 @@ class PoolShares:
     def usable(self, pool: str) -> int:
         """Up to where jobs may be placed against a pool, at this moment."""
         held = self._held.get(pool)
-        if held is None or self._session is None or not self._store.alive(self._session):
+        if held is None or self._session is None or not self._sessions.alive(self._session):
             return 0
         return held.usable
 
@@ -133,7 +134,7 @@ class PoolShares:
         self._number += 1
         self._unsure.update(names)
         try:
-            grants = await self._store.lend(Visitor(self._holder, session, self._number, self._outlives_ms), visits)
+            grants = await self._lending.lend(Visitor(self._holder, session, self._number, self._outlives_ms), visits)
         except Conflict:
             self._lose()
         except StoreError as problem:
@@ -204,7 +205,7 @@ class PoolShares:
     def _look(self) -> None:
         """See what session there is, and that it lives."""
         session = self._session_of()
-        if session is not None and not self._store.alive(session):
+        if session is not None and not self._sessions.alive(session):
             session = None
         if session != self._session:
             self._lose()

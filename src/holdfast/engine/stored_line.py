@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.ids import RunId
-from holdfast.ports import Clock, Store, Unplaced
+from holdfast.ports import Clock, Unplaced, Views
 
 MOST_AT_ONCE: Final = 500
 _PAUSE_S: Final = 0.2
@@ -32,8 +32,8 @@ _NOTHING: Final = Found((), None, frozenset())
 class StoredLine:
     """Those of them that `counts` holds of."""
 
-    def __init__(self, store: Store, clock: Clock, counts: Callable[[Unplaced], bool]) -> None:
-        self._store = store
+    def __init__(self, views: Views, clock: Clock, counts: Callable[[Unplaced], bool]) -> None:
+        self._views = views
         self._clock = clock
         self._counts = counts
         self._seen: set[RunId] = set()
@@ -47,7 +47,7 @@ class StoredLine:
             if now_s < self._again_s:
                 return _NOTHING
             self._began_s, self._seen = now_s, set()
-        page = await self._store.unplaced(self._at, MOST_AT_ONCE)
+        page = await self._views.unplaced(self._at, MOST_AT_ONCE)
         found = [each for each in page if self._counts(each)]
         self._seen.update(each.run for each in found)
         if len(page) == MOST_AT_ONCE:

@@ -79,9 +79,9 @@ class Sweep:
         self._asked_lane_s = -math.inf
         self._seen_dead_s: dict[RunId, float] = {}
         self._maintained_s = -math.inf
-        self._line = StoredLine(runtime.store, runtime.clock, runtime.catalog.is_here)
+        self._line = StoredLine(runtime.store.views, runtime.clock, runtime.catalog.is_here)
         self._described_s = -math.inf
-        self._costs = Daily(runtime.store, runtime.clock)
+        self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -104,13 +104,13 @@ class Sweep:
         await runtime.membership.hold()
         if runtime.membership.session is None:
             return 0
-        await store.expire_sessions()
+        await store.sessions.expire()
         await self._adopt()
         await self._find_unplaced()
         await self._describe()
         hashes = runtime.catalog.hashes
         patience_ms = await self._patience_ms()
-        due = await store.due(store.now_ms() - patience_ms, hashes, MOST_RUNS)
+        due = await store.views.due(store.clock.now_ms() - patience_ms, hashes, MOST_RUNS)
         mine = [
             each for each in due
             if each.run not in runtime.runs.damaged
@@ -121,7 +121,7 @@ class Sweep:
             mine = self._overdue(mine)
         mine = self._share(mine)
         self._all_wait_here = bool(due) and not mine
-        room = {} if patience_ms else with_room(await store.room(MOST_RUNS))
+        room = {} if patience_ms else with_room(await store.scopes.room(MOST_RUNS))
         looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
         looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
         looks += [self._look_again(run) for run in runtime.runs.take_unknown_commits()]
@@ -138,7 +138,7 @@ class Sweep:
         now_s = self._runtime.clock.monotonic_s()
         if self._adoption is not None and now_s - self._adopted_s >= _ADOPT_EVERY_S:
             self._adopted_s = now_s
-            await self._adoption.turn(self._runtime.store.now_ms())
+            await self._adoption.turn(self._runtime.store.clock.now_ms())
 
     async def _find_unplaced(self) -> None:
         """Have those placed that stand in line in the store, and nobody else."""
@@ -181,7 +181,7 @@ class Sweep:
             return
         self._maintained_s = now_s
         try:
-            await self._runtime.store.maintain()
+            await self._runtime.store.upkeep.maintain()
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 
@@ -202,7 +202,7 @@ class Sweep:
         if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:
             return
         self._looked_for_stranded_s = now_s
-        found = await runtime.store.stranded(runtime.store.now_ms() - self._workflow_grace_ms, MOST_RUNS)
+        found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = runtime.catalog.loaded
         looks = [
             self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged
@@ -245,7 +245,7 @@ class Sweep:
                 if self._is_led:  # who commits elsewhere says so over the queue; this is for what is lost there
                     await runtime.clock.sleep(_LED_LOOK_S)
                     pause_s = 0.0
-                if await runtime.store.changed(pause_s) or missed:
+                if await runtime.store.watch.changed(pause_s) or missed:
                     await self._refresh()
                 told, missed = "", False
             except StoreGone as problem:
@@ -260,11 +260,13 @@ class Sweep:
     async def _pause_s(self) -> float:
         runtime = self._runtime
         due_ms = (
-            await runtime.store.next_due_ms(runtime.catalog.hashes) if runtime.membership.session is not None else None
+            await runtime.store.views.next_due_ms(runtime.catalog.hashes)
+            if runtime.membership.session is not None
+            else None
         )
         if due_ms is None or self._all_wait_here:
             return LONGEST_PAUSE_S
-        until_s = (due_ms - runtime.store.now_ms()) / 1000
+        until_s = (due_ms - runtime.store.clock.now_ms()) / 1000
         return min(max(until_s, SHORTEST_PAUSE_S), LONGEST_PAUSE_S)
 
     async def _refresh(self) -> None:
@@ -272,7 +274,7 @@ class Sweep:
         runtime = self._runtime
         resident = dict(runtime.runs.resident)
         runs = list(dict.fromkeys([*resident, *runtime.runs.watched]))
-        now = await runtime.store.seqs(runs) if runs else {}
+        now = await runtime.store.log.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._look(run, Look()) for run in behind))
         runtime.runs.notify(now)

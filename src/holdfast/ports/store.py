@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -123,7 +123,7 @@ class Scopes(Protocol):
         """The limits that are set, of families that begin with `family`."""
         ...
 
-    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
         ...
 
@@ -193,7 +193,7 @@ class Costs(Protocol):
         nothing added, if the run is not counted up to `counted`: somebody else was first."""
         ...
 
-    async def costs(
+    async def rollup(
         self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:  # fmt: skip
@@ -222,15 +222,15 @@ class LogPiece(NamedTuple):
 class JobLogs(Protocol):
     """What jobs have printed, for people. Nothing follows from it, so losing some of it changes no run."""
 
-    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
         """Keep pieces, each whole in the place of what was there, and let go of those that are too much."""
         ...
 
-    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+    async def pieces(self, run: RunId) -> Sequence[LogPiece]:
         """All pieces of a run, by job and attempt in the order in which they began, each of those from its beginning."""
         ...
 
-    async def job_log(self, place: LogPlace) -> bytes:
+    async def read(self, place: LogPlace) -> bytes:
         """What a piece says, in UTF-8; nothing if it was cut meanwhile."""
         ...
 
@@ -301,18 +301,16 @@ class Graphs(Protocol):
 class Sessions(Protocol):
     """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
 
-    async def open_session(
-        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
-    ) -> None:
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
         """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed.
         `described` is what it says of itself, for those who ask."""
         ...
 
-    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+    async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
         """Say that this process's session can from now on run the workflows of these hashes, and no others."""
         ...
 
-    async def describe_session(self, session: SessionId, described: bytes) -> None:
+    async def describe(self, session: SessionId, described: bytes) -> None:
         """Keep what it says of itself, for those who ask; instead of what it said before."""
         ...
 
@@ -332,11 +330,11 @@ class Sessions(Protocol):
         """What the processes of these sessions are called, of those that are still remembered."""
         ...
 
-    async def close_session(self, session: SessionId) -> None:
+    async def close(self, session: SessionId) -> None:
         """End it; whatever it still had in flight counts as lost."""
         ...
 
-    async def renew_session(self, session: SessionId) -> bool:
+    async def renew(self, session: SessionId) -> bool:
         """Extend this process's own lease now; False if it was found dead, and so is dead for ever."""
         ...
 
@@ -344,7 +342,7 @@ class Sessions(Protocol):
         """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
         ...
 
-    async def expire_sessions(self) -> frozenset[SessionId]:
+    async def expire(self) -> frozenset[SessionId]:
         """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
         ...
 
@@ -472,7 +470,7 @@ class Tail(Protocol):
     A cursor is a text that outlives processes: whoever keeps it goes on from there, wherever.
     """
 
-    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
         """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
         Fewer say that everything was told that was committed when this was asked.
 
@@ -480,27 +478,32 @@ class Tail(Protocol):
         """
         ...
 
-    async def tail_end(self) -> str:
+    async def end(self) -> str:
         """The cursor after everything that is committed now."""
         ...
 
 
-class Store(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Tail, Protocol):
-    """All that the engine needs of a store. One object may keep all these promises, or several behind one face."""
+class StoreClock(Protocol):
+    """The store's time, which those who share a store share too."""
 
     def now_ms(self) -> int:
-        """The store's time, milliseconds since the epoch; it never runs backwards within a process."""
+        """Milliseconds since the epoch; it never runs backwards within a process."""
         ...
+
+
+class Upkeep(Protocol):
+    """Opened and closed, and kept in order meanwhile."""
 
     async def maintain(self) -> None:
         """Do what the store needs done now and then, whoever does it: rooms for the months to come, what is no longer
         needed. To be asked for about once an hour."""
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """End this process's sessions and let go of the store. May be called again."""
+        ...
 
 
-@runtime_checkable
 class Leadership(Protocol):
     """Who leads: at any moment at most one living session leads a lane of the fleet."""
 
@@ -515,3 +518,30 @@ class Leadership(Protocol):
     async def unended_hashes(self) -> Sequence[str]:
         """The workflows that have runs which have not ended, or have work in flight."""
         ...
+
+
+class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """All that the engine needs of a store: narrow ports onto one place, which were opened together.
+
+    Whoever is made with one is made with those of its ports that it uses. One object may keep several of them.
+    """
+
+    clock: StoreClock
+    log: Log
+    graphs: Graphs
+    scopes: Scopes
+    lending: Lending
+    costs: Costs
+    job_logs: JobLogs
+    blobs: Blobs
+    sessions: Sessions
+    views: Views
+    watch: Watch
+    tail: Tail
+    upkeep: Upkeep
+    leadership: Leadership | None = None
+    """None where no fleet can share the store."""
+
+    async def aclose(self) -> None:
+        """Close it, for all its ports."""
+        await self.upkeep.aclose()

@@ -68,7 +68,7 @@ async def of_run(control: Control, state: State) -> dict[str, Any]:
 async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
     """A run with its steps, its effects and its books."""
     workers = await control.names_of({step.worker for step in state.steps.values() if step.worker is not None})
-    row = await control.store.run(state.run)
+    row = await control.store.views.run(state.run)
     effects = await control.effects(state.run, limit=MOST_EFFECTS)
     return {
         **await of_run(control, state),

@@ -29,7 +29,7 @@ class Costs(Room):
                 await db.execute(self._sql["add_cost"], *astuple(cost))
         return True
 
-    async def costs(
+    async def rollup(
         self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:  # fmt: skip

@@ -15,7 +15,7 @@ from holdfast.stores.postgres.room import Room
 class JobLogs(Room):
     """Keeps ports.JobLogs."""
 
-    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
         now_ms = self._clock.now_ms()
         rows = [(*place, now_ms, content) for place, content in pieces]
         async with self._db.writing() as db:
@@ -24,9 +24,9 @@ class JobLogs(Room):
             if cut:
                 await db.execute(self._sql["cut_job_log"], *map(list, zip(*cut, strict=True)))
 
-    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+    async def pieces(self, run: RunId) -> Sequence[LogPiece]:
         return [LogPiece(LogPlace(run, *row[:3]), *row[3:]) for row in await self._db.fetch(self._sql["job_logs"], run)]
 
-    async def job_log(self, place: LogPlace) -> bytes:
+    async def read(self, place: LogPlace) -> bytes:
         rows = await self._db.fetch(self._sql["job_log"], *place)
         return rows[0][0] if rows else b""

@@ -26,6 +26,7 @@ from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.room import Ground, is_run
 from holdfast.stores.postgres.scope import Books
+from holdfast.stores.postgres.snapshot import Snapshots
 
 Fates = dict[RunId, HoldfastError | None]
 
@@ -49,6 +50,7 @@ class Log(Archives):
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
         self._held: dict[RunId, Held] = {}
+        self._snapshots = Snapshots(ground)
         # Whoever holds a run reads it through another connection: those who hold must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 
@@ -254,6 +256,9 @@ class Log(Archives):
                             await db.execute("rollback")
             except (*LOST, pg.PostgresError) as problem:
                 raise explain(problem, self._db.address) from problem
+
+    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+        await self._snapshots.keep(run, record)
 
     async def is_archived(self, run: RunId) -> bool:
         return bool(await self._db.fetch(self._sql["archive"], run))

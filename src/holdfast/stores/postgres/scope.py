@@ -99,7 +99,7 @@ class Scopes(Room):
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._db.fetch(self._sql["limits"], family))
 
-    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         asked = list(names), [family_of(name) for name in names]
         return [ScopeRow(*row) for row in await self._db.fetch(self._sql["books"], *asked)]
 

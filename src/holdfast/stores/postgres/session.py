@@ -120,9 +120,7 @@ class Sessions(Room):
         self._leases: dict[SessionId, Lease] = {}
         self._renewer = Renewer(self._db.address, ground.lease_s, self._leases)
 
-    async def open_session(
-        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
-    ) -> None:
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
         asked_boot_ms = boot_ms()
         try:
             async with self._db.taken() as db, transaction(db):
@@ -139,10 +137,10 @@ class Sessions(Room):
         self._leases[session] = Lease(asked_boot_ms)
         self._renewer.start()
 
-    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+    async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
         await self._db.execute(self._sql["widen_session"], session, list(hashes))
 
-    async def describe_session(self, session: SessionId, described: bytes) -> None:
+    async def describe(self, session: SessionId, described: bytes) -> None:
         await self._db.execute(self._sql["describe_session"], session, described)
 
     async def described(self) -> Sequence[bytes]:
@@ -159,11 +157,11 @@ class Sessions(Room):
     async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
         return {SessionId(row[0]): row[1] for row in await self._db.fetch(self._sql["session_labels"], list(sessions))}
 
-    async def close_session(self, session: SessionId) -> None:
+    async def close(self, session: SessionId) -> None:
         if self._leases.pop(session, None) is not None:
             await self._db.execute(self._sql["end_session"], session)
 
-    async def renew_session(self, session: SessionId) -> bool:
+    async def renew(self, session: SessionId) -> bool:
         if session not in self._leases:
             return False
         asked_boot_ms = boot_ms()
@@ -176,7 +174,7 @@ class Sessions(Room):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and boot_ms() - lease.renewed_boot_ms < self._lease_ms
 
-    async def expire_sessions(self) -> frozenset[SessionId]:
+    async def expire(self) -> frozenset[SessionId]:
         dead, more = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         if more:
             async with self._db.writing() as db:
@@ -185,9 +183,9 @@ class Sessions(Room):
             dead, _ = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         return frozenset(SessionId(session) for session in dead)
 
-    async def _end_sessions(self) -> None:
+    async def end(self) -> None:
         """Close what is still open, and let the thread go."""
         self._renewer.stop()
         for session in list(self._leases):
             with contextlib.suppress(StoreError):  # found dead by others when its lease is over
-                await self.close_session(session)
+                await self.close(session)

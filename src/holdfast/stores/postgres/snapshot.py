@@ -13,7 +13,7 @@ from holdfast.stores.postgres.room import Ground, Room
 
 
 class Snapshots(Room):
-    """Keeps the part of ports.Log that is about snapshots."""
+    """What the log has of them."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
@@ -22,7 +22,7 @@ class Snapshots(Room):
         """The writing that takes along what is gathered until it begins."""
         self._one_at_a_time = asyncio.Lock()
 
-    async def snapshot(self, run: RunId, record: SnapshotRecord) -> None:
+    async def keep(self, run: RunId, record: SnapshotRecord) -> None:
         self._gathered[run] = record
         if self._next is None:
             self._next = asyncio.create_task(self._write_gathered(), name="holdfast-snapshots")

@@ -1,6 +1,6 @@
-"""The store's one face: opened, and closed.
+"""The store: opened, and held against what it must promise.
 
-Never here: a statement. Each promise is kept in the room of its name.
+Never here: a statement. Each port is kept in the room of its name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from holdfast.errors import StoreUnreadable
-from holdfast.ports import BlobPlace
+from holdfast.ports import BlobPlace, Store
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
@@ -21,11 +21,11 @@ from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lane import Leadership
 from holdfast.stores.postgres.lending import Lending
+from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Sessions
-from holdfast.stores.postgres.snapshot import Snapshots
 from holdfast.stores.postgres.tail import Tail
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
@@ -39,10 +39,10 @@ _ALONE: Final = "local"
 _ISOLATION: Final = "read committed"
 
 
-class PostgresStore(
-    Tail, Snapshots, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Leadership, Upkeep
-):
-    """Keeps ports.Store and ports.Leadership in a schema of a PostgreSQL database."""
+class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
+    """The ports onto a schema of a PostgreSQL database, for all processes of a fleet."""
+
+    ground: Ground
 
     @classmethod
     async def connect(
@@ -72,15 +72,18 @@ class PostgresStore(
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
             ground = Ground(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
             undo.pop_all()
-        return cls(ground)
+        return cls.on(ground)
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
-    async def aclose(self) -> None:
-        """End this process's sessions, do what is under way, and let the connections go. May be called again."""
-        await self._end_sessions()
-        await self._db.close()
+    @classmethod
+    def on(cls, ground: Ground) -> Self:
+        """The ports of what was opened."""
+        log, sessions = Log(ground), Sessions(ground)
+        return cls(
+            ground=ground, clock=ground.clock, log=log, graphs=Graphs(ground), scopes=Scopes(ground),
+            lending=Lending(ground), costs=Costs(ground), job_logs=JobLogs(ground), blobs=Blobs(ground),
+            sessions=sessions, views=Views(ground), watch=Watch(ground), tail=Tail(ground, log),
+            upkeep=Upkeep(ground, sessions), leadership=Leadership(ground),
+        )  # fmt: skip
 
 
 def _expect_durable(address: Address, greeting: Any) -> None:

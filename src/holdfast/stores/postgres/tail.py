@@ -21,6 +21,7 @@ from holdfast.errors import CorruptHistory, CursorLost, NotFound, UsageError
 from holdfast.ports import Told
 from holdfast.stores.history import recorded
 from holdfast.stores.postgres.log import Log
+from holdfast.stores.postgres.room import Ground, Room
 
 _CURSOR: Final = re.compile(
     r"(?P<line>\d+-[0-9A-F]{8})_(?P<since>\d+:\d+:[\d,]*)"
@@ -71,10 +72,15 @@ class Span(NamedTuple):
     last: int
 
 
-class Tail(Log):
+class Tail(Room):
     """Keeps ports.Tail."""
 
-    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    def __init__(self, ground: Ground, log: Log) -> None:
+        """`log` has what is archived by now."""
+        super().__init__(ground)
+        self._log = log
+
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
         given = Cursor.of(cursor) if cursor is not None else None
         ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
         if given is None:
@@ -101,7 +107,7 @@ class Tail(Log):
             if len(told) == limit:  # less of it where histories have been removed for good
                 return told, str(at)
 
-    async def tail_end(self) -> str:
+    async def end(self) -> str:
         ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
         return str(Cursor(line, snapshot))
 
@@ -143,7 +149,7 @@ class Tail(Log):
         if len(rows) == count:
             return [recorded(span.run, span.first + n, *row) for n, row in enumerate(rows)]
         try:
-            found = await self.events(span.run, span.first - 1, count)  # archived since it was committed
+            found = await self._log.events(span.run, span.first - 1, count)  # archived since it was committed
         except NotFound:
             return ()  # and removed for good
         if len(found) != count:

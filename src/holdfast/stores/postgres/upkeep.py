@@ -11,7 +11,8 @@ from typing import Final
 from holdfast.stores.month import Month
 from holdfast.stores.postgres.connection import Connections
 from holdfast.stores.postgres.partition import make, missing
-from holdfast.stores.postgres.room import Room, sql
+from holdfast.stores.postgres.room import Ground, Room, sql
+from holdfast.stores.postgres.session import Sessions
 
 MONTHS_AHEAD: Final = 2
 TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
@@ -23,11 +24,20 @@ _MOST_TURNS: Final = 1000
 
 
 class Upkeep(Room):
-    """Keeps `maintain` of ports.Store."""
+    """Keeps ports.Upkeep."""
+
+    def __init__(self, ground: Ground, sessions: Sessions) -> None:
+        super().__init__(ground)
+        self._sessions = sessions
 
     async def maintain(self) -> None:
         await make_ahead(self._db, Month.at(self._clock.now_ms()))
         await forget_told(self._db)
+
+    async def aclose(self) -> None:
+        """End this process's sessions, do what is under way, and let the connections go. May be called again."""
+        await self._sessions.end()
+        await self._db.close()
 
 
 async def make_ahead(connections: Connections, month: Month) -> None:

@@ -32,7 +32,7 @@ class Costs(Room):
 
         return await self._writer.write(write)
 
-    async def costs(
+    async def rollup(
         self, first_day: str, last_day: str, *, tenant: str | None = None, after: CostKey | None = None,
         limit: int | None = None,
     ) -> Sequence[Cost]:  # fmt: skip

@@ -17,7 +17,7 @@ from holdfast.stores.sqlite.room import SQL, Room, rows, value
 class JobLogs(Room):
     """Keeps ports.JobLogs."""
 
-    async def put_job_logs(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
+    async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:
         now_ms = self._clock.now_ms()
 
         def write(db: apsw.Connection) -> None:
@@ -26,9 +26,9 @@ class JobLogs(Room):
 
         await self._writer.write(write)
 
-    async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
+    async def pieces(self, run: RunId) -> Sequence[LogPiece]:
         found = await self._reader.ask(lambda db: rows(db, "job_logs", (run,)))
         return [LogPiece(LogPlace(run, *row[:3]), *row[3:]) for row in found]
 
-    async def job_log(self, place: LogPlace) -> bytes:
+    async def read(self, place: LogPlace) -> bytes:
         return await self._reader.ask(lambda db: value(db, "job_log", tuple(place))) or b""

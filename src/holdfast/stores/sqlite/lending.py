@@ -1,6 +1,6 @@
 """Pools above steps: declared, lent in shares, and what steps are known to take of them.
 
-A share lives as long as its session, so this room is built on that of the sessions. Never here: who gets how much.
+A share lives as long as its session, so the dead are found first. Never here: who gets how much.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
-from holdfast.stores.sqlite.room import SQL, rows, value
+from holdfast.stores.sqlite.room import SQL, Ground, Room, rows, value
 from holdfast.stores.sqlite.session import Sessions
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Lending(Sessions):
+class Lending(Room):
     """Keeps ports.Lending."""
+
+    def __init__(self, ground: Ground, sessions: Sessions) -> None:
+        super().__init__(ground)
+        self._sessions = sessions
 
     async def set_pool(self, pool: DeclaredPool) -> None:
         now_ms = self._clock.now_ms()
@@ -45,7 +49,7 @@ class Lending(Sessions):
         return [row.pool for row in await self._reader.ask(lambda db: _pools(db, None))]
 
     async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
-        await self.expire_sessions()
+        await self._sessions.expire()
         asked = sorted(visits, key=lambda visit: visit.pool)
         now_ms = self._clock.now_ms()
 
@@ -63,7 +67,7 @@ class Lending(Sessions):
         return lent.grants
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
-        await self.expire_sessions()
+        await self._sessions.expire()
         now_ms = self._clock.now_ms()
         return await self._reader.ask(lambda db: _shares(db, [pool], now_ms))
 

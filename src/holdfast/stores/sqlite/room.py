@@ -36,7 +36,7 @@ class Ground(NamedTuple):
 
 
 class Room:
-    """A part of the store's face."""
+    """What keeps a port of the store."""
 
     def __init__(self, ground: Ground) -> None:
         self._writer = ground.writer

@@ -104,7 +104,7 @@ class Scopes(Room):
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._reader.ask(lambda db: rows(db, "limits", {"family": family})))
 
-    async def scopes(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         return await self._reader.ask(lambda db: read(db, [(scope, family_of(scope)) for scope in names]))
 
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:

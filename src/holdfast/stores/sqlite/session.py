@@ -97,9 +97,7 @@ class Sessions(Room):
         self._renewer = Renewer(ground.lease_s / RENEWALS, self._renew)
         self._renewal: Future[Renewal] | None = None
 
-    async def open_session(
-        self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None
-    ) -> None:
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
         file = await self._writer.ask(lambda db: self._take(db, session))
         opened_ms = self._clock.now_ms()
         what_runs = msgspec.json.encode(hashes).decode()
@@ -119,11 +117,11 @@ class Sessions(Room):
         self._leases[session] = Lease(file, renewed_ms)
         self._renewer.start()
 
-    async def widen_session(self, session: SessionId, hashes: Sequence[str]) -> None:
+    async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
         row = (msgspec.json.encode(hashes).decode(), session)
         await self._writer.write(lambda db: rows(db, "widen_session", row))
 
-    async def describe_session(self, session: SessionId, described: bytes) -> None:
+    async def describe(self, session: SessionId, described: bytes) -> None:
         await self._writer.write(lambda db: rows(db, "describe_session", (described, session)))
 
     async def described(self) -> Sequence[bytes]:
@@ -144,7 +142,7 @@ class Sessions(Room):
         asked = (msgspec.json.encode(list(sessions)).decode(),)
         return dict(await self._reader.ask(lambda db: list(rows(db, "session_labels", asked))))
 
-    async def close_session(self, session: SessionId) -> None:
+    async def close(self, session: SessionId) -> None:
         lease = self._leases.pop(session, None)
         if lease is None:
             return
@@ -156,7 +154,7 @@ class Sessions(Room):
             raise
         lease.file.remove()
 
-    async def renew_session(self, session: SessionId) -> bool:
+    async def renew(self, session: SessionId) -> bool:
         if session not in self._leases:
             return False
         self._renewed([session], await self._writer.write(lambda db: self._extend(db, [session])))
@@ -166,7 +164,7 @@ class Sessions(Room):
         lease = self._leases.get(session)
         return lease is not None and not lease.dead and 0 <= boot_ms() - lease.renewed_ms < self._lease_ms
 
-    async def expire_sessions(self) -> frozenset[SessionId]:
+    async def expire(self) -> frozenset[SessionId]:
         suspects, dead = await self._reader.ask(self._look)
         if suspects:
             await self._writer.write(lambda db: self._mark(db, suspects))
@@ -174,12 +172,12 @@ class Sessions(Room):
             suspects, dead = await self._reader.ask(self._look)
         return dead
 
-    async def _end_sessions(self) -> None:
+    async def end(self) -> None:
         """Close what is still open, and let the thread go."""
         self._renewer.stop()
         for session in list(self._leases):
             with contextlib.suppress(StoreError):
-                await self.close_session(session)
+                await self.close(session)
 
     # --- In other threads ---------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""The store's one face: opened, and closed.
+"""The store: opened, and closed.
 
-Never here: a statement. Each promise is kept in the room of its name.
+Never here: a statement. Each port is kept in the room of its name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
-from holdfast.ports import BlobPlace
+from holdfast.ports import BlobPlace, Store
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.cost import Costs
@@ -20,7 +20,7 @@ from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
-from holdfast.stores.sqlite.room import Ground, value
+from holdfast.stores.sqlite.room import Ground, Room, value
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.tail import Tail
@@ -32,8 +32,10 @@ WAIT_S: Final = 30.0
 """How long to wait for another process before naming it: commits take milliseconds, a checkpoint a second at most."""
 
 
-class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions, Views, Watch, Tail):
-    """Keeps ports.Store in one file of this machine, for all processes that open it."""
+class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
+    """The ports onto one file of this machine, for all processes that open it."""
+
+    ground: Ground
 
     @classmethod
     async def connect(
@@ -70,20 +72,32 @@ class SqliteStore(Log, Graphs, Scopes, Lending, Costs, JobLogs, Blobs, Sessions,
                 elsewhere=elsewhere,
             )
             undo.pop_all()
-        return cls(ground)
+        return cls.on(ground)
 
-    def __init__(self, ground: Ground) -> None:
+    @classmethod
+    def on(cls, ground: Ground) -> Self:
+        """The ports of what was opened."""
+        sessions = Sessions(ground)
+        return cls(
+            ground=ground, clock=ground.clock, log=Log(ground), graphs=Graphs(ground), scopes=Scopes(ground),
+            lending=Lending(ground, sessions), costs=Costs(ground), job_logs=JobLogs(ground), blobs=Blobs(ground),
+            sessions=sessions, views=Views(ground), watch=Watch(ground), tail=Tail(ground),
+            upkeep=Upkeep(ground, sessions),
+        )  # fmt: skip
+
+
+class Upkeep(Room):
+    """Keeps ports.Upkeep."""
+
+    def __init__(self, ground: Ground, sessions: Sessions) -> None:
         super().__init__(ground)
-        self.ground = ground
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
+        self._sessions = sessions
 
     async def maintain(self) -> None:
         """One file needs none: it grows by itself, and forgets its dead sessions whenever another is opened."""
 
     async def aclose(self) -> None:
         """End this process's sessions, do what is queued, and let go of the file. May be called again."""
-        await self._end_sessions()
+        await self._sessions.end()
         await self._reader.close()
         await self._writer.close()

@@ -41,9 +41,9 @@ class Cursor(NamedTuple):
 class Tail(Room):
     """Keeps ports.Tail."""
 
-    async def tail(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
         given = Cursor.of(cursor) if cursor is not None else None
-        if given is not None and given.place > int(await self.tail_end()):
+        if given is not None and given.place > int(await self.end()):
             raise CursorLost(
                 f"The tail's cursor {cursor} is beyond the last event: the store was replaced by an older copy of it. Begin"
                 " anew from the start, and leave out by run and seq what was told before."
@@ -64,5 +64,5 @@ class Tail(Room):
         ]
         return told, told[-1].cursor if told else str(at)
 
-    async def tail_end(self) -> str:
+    async def end(self) -> str:
         return str(await self._reader.ask(lambda db: value(db, "tail_end")))
