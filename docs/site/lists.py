@@ -42,10 +42,13 @@ def pages() -> dict[str, str]:
 
 def event_list() -> str:
     """Every event: what it means, its fields, which rules write it, and what its fold makes of a step or an operation."""
-    text = inspect.getsource(events)
+    source = Path(events.__file__)
     headings = {
-        text.count("\n", 0, found.start()): found[1] for found in re.finditer(r"^# --- (.+?) -+$", text, re.MULTILINE)
+        number: found[1]
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines())
+        if (found := re.match(r"# --- (.+?) -+$", line))
     }
+    line_of = {node.name: node.lineno for node in _parsed(source).body if isinstance(node, ast.ClassDef)}
     writers = _writers()
     lines = [
         "# Events", "", _WRITTEN, "",
@@ -53,8 +56,8 @@ def event_list() -> str:
         " `=` is left out at that default. Named are the modules whose rules write an event; it is a fact once its append has"
         " been committed.", "",
     ]  # fmt: skip
-    for kind in sorted(get_args(events.AnyEvent), key=lambda kind: inspect.getsourcelines(kind)[1]):
-        number = inspect.getsourcelines(kind)[1]
+    for kind in sorted(get_args(events.AnyEvent), key=lambda kind: line_of[kind.__name__]):
+        number = line_of[kind.__name__]
         for line in [line for line in sorted(headings) if line < number]:
             lines += [f"## {headings.pop(line)}", ""]
         name = kind.__name__

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+import lists
 import pytest
 
 from holdfast import errors
@@ -266,6 +267,17 @@ def test_pages_name_no_machine_and_no_registry() -> None:
         assert found is None, f"{page.name}: {found}"
 
 
+# --- Lists ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_lists_are_those_of_the_code() -> None:
+    place = ROOT / "docs" / "reference"
+    stale = [
+        page for page, text in lists.pages().items() if text.rstrip() != (place / page).read_text("utf-8").rstrip()
+    ]
+    assert stale == [], "run `make reference`"
+
+
 # --- Words ------------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +317,14 @@ def test_every_dependency_has_its_reason() -> None:
         name = re.match(r"[\w-]+", requirement)
         assert name is not None
         assert name[0].replace("-", " ") in table.replace("-", " "), f"docs/design.md gives no reason for {requirement}"
+
+
+def test_every_test_that_the_changelog_names_exists() -> None:
+    page = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    named = {name for name in explained(page) if re.fullmatch(r"test_\w+", name)}
+    text = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
+    text += "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("conformance.py"))
+    assert sorted(named - set(re.findall(r"def (test_\w+)\(", text))) == []
 
 
 def test_the_package_shows_the_readme() -> None:
