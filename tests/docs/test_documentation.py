@@ -309,6 +309,13 @@ def test_every_module_that_the_design_names_exists() -> None:
             and not (ROOT / name).is_dir()] == []  # fmt: skip
 
 
+def test_the_design_has_every_table_of_the_stores() -> None:
+    text = "\n".join(file.read_text("utf-8") for file in (ROOT / "src").rglob("migrations/*.sql"))
+    tables = set(re.findall(r"^create (?:unlogged )?table (?:if not exists )?(?:holdfast\.)?(\w+)", text, re.MULTILINE))
+    assert len(tables) > 20
+    assert tables - explained(DESIGN) == set()
+
+
 def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     table = DESIGN.partition("What it stands on\n")[2].partition("\n## ")[0].lower()
