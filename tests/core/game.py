@@ -277,13 +277,13 @@ class Game:
         scope = money_scopes(self.state.tenant, self.state.team, self.now_ms)[number]
         return {scope: cmd.Shortage(limit, left, held)}
 
-    def look(self, after_s: float = 0, *, dead: Iterable[SessionId] = (), **how: Any) -> list[ev.Event]:
+    def tick(self, after_s: float = 0, *, dead: Iterable[SessionId] = (), **how: Any) -> list[ev.Event]:
         self.now_ms += int(after_s * 1000)
-        return self.do(cmd.Look(frozenset(dead)), **how)
+        return self.do(cmd.Tick(frozenset(dead)), **how)
 
     def lose(self, session: SessionId = WORKER, *, by: SessionId | None = OTHER) -> list[ev.Event]:
         """The session dies; `by` finds out."""
-        return self.do(cmd.Look(frozenset({session})), session=by)
+        return self.do(cmd.Tick(frozenset({session})), session=by)
 
     def pause(self) -> list[ev.Event]:
         return self.do(cmd.PauseRun(ANN))

@@ -62,13 +62,13 @@ def test_a_start_that_is_queued_is_recorded_and_begins_nothing() -> None:
     rows = game.rows(game.events())
     assert rows.charges == ()
     assert [(waiter.scope, waiter.wanted) for waiter in rows.waiters] == [(ACME, 1)]
-    assert kinds(game.look(3600)) == []
+    assert kinds(game.tick(3600)) == []
     assert kinds(game.signal("go")) == ["SignalReceived"]
 
 
 def test_when_there_is_room_it_begins() -> None:
     game = queued()
-    events = game.do(cmd.Look(room=frozenset([ACME])))
+    events = game.do(cmd.Tick(room=frozenset([ACME])))
     assert kinds(events) == ["RunAdmitted", "StepStarted"]
     assert places(game, events) == {ACME: 1, FLEET_RUNS: 1}
     assert game.rows(events).waiters == ()
@@ -78,16 +78,16 @@ def test_when_there_is_room_it_begins() -> None:
 
 def test_room_elsewhere_is_none_of_its_business() -> None:
     game = queued()
-    assert game.do(cmd.Look(room=frozenset([FLEET_RUNS]))) == []
+    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS]))) == []
 
 
 def test_where_another_scope_is_full_it_waits_there() -> None:
     game = queued()
-    events = game.do(cmd.Look(room=frozenset([ACME])), short={FLEET_RUNS: FULL})
+    events = game.do(cmd.Tick(room=frozenset([ACME])), short={FLEET_RUNS: FULL})
     assert kinds(events) == ["AdmissionDeferred"]
     assert [waiter.scope for waiter in game.rows(events).waiters] == [FLEET_RUNS]
-    assert game.do(cmd.Look(room=frozenset([FLEET_RUNS])), short={FLEET_RUNS: FULL}) == [], "somebody was faster"
-    assert kinds(game.do(cmd.Look(room=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
+    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS])), short={FLEET_RUNS: FULL}) == [], "somebody was faster"
+    assert kinds(game.do(cmd.Tick(room=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
 
 
 def test_a_queued_run_can_be_cancelled_and_gives_back_what_it_never_had() -> None:

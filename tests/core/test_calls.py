@@ -154,7 +154,7 @@ def test_a_reply_that_comes_before_the_repeat_saves_the_repeat() -> None:
     call = game.held("a", 40)
     game.lose(by=None)
     game.settle(call, 30, "late but true")
-    game.look()
+    game.tick()
     assert game.op("a").status == "done"
     assert game.hold("a", 40) == []
 
@@ -166,7 +166,7 @@ def test_a_reply_that_comes_between_a_failure_and_its_retry_saves_the_retry() ->
     game.settle(call, 30, "late but true")
     assert game.op("a").status == "failed", "the handler has seen it fail"
     game.fail("a", TRANSIENT, path="0")
-    game.look(10)
+    game.tick(10)
     assert game.op("a").outcome == inline("late but true")
     assert game.hold("a", 40) == []
 
@@ -340,7 +340,7 @@ def test_an_idempotent_call_without_an_answer_failed_for_its_step_and_is_repeate
     assert game.op("a").error == TRANSIENT
     assert not game.state.gates
     game.fail("a", TRANSIENT, path="0")
-    game.look(10)
+    game.tick(10)
     second = game.intended("a", "idempotent")
     assert game.op("a").key == key
     assert list(game.state.calls) == [second], "the repeat stands for the first"
@@ -382,7 +382,7 @@ def test_the_late_answer_of_an_unanswered_call_settles_it() -> None:
     game.doubt(call)
     game.fail("a", TRANSIENT, path="0")
     game.did(call, "late but true")
-    game.look(10)
+    game.tick(10)
     assert game.op("a").outcome == inline("late but true")
     assert game.intend("a", "idempotent") == [], "no call begins from a state that shows its completion"
     assert len(game.state.compensable) == 1
@@ -411,7 +411,7 @@ def in_doubt(policy: str = "once", **more: object) -> tuple[Game, CallId]:
 def test_it_happened() -> None:
     game, _ = in_doubt(compensation="undo")
     game.decide("answer", data={"id": 7})
-    game.look()
+    game.tick()
     assert game.op("a").outcome == inline({"id": 7})
     assert game.events(ev.EffectCompleted)[0].by == "ann"
     assert len(game.state.compensable) == 1
@@ -426,7 +426,7 @@ def test_it_happened_needs_to_know_what_the_tool_said() -> None:
 def test_it_did_not_happen() -> None:
     game, _ = in_doubt()
     game.decide("reject", reason="not in the outbox")
-    game.look()
+    game.tick()
     failure = game.op("a").error
     assert failure is not None
     assert (failure.error_class, failure.tool, failure.retryable) == (policies.TOOL, "send", False)
@@ -438,7 +438,7 @@ def test_call_it_again() -> None:
     key = game.op("a").key
     game.decide("retry")
     assert game.events(ev.EffectReopened)[0].by == "ann"
-    game.look()
+    game.tick()
     second = game.intended("a")
     assert game.op("a").key == key
     game.did(second)
@@ -469,7 +469,7 @@ def test_an_outcome_between_a_persons_retry_and_the_repeat_saves_the_repeat() ->
     game, call = in_doubt()
     game.decide("retry")
     game.did(call, "it had happened")
-    game.look()
+    game.tick()
     assert game.op("a").outcome == inline("it had happened")
     assert game.intend("a") == []
 
@@ -477,7 +477,7 @@ def test_an_outcome_between_a_persons_retry_and_the_repeat_saves_the_repeat() ->
 def test_an_orphaned_failure_is_kept_too() -> None:
     game, first = in_doubt()
     game.decide("retry")
-    game.look()
+    game.tick()
     game.intended("a")
     assert kinds(game.did_not(first)) == ["OutcomeOrphaned"]
 
@@ -486,7 +486,7 @@ def test_an_orphaned_failure_is_kept_too() -> None:
 def test_a_repeated_call_that_has_nothing_to_say_is_no_news(outcome: str) -> None:
     game, first = in_doubt()
     game.decide("retry")
-    game.look()
+    game.tick()
     game.intended("a")
     assert getattr(game, outcome)(first) == []
 
@@ -574,7 +574,7 @@ def test_a_parked_step_is_still_there_to_repeat_its_call() -> None:
     game.fail("a", error(), path="0")
     assert game.gate.reason == "exhausted", "one question at a time"
     game.decide("retry")
-    game.look()
+    game.tick()
     game.did(game.intended("a", "idempotent"))
     game.complete("a")
     assert game.active == ["b"]
@@ -661,7 +661,7 @@ def test_who_waits_for_an_effect_in_doubt_waits_for_the_answer() -> None:
     game.doubt(call)
     assert game.active == ["a"]
     game.decide("answer", data="it did")
-    game.look()
+    game.tick()
     assert kinds(game.intend("b", key="invite:1")) == ["EffectReused"]
 
 
@@ -674,7 +674,7 @@ def test_another_step_may_make_the_repeat_and_both_get_its_outcome() -> None:
     second = game.intended("b", "idempotent", key="invite:1")
     assert list(game.state.calls) == [second]
     game.fail("a", TRANSIENT, path="0")
-    game.look(10)
+    game.tick(10)
     assert kinds(game.intend("a", "idempotent", key="invite:1")) == ["EffectDeferred"]
     game.did(second, "once")
     assert kinds(game.intend("a", "idempotent", key="invite:1")) == ["EffectReused"]

@@ -32,9 +32,9 @@ def test_a_step_with_a_demand_becomes_ready_and_waits_for_its_place() -> None:
 
 def test_it_starts_where_it_was_placed_and_nowhere_else() -> None:
     begun = game()
-    assert begun.look() == []
-    assert begun.look(session=OTHER, placed=["b#1"]) == []
-    assert kinds(begun.look(placed=["a#1"], slots=0)) == ["StepStarted"], "its slot came with its place"
+    assert begun.tick() == []
+    assert begun.tick(session=OTHER, placed=["b#1"]) == []
+    assert kinds(begun.tick(placed=["a#1"], slots=0)) == ["StepStarted"], "its slot came with its place"
     assert begun.step("a").session == WORKER
     assert not begun.state.unplaced
     assert kinds(begun.complete("a")) == ["StepCompleted", "StepStarted"], "what demands nothing goes straight on"
@@ -42,42 +42,42 @@ def test_it_starts_where_it_was_placed_and_nowhere_else() -> None:
 
 def test_slots_of_placed_steps_are_not_taken_from_the_others() -> None:
     begun = Game(graph(node("a", demand=GPU), "b"), slots=0)
-    assert kinds(begun.look(placed=["a#1"], slots=1)) == ["StepStarted", "StepStarted"]
+    assert kinds(begun.tick(placed=["a#1"], slots=1)) == ["StepStarted", "StepStarted"]
 
 
 def test_placed_steps_start_in_the_order_in_which_they_became_ready() -> None:
     names = [f"n{number}" for number in (3, 1, 4, 0, 5, 9, 2, 6)]
     begun = Game(graph(*(node(name, demand=GPU) for name in names)))
-    events = begun.look(placed=[f"{name}#1" for name in names])
+    events = begun.tick(placed=[f"{name}#1" for name in names])
     assert [event.step for event in events] == [f"{name}#1" for name in begun.graph.order]
 
 
 @pytest.mark.parametrize("how", ["lost", "yielded"])
 def test_a_step_that_has_to_start_again_is_placed_again(how: str) -> None:
     begun = game()
-    begun.look(placed=["a#1"])
+    begun.tick(placed=["a#1"])
     if how == "lost":
-        begun.look(dead=frozenset({WORKER}), session=OTHER)
+        begun.tick(dead=frozenset({WORKER}), session=OTHER)
     else:
         begun.do(cmd.SuspendStep(*begun.at("a"), yields=True))
     assert waits(begun) == [("worker", "placement", "a#1", GPU)]
-    assert kinds(begun.look(session=OTHER, placed=["a#1"])) == ["StepStarted"]
+    assert kinds(begun.tick(session=OTHER, placed=["a#1"])) == ["StepStarted"]
 
 
 def test_a_retry_is_placed_when_its_time_has_come() -> None:
     begun = game(retry=RetryPolicy(max_attempts=2))
-    begun.look(placed=["a#1"])
+    begun.tick(placed=["a#1"])
     begun.fail("a", TRANSIENT)
     assert not begun.state.unplaced
     begun.now_ms += 3_600_000
-    assert kinds(begun.look()) == ["StepReady"]
+    assert kinds(begun.tick()) == ["StepReady"]
     assert waits(begun) == [("worker", "placement", "a#1", GPU)]
 
 
 def test_who_is_paused_or_cancelled_waits_for_no_place() -> None:
     begun = game()
     begun.do(cmd.PauseRun())
-    assert begun.look(placed=["a#1"]) == []
+    assert begun.tick(placed=["a#1"]) == []
     begun.do(cmd.ResumeRun())
     assert list(begun.state.unplaced) == ["a"]
     begun.do(cmd.CancelRun())
@@ -89,7 +89,7 @@ def test_a_run_stands_in_line_for_as_long_as_a_step_of_it_is_unplaced() -> None:
     begun = game(start=False)
     (waiter,) = begun.rows(begun.start()).waiters
     assert (waiter.scope, waiter.family, waiter.wanted) == (PLACEMENT, PLACEMENT, 1)
-    assert begun.rows(begun.look(placed=["a#1"])).waiters == ()
+    assert begun.rows(begun.tick(placed=["a#1"])).waiters == ()
 
 
 def test_a_demand_is_checked_when_the_workflow_is_made() -> None:
@@ -110,7 +110,7 @@ def test_a_step_whose_join_timed_out_is_placed_too_when_it_is_taken_up_again() -
     join = Join("quorum", 2, timeout_s=1)
     begun = Game(graph(node("c", demand=GPU, join=join), "a > c", "b > c", on_exhausted="dead_letter"))
     begun.complete("a")
-    begun.look(after_s=2)
+    begun.tick(after_s=2)
     (gate,) = begun.state.gates
     assert "StepStarted" not in kinds(begun.do(cmd.DecideGate(gate, "retry")))
     assert list(begun.state.unplaced) == ["c"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import Loaded, Look
+from holdfast.core.commands import Loaded, Tick
 from holdfast.core.demand import Demand
 from holdfast.core.graph import Graph
 from holdfast.core.payload import digest
@@ -29,7 +29,7 @@ def stranded(*parts: Any, **more: Any) -> Game:
 def find(game: Game, *loaded: Loaded, after_s: float = 60, dead: Any = ()) -> list[ev.Event]:
     """What a process that cannot run the workflow does about it."""
     game.now_ms += int(after_s * 1000)
-    return game.do(Look(frozenset(dead), loaded), session=None)
+    return game.do(Tick(frozenset(dead), loaded), session=None)
 
 
 def test_a_run_that_nobody_can_go_on_with_asks_a_person() -> None:
@@ -68,14 +68,14 @@ def test_two_processes_that_notice_ask_once() -> None:
 
 def test_an_ordinary_look_asks_nothing() -> None:
     game = stranded()
-    assert game.look(10**6, session=None) == []
+    assert game.tick(10**6, session=None) == []
 
 
 def test_it_goes_on_and_the_question_is_withdrawn_when_a_process_that_has_the_code_looks() -> None:
     game = stranded()
     find(game, NEWER)
     assert game.due_ms is not None, "a process that has the code must find it"
-    assert kinds(game.look(session=OTHER)) == ["GateWithdrawn", "StepStarted"]
+    assert kinds(game.tick(session=OTHER)) == ["GateWithdrawn", "StepStarted"]
     assert game.status == "running"
     assert game.step("b").session == OTHER
 
@@ -83,20 +83,20 @@ def test_it_goes_on_and_the_question_is_withdrawn_when_a_process_that_has_the_co
 def test_a_process_that_has_the_code_but_no_free_slot_withdraws_the_question_too() -> None:
     game = stranded()
     find(game, NEWER)
-    assert kinds(game.look(slots=0)) == ["GateWithdrawn"]
+    assert kinds(game.tick(slots=0)) == ["GateWithdrawn"]
     assert game.status == "running"
 
 
 def test_a_look_by_who_executes_nothing_leaves_the_question_open() -> None:
     game = stranded()
     find(game, NEWER)
-    assert game.look(1, session=None) == []
+    assert game.tick(1, session=None) == []
     assert game.status == "requires_attention"
 
 
 def test_who_can_run_it_asks_nothing_whatever_was_found_before() -> None:
     game = stranded()
-    found = Look(frozenset(), (NEWER,))
+    found = Tick(frozenset(), (NEWER,))
     assert game.do(found, session=OTHER, slots=0) == []
     assert kinds(game.do(found, session=OTHER)) == ["StepStarted"]
 
@@ -107,13 +107,13 @@ def test_a_migrated_run_is_asked_about_no_more() -> None:
     changed = Graph(definition("a > b", "b > c"))
     assert kinds(game.do(cmd.MigrateRun(ANN), session=None, graph=changed)) == ["RunMigrated", "GateWithdrawn"]
     game.graph = changed
-    assert kinds(game.look(session=OTHER)) == ["StepStarted"]
+    assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
     assert kinds(game.complete("b")) == ["StepCompleted", "StepStarted"]
 
 
 def test_a_run_that_waits_for_a_person_needs_no_code_until_the_answer_has_come() -> None:
     game = stranded("a > ask > b", node("ask", "human_gate"))
-    game.look()
+    game.tick()
     game.human_gate("ask", timeout_ms=86_400_000)
     assert find(game, NEWER) == []
     assert game.status == "waiting"
@@ -131,14 +131,14 @@ def test_a_step_that_waits_for_its_place_needs_the_code_too() -> None:
     assert game.status == "requires_attention"
     assert [(wait.kind, wait.reason) for wait in game.waits] == [("gate", MISSING), ("worker", "placement")]
     assert find(game, ANOTHER) == []
-    assert kinds(game.look(session=OTHER, placed=["b#1"])) == ["GateWithdrawn", "StepStarted"]
+    assert kinds(game.tick(session=OTHER, placed=["b#1"])) == ["GateWithdrawn", "StepStarted"]
 
 
 def test_the_question_is_withdrawn_when_the_code_is_back_although_there_is_no_place() -> None:
     game = stranded("a > b", node("b", demand=GPU))
     find(game, NEWER)
     assert game.due_ms is not None, "a process that has the code must find it, and it cannot place it"
-    assert kinds(game.look(session=OTHER)) == ["GateWithdrawn"]
+    assert kinds(game.tick(session=OTHER)) == ["GateWithdrawn"]
     assert (game.status, game.due_ms) == ("waiting", None)
 
 
@@ -208,4 +208,4 @@ def test_undoing_needs_the_code_as_well() -> None:
     assert game.state.gates == {}
     assert kinds(find(game, NEWER)) == ["GateOpened"]
     assert game.status == "requires_attention"
-    assert set(kinds(game.look(session=OTHER))) == {"StepStarted", "GateWithdrawn"}
+    assert set(kinds(game.tick(session=OTHER))) == {"StepStarted", "GateWithdrawn"}

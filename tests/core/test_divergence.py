@@ -19,7 +19,7 @@ def stopped() -> Game:
     game.open_gate("a", "1")
     game.suspend("a")
     game.decide("approve")
-    game.look()
+    game.tick()
     game.stop("a", "1")
     return game
 
@@ -38,7 +38,7 @@ def test_it_stops_and_asks_and_the_run_fails_of_nothing() -> None:
 def test_with_the_old_code_back_it_goes_on_by_itself_and_the_question_is_withdrawn() -> None:
     game = stopped()
     assert game.due_ms == 5_000
-    assert kinds(game.look(5)) == ["StepStarted"]
+    assert kinds(game.tick(5)) == ["StepStarted"]
     assert kinds(game.complete("a")) == ["GateWithdrawn", "StepCompleted", "StepStarted"] or not game.state.gates
     game.complete("b")
     assert game.status == "completed"
@@ -49,14 +49,14 @@ def test_it_tries_by_itself_ever_more_rarely_and_only_so_often() -> None:
     waits, gate = [], game.gate.gate
     for _ in range(MOST_STOPS - 1):
         before = game.now_ms
-        game.look((game.due_ms or 0) / 1000)
+        game.tick((game.due_ms or 0) / 1000)
         assert game.active == ["a"]
         waits.append(game.now_ms - before)
         game.stop("a", "1")
     assert (game.gate.gate, game.due_ms, game.step("a").status) == (gate, None, "suspended")
-    assert game.look(86_400) == []
+    assert game.tick(86_400) == []
     game.decide("retry")
-    game.look()
+    game.tick()
     assert game.active == ["a"]
     game.stop("a", "1")
     assert game.gate.gate != gate
@@ -66,7 +66,7 @@ def test_it_tries_by_itself_ever_more_rarely_and_only_so_often() -> None:
 def test_another_difference_is_another_question() -> None:
     game = stopped()
     first = game.gate.gate
-    game.look(5)
+    game.tick(5)
     game.stop("a", "1", asked="signal 'go'")
     assert game.gate.gate != first
 
@@ -74,10 +74,10 @@ def test_another_difference_is_another_question() -> None:
 def test_accepted_from_here_what_was_completed_is_reused_for_the_same_and_nothing_else_is() -> None:
     game = stopped()
     assert kinds(game.decide("approve")) == ["GateDecided", "JournalDropped"]
-    game.look()
+    game.tick()
     assert [game.op("a", "0").status, *game.step("a").kept] == ["done", "1"]
     game.sleep("a", 0, "1")
-    game.look(1)
+    game.tick(1)
     assert kinds(game.open_gate("a", "2")) == ["OperationReused"]
     assert (game.op("a", "2").status, game.step("a").kept) == ("done", {})
     assert kinds(game.open_gate("a", "3")) == ["GateOpened"], "it had been asked once"
@@ -86,10 +86,10 @@ def test_accepted_from_here_what_was_completed_is_reused_for_the_same_and_nothin
 def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None:
     game = stopped()
     assert kinds(game.decide("answer", data="restart")) == ["GateDecided", "JournalDropped"]
-    game.look()
+    game.tick()
     assert game.step("a").journal == {}
     game.sleep("a", 0, "0")
-    game.look(1)
+    game.tick(1)
     assert kinds(game.intend("a", path="1")) == ["OperationReused"]
     assert kinds(game.open_gate("a", "2")) == ["GateOpened"], "answers are asked for again"
 
@@ -97,7 +97,7 @@ def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None
 def test_what_the_new_code_asks_for_otherwise_has_a_name_of_its_own() -> None:
     game = stopped()
     game.decide("answer", data="restart")
-    game.look()
+    game.tick()
     call = game.intended("a", path="0", args="other")
     (first, second) = [event for event in game.events() if type(event).__name__ == "EffectIntended"]
     assert first.call != call == second.call
@@ -107,7 +107,7 @@ def test_what_the_new_code_asks_for_otherwise_has_a_name_of_its_own() -> None:
 def test_nothing_is_dropped_of_which_nobody_knows_whether_it_happened() -> None:
     game = Game(graph("a"))
     game.doubt(game.intended("a", path="1"))
-    game.look()
+    game.tick()
     game.do(cmd.StopStep(*game.at("a"), Path("1"), {"operation": "tool"}, {"operation": "sleep"}))
     (gate,) = [id_ for id_, each in game.state.gates.items() if each.opened.reason == "code_changed"]
     for decision, data in (("approve", None), ("answer", "restart")):
@@ -129,7 +129,7 @@ def test_rejected_it_fails_like_any_other_step_and_can_be_taken_up() -> None:
     game.effect("a")
     game.stop("a")
     game.decide("reject")
-    game.look()
+    game.tick()
     assert game.active == ["mend"]
 
 
@@ -141,7 +141,7 @@ def test_a_gate_that_nobody_has_answered_is_withdrawn_with_its_journal() -> None
     (changed,) = [id_ for id_ in game.state.gates if id_ != asked]
     game.decide("approve", changed)
     assert game.state.gates == {}
-    game.look()
+    game.tick()
     game.open_gate("a", "0")
     assert list(game.state.gates) != [asked]
 

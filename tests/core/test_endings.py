@@ -59,7 +59,7 @@ def test_a_run_that_has_ended_changes_no_more() -> None:
     ):
         with pytest.raises(RunEnded, match="has ended \\(completed\\)"):
             command()
-    assert game.look(10**6, dead=["worker"]) == []
+    assert game.tick(10**6, dead=["worker"]) == []
 
 
 # --- Pausing ----------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_nothing_begins_in_a_paused_run() -> None:
     game.complete("a")
     assert game.status == "paused"
     assert game.step("b").status == "ready"
-    assert game.look() == []
+    assert game.tick() == []
     assert game.due_ms is None
     for intent in (
         lambda: game.hold("c", 1), lambda: game.intend("c"), lambda: game.sleep("c", 1),
@@ -116,8 +116,8 @@ def test_a_retry_that_falls_due_in_a_paused_run_waits_for_its_end() -> None:
     game = Game(graph("a > b"))
     game.fail("a", TRANSIENT)
     game.pause()
-    assert kinds(game.look(60)) == ["StepReady"]
-    assert game.look(60) == []
+    assert kinds(game.tick(60)) == ["StepReady"]
+    assert game.tick(60) == []
     assert kinds(game.resume()) == ["RunResumed", "StepStarted"]
 
 
@@ -136,7 +136,7 @@ def test_somebody_who_executes_nothing_can_resume_a_run() -> None:
     game.complete("a")
     game.resume(session=None)
     assert game.due_ms == 0
-    assert kinds(game.look()) == ["StepStarted"]
+    assert kinds(game.tick()) == ["StepStarted"]
 
 
 # --- Cancelling -------------------------------------------------------------------------------------------------------
@@ -327,14 +327,14 @@ def test_undoing_that_fails_is_tried_again_by_itself_and_then_put_to_a_person() 
     game, calls = failing()
     game.did_not(game.intended("!compensate", "idempotent", tool="undo", compensates=calls[2]), TRANSIENT)
     game.fail("!compensate", TRANSIENT, path="0")
-    game.look(60)
+    game.tick(60)
     assert game.active == ["!compensate"]
     game.did_not(game.intended("!compensate", "idempotent", tool="undo", compensates=calls[2]))
     game.fail("!compensate", error(policies.TOOL), path="0")
     assert (game.gate.reason, game.gate.allowed) == ("compensation_failed", ("retry", "answer"))
     assert game.status == "requires_attention"
     game.decide("retry")
-    game.look()
+    game.tick()
     assert game.op("!compensate").status == "reopened"
     game.complete("!compensate")
     assert game.status == "failed"
@@ -371,7 +371,7 @@ def test_nobody_with_slots_undoes_it_as_soon_as_somebody_looks() -> None:
     game.do(cmd.CancelRun(), session=None)
     assert game.step("!compensate").status == "ready"
     assert game.due_ms == 0
-    assert kinds(game.look()) == ["StepStarted"]
+    assert kinds(game.tick()) == ["StepStarted"]
 
 
 def test_an_effect_of_a_superseded_visit_is_undone_too() -> None:
@@ -438,4 +438,4 @@ def test_the_old_graph_decides_nothing_after_the_move() -> None:
     game = Game(graph("a > b"))
     game.do(cmd.MigrateRun(), graph=graph("a > b > c"))
     with pytest.raises(Conflict, match="follows the graph"):
-        game.look()
+        game.tick()

@@ -63,7 +63,7 @@ def test_a_gate_that_is_reached_again_is_not_opened_twice() -> None:
     game.human_gate("gate")
     game.raise_limit("active", 20)  # whoever left may have been refused something, so every step looks again
     assert game.step("gate").attempt == 2
-    game.look(0)
+    game.tick(0)
     with pytest.raises(ValueError, match="not enough values"):
         game.human_gate("gate")
     assert len(game.state.gates) == 1
@@ -78,7 +78,7 @@ def test_retry_is_offered_only_where_it_leads_somewhere_and_while_visits_remain(
     game.human_gate("gate")
     assert "retry" in game.gate.allowed
     game.decide("retry")
-    game.look()
+    game.tick()
     game.complete("draft")
     game.human_gate("gate")
     assert "retry" not in game.gate.allowed
@@ -100,7 +100,7 @@ def test_a_form_that_no_answer_could_fit_asks_nobody() -> None:
 def test_saying_yes_takes_the_plain_edges(decision: str) -> None:
     game = approval(edge("gate", "sorry", when="reject"), form=FORM, filled=inline({"amount": 5}))
     game.decide(decision, data={"amount": 5})
-    game.look()
+    game.tick()
     assert game.active == ["publish"]
     assert game.step("gate").decisions == (decision,)
     assert game.step("gate").output.value() == {"amount": 5}
@@ -109,7 +109,7 @@ def test_saying_yes_takes_the_plain_edges(decision: str) -> None:
 def test_saying_no_takes_only_an_edge_that_names_it() -> None:
     game = approval(edge("gate", "sorry", when="reject"))
     game.decide("reject")
-    game.look()
+    game.tick()
     assert game.active == ["sorry"]
     assert game.statuses()["publish"] == "skipped"
 
@@ -126,7 +126,7 @@ def test_saying_no_without_such_an_edge_ends_the_run() -> None:
 def test_a_decision_of_its_own_edge_is_taken_beside_the_plain_ones() -> None:
     game = approval(edge("gate", "log", when="edit"))
     game.decide("edit", data={"edited_body": "x"})
-    game.look()
+    game.tick()
     assert set(game.active) == {"publish", "log"}
 
 
@@ -293,7 +293,7 @@ def test_an_edit_takes_the_edge_for_edits() -> None:
     game = approval(edge("gate", "log", when="edit"), form=FORM, filled=inline({"amount": 500}))
     game.decide("edit", data={"amount": 501})
     assert game.step("gate").output.value() == {"amount": 501}
-    game.look()
+    game.tick()
     assert set(game.active) == {"publish", "log"}
 
 
@@ -355,7 +355,7 @@ def test_an_answer_goes_back_to_the_step_that_asked() -> None:
     game.open_gate("a", shown="how many?")
     game.suspend("a")
     game.decide("answer", data={"n": 3}, by="bob", reason="counted")
-    assert kinds(game.look()) == ["StepStarted"]
+    assert kinds(game.tick()) == ["StepStarted"]
     assert game.op("a").outcome.value() == {"decision": "answer", "data": {"n": 3}, "by": "bob", "reason": "counted"}
     assert game.open_gate("a", shown="how many?") == [], "a replay finds the answer"
 
@@ -381,20 +381,20 @@ def test_what_a_decision_made_ready_is_due_at_once() -> None:
 def test_a_gate_past_its_deadline_summons_attention_and_decides_nothing() -> None:
     game = approval(timeout_ms=DAY_MS)
     assert game.due_ms == DAY_MS
-    assert kinds(game.look(86_400)) == ["GateEscalated"]
+    assert kinds(game.tick(86_400)) == ["GateEscalated"]
     assert game.status == "requires_attention"
     assert game.due_ms is None
-    assert game.look(86_400 * 365) == []
+    assert game.tick(86_400 * 365) == []
     game.decide("approve")
     assert game.step("gate").status == "completed"
 
 
 def test_a_stale_gate_cancels_its_run_where_the_workflow_says_so() -> None:
     game = approval(timeout_ms=DAY_MS, cancel_after_ms=DAY_MS)
-    game.look(86_400)
+    game.tick(86_400)
     assert game.due_ms == 2 * DAY_MS
-    assert game.look(86_399) == []
-    game.look(1)
+    assert game.tick(86_399) == []
+    game.tick(1)
     assert game.status == "cancelled"
     assert game.state.reason == "gate_stale_limit_exceeded"
 
@@ -402,20 +402,20 @@ def test_a_stale_gate_cancels_its_run_where_the_workflow_says_so() -> None:
 def test_reminders_go_on_until_somebody_answers_and_one_stands_for_all_that_were_missed() -> None:
     game = approval(remind_every_ms=DAY_MS)
     assert game.due_ms == DAY_MS
-    assert game.look(86_400) == [ev.GateReminded(game.gate.gate, 1)]
+    assert game.tick(86_400) == [ev.GateReminded(game.gate.gate, 1)]
     assert game.due_ms == 2 * DAY_MS
-    assert game.look(10 * 86_400) == [ev.GateReminded(game.gate.gate, 11)]
-    assert game.look(1) == []
+    assert game.tick(10 * 86_400) == [ev.GateReminded(game.gate.gate, 11)]
+    assert game.tick(1) == []
     game.decide("approve")
     assert game.due_ms == 0 + 11 * DAY_MS + 1000, "only the step that it made ready"
 
 
 def test_reminders_end_when_there_have_been_enough() -> None:
     game = approval(remind_every_ms=1000)
-    game.look(MOST_REMINDERS * 10)
+    game.tick(MOST_REMINDERS * 10)
     assert [event.number for event in game.events(ev.GateReminded)] == [MOST_REMINDERS * 10]
     assert game.due_ms is None
-    assert game.look(10) == []
+    assert game.tick(10) == []
 
 
 def test_a_gate_that_is_cancelled_with_its_run_is_withdrawn() -> None:
@@ -432,7 +432,7 @@ def test_a_gate_is_decided_while_the_run_is_paused_and_what_follows_waits() -> N
     game.pause()
     game.decide("approve")
     assert game.step("publish").status == "ready"
-    assert game.look() == []
+    assert game.tick() == []
     game.resume()
     assert game.active == ["publish"]
 
@@ -444,7 +444,7 @@ def test_a_decision_while_the_gates_own_step_runs_again_completes_it() -> None:
     assert game.active == ["gate"]
     stale = game.at("gate")
     game.decide("approve")
-    game.look()
+    game.tick()
     assert game.active == ["publish"]
     with pytest.raises(StaleAttempt):
         game.do(cmd.SuspendStep(*stale))

@@ -77,7 +77,7 @@ def test_answering_the_gate_raises_the_limit() -> None:
     game.suspend("a")
     game.decide("answer", data={"limit_usd": "0.0000002"})
     assert game.state.budget.limit_nanousd == 200
-    game.look()
+    game.tick()
     game.held("a", 150)
 
 
@@ -234,7 +234,7 @@ def test_a_run_stops_at_its_last_step_and_asks() -> None:
     assert game.gate.reason == "max_steps"
     assert game.status == "requires_attention"
     assert game.due_ms is None
-    assert game.look(10) == []
+    assert game.tick(10) == []
     assert kinds(game.raise_limit("steps", 3)) == ["GateDecided", "LimitRaised", "StepStarted"]
     game.complete("c")
     assert game.status == "completed"
@@ -253,9 +253,9 @@ def test_a_limit_on_steps_is_reached_once_however_many_wait_for_it() -> None:
 def test_retries_and_resumes_are_no_new_steps() -> None:
     game = Game(graph("a > b", limits={"max_steps": 1}))
     game.fail("a", TRANSIENT)
-    game.look(10)
+    game.tick(10)
     game.sleep("a", 5)
-    game.look(5)
+    game.tick(5)
     game.lose()
     assert game.step("a").attempt == 4
     assert not game.state.gates
@@ -295,7 +295,7 @@ def test_only_work_counts_as_active_time() -> None:
     game.now_ms += 4_000
     game.sleep("a", 1000)
     assert game.state.active_ms == 4_000
-    game.look(1000)
+    game.tick(1000)
     assert game.due_ms == 1_004_000 + 6_000
 
 
@@ -310,9 +310,9 @@ def test_parallel_work_counts_once() -> None:
 
 def test_a_run_out_of_time_begins_nothing_new_and_asks() -> None:
     game = two(max_active_s=10)
-    assert kinds(game.look(10)) == ["GateOpened"]
+    assert kinds(game.tick(10)) == ["GateOpened"]
     assert game.gate.reason == "max_active"
-    assert game.look(1) == [], "one question"
+    assert game.tick(1) == [], "one question"
     assert game.due_ms is None, "nothing is due before the answer, though an attempt runs"
     for intent in (lambda: game.hold("a", 1), lambda: game.intend("a"), lambda: game.sleep("a", 1)):
         with pytest.raises(Suspended, match="used up its active time"):
@@ -326,7 +326,7 @@ def test_a_run_out_of_time_begins_nothing_new_and_asks() -> None:
 
 def test_an_extension_that_comes_while_the_refused_attempt_is_leaving_is_not_missed() -> None:
     game = two(max_active_s=10)
-    game.look(10)
+    game.tick(10)
     with pytest.raises(Suspended):
         game.hold("a", 1)
     game.raise_limit("active", 100)
@@ -344,7 +344,7 @@ def test_a_model_call_is_when_being_out_of_time_is_noticed_too() -> None:
 
 def test_a_run_that_has_nothing_left_to_do_needs_no_more_time() -> None:
     game = Game(graph("a", limits={"max_active_s": 10}))
-    game.look(10)
+    game.tick(10)
     game.complete("a", "A")
     assert game.output == "A"
 
@@ -353,10 +353,10 @@ def test_a_fraction_of_a_millisecond_makes_nobody_look_too_early() -> None:
     game = Game(graph("a", limits={"max_active_s": 0.0015, "max_lifespan_s": 0.0025}))
     assert game.due_ms == 2
     game.now_ms = START_MS + 2
-    assert kinds(game.look()) == ["GateOpened"]
+    assert kinds(game.tick()) == ["GateOpened"]
     assert game.due_ms == 3
     game.now_ms = START_MS + 3
-    assert kinds(game.look()) == ["LifespanPassed", "GateOpened"]
+    assert kinds(game.tick()) == ["LifespanPassed", "GateOpened"]
 
 
 # --- Lifespan ---------------------------------------------------------------------------------------------------------
@@ -366,10 +366,10 @@ def test_a_lifespan_stops_nothing_and_only_summons() -> None:
     game = Game(graph("a > b", limits={"max_lifespan_s": 60}))
     game.sleep("a", 3600)
     assert game.due_ms == 60_000
-    assert kinds(game.look(60)) == ["LifespanPassed", "GateOpened"]
+    assert kinds(game.tick(60)) == ["LifespanPassed", "GateOpened"]
     assert game.status == "requires_attention"
-    assert game.look(1) == []
-    game.look(3600)
+    assert game.tick(1) == []
+    game.tick(3600)
     game.complete("a")
     game.complete("b")
     assert game.status == "completed"
@@ -380,16 +380,16 @@ def test_a_lifespan_that_passes_while_a_run_is_ending_needs_no_answer() -> None:
     game = Game(graph("a > b", limits={"max_lifespan_s": 60}))
     call = game.intended("a")
     game.cancel()
-    assert kinds(game.look(60)) == ["LifespanPassed", "GateOpened"]
+    assert kinds(game.tick(60)) == ["LifespanPassed", "GateOpened"]
     assert kinds(game.did(call)) == ["EffectCompleted", "GateWithdrawn", "RunCancelled"]
 
 
 def test_an_extended_lifespan_passes_again() -> None:
     game = Game(graph("a > b", limits={"max_lifespan_s": 60}))
-    game.look(60)
+    game.tick(60)
     game.decide("answer", data={"lifespan": 120})
     assert game.due_ms == 120_000
-    assert kinds(game.look(60)) == ["LifespanPassed", "GateOpened"]
+    assert kinds(game.tick(60)) == ["LifespanPassed", "GateOpened"]
 
 
 # --- Raising ----------------------------------------------------------------------------------------------------------
@@ -459,4 +459,4 @@ def test_a_failing_run_is_not_asked_about_its_limits() -> None:
     game.hold("a", 150)
     game.fail("b", error())
     assert game.status == "failed"
-    assert game.look(session=OTHER) == []
+    assert game.tick(session=OTHER) == []

@@ -29,7 +29,7 @@ def reviewed(*more: object, **options: Any) -> Game:
 def critique(game: Game, draft: str, decision: str, why: str) -> None:
     game.complete("draft", draft)
     game.complete("critique", {"decision": decision, "reason": why}, decision)
-    game.look()
+    game.tick()
 
 
 def test_a_later_visit_sees_what_the_visit_before_came_to() -> None:
@@ -70,7 +70,7 @@ def test_a_node_that_the_last_time_round_did_not_reach_has_no_visit_before() -> 
             game.complete("slow")
             game.complete("advice", "name the price")
         game.complete("good", None, "retry")
-        game.look()
+        game.tick()
         advice = view(game).previous["advice"]
         assert (advice.output if advice is not None else None) == ("name the price" if reached else None)
     assert set(view(game).previous) == {"draft", "good"}
@@ -80,7 +80,7 @@ def test_a_step_that_a_loop_has_interrupted_is_no_visit_before() -> None:
     game = Game(graph("a > check > end", "a > slow > end", node("check", "check"), loop("check", "a", 3)))
     game.complete("a")
     game.complete("check", None, "retry")
-    game.look()
+    game.tick()
     assert view(game).previous["slow"] is None
     assert view(game).previous["a"] is not None
 
@@ -91,7 +91,7 @@ def test_a_gate_that_goes_back_says_why(reason: str | None) -> None:
     game.complete("draft", "a letter")
     game.human_gate("gate", shown="a letter")
     game.decide("retry", by="bob", reason=reason)
-    game.look()
+    game.tick()
     gate = view(game).previous["gate"]
     assert gate is not None
     assert (gate.decision, gate.reason, gate.payload["reason"], gate.output) == ("retry", reason, reason, None)
@@ -101,7 +101,7 @@ def test_a_rejection_says_why_to_whoever_takes_it_up() -> None:
     game = Game(graph(node("gate", "human_gate"), "gate > publish", edge("gate", "sorry", when="reject")))
     game.human_gate("gate")
     game.decide("reject", data={"tone": "rude"}, reason="not like this")
-    game.look()
+    game.tick()
     assert view(game).events["gate"].payload == {"reason": "not like this", "tone": "rude"}
     assert view(game).events["gate"].output == {"tone": "rude"}, "the output is what the person gave"
 
@@ -147,7 +147,7 @@ def test_a_conversation_goes_with_the_visit_that_had_it() -> None:
     turns = inline([{"type": "user", "text": "begin"}])
     game.complete("draft", "rough", conversation=turns)
     game.complete("critique", None, "retry")
-    game.look()
+    game.tick()
     assert game.state.previous["draft"].conversation == turns
     critique(game, "other", "retry", "no")
     assert game.state.previous["draft"].conversation is None

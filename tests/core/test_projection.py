@@ -52,10 +52,10 @@ def test_a_gate_is_a_row_and_everything_that_becomes_of_it_a_change() -> None:
     (row,) = game.rows(game.events()).gates
     assert (row.gate, row.run, row.step, row.reason, row.reviewers) == (gate, RUN, "gate#1", "approval", ("bob",))
     assert (row.opened_at_ms, row.due_at_ms) == (START_MS, START_MS + 60_000)
-    assert game.rows(game.look(30)).gate_changes == (GateChange(gate, "open", START_MS + 30_000, reminders=1),)
-    both = game.rows(game.look(30)).gate_changes
+    assert game.rows(game.tick(30)).gate_changes == (GateChange(gate, "open", START_MS + 30_000, reminders=1),)
+    both = game.rows(game.tick(30)).gate_changes
     assert set(both) == {GateChange(gate, "escalated", START_MS + 60_000, reminders=2)}, "a reminder takes nothing back"
-    assert game.rows(game.look(30)).gate_changes[0].state == "escalated"
+    assert game.rows(game.tick(30)).gate_changes[0].state == "escalated"
     decided = game.rows(game.decide("approve", by="bob"), executing=False)
     assert decided.gate_changes == (GateChange(gate, "decided", START_MS + 90_000, decision="approve", by="bob"),)
 

@@ -290,7 +290,7 @@ class Chaos:
     def move(self) -> cmd.Command:
         pick = self.pick
         state = self.game.state
-        choices = [self.judge, self.outside] if pick.random() < 0.5 else [cmd.Look]
+        choices = [self.judge, self.outside] if pick.random() < 0.5 else [cmd.Tick]
         if self.steps:
             choices += [self.inside] * 8
         if self.calls:
@@ -302,17 +302,17 @@ class Chaos:
     def outside(self) -> cmd.Command:
         return self.pick.choice(
             [
-                cmd.Look(),
-                cmd.Look(frozenset(self.pick.sample(self.sessions, 1))),
-                cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Look(),
+                cmd.Tick(),
+                cmd.Tick(frozenset(self.pick.sample(self.sessions, 1))),
+                cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Tick(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
-                cmd.Look(room=frozenset([*self.game.short(), *run_scopes("acme"), "effect/wide"])),
+                cmd.Tick(room=frozenset([*self.game.short(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
                 ),
-                cmd.Look() if self.pick.random() < 0.9 else cmd.CancelRun(),
+                cmd.Tick() if self.pick.random() < 0.9 else cmd.CancelRun(),
                 cmd.MigrateRun(),
                 cmd.RetryRun(Claim("ann")),
                 cmd.StartRun(RUN, "acme", NULL, ""),
@@ -482,7 +482,7 @@ class Crew:
             self.work(game.step(self.pick.choice(game.active)))
         elif state.paused:
             game.resume()
-        elif not (state.startable and game.look()):
+        elif not (state.startable and game.tick()):
             self.idle()
         if not state.ended:
             self.meddle()
@@ -498,7 +498,7 @@ class Crew:
             self.answer()
         elif game.state.awaits is not None:
             full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
-            game.do(cmd.Look(room=frozenset([game.state.awaits])), short=full)
+            game.do(cmd.Tick(room=frozenset([game.state.awaits])), short=full)
         elif game.due_ms is not None:
             self.wait()
         else:
@@ -525,7 +525,7 @@ class Crew:
         elif 0.31 < chance < 0.34:
             self.reconcile()
         elif 0.34 < chance < 0.50 and self.game.state.short:
-            self.game.do(cmd.Look(room=frozenset(self.game.short())))
+            self.game.do(cmd.Tick(room=frozenset(self.game.short())))
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""
@@ -533,7 +533,7 @@ class Crew:
         before = game.due_ms
         assert before is not None
         game.now_ms = max(game.now_ms, START_MS + before)
-        found = game.look()
+        found = game.tick()
         assert found or game.due_ms != before, f"looking found nothing: {self.situation()}"
 
     def crash(self) -> None:

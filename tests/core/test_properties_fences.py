@@ -107,7 +107,7 @@ class Race:
         elif game.state.gates:
             needed = game.state.budget.committed_nanousd + HOLD
             game.raise_limit("cost", max(needed, game.state.budget.limit_nanousd or 0) + 1)
-        elif not game.look(1) and self.calls:
+        elif not game.tick(1) and self.calls:
             self.tell(pick.choice(self.calls))
 
     def work(self, name: str) -> None:

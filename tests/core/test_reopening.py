@@ -79,7 +79,7 @@ def test_what_was_called_off_comes_back_and_nothing_else_does() -> None:
     }  # fmt: skip
     game.suspend("c")
     assert game.due_ms == 60_000
-    game.look(60)
+    game.tick(60)
     for name in ("b", "c", "join", "d", "e"):
         game.complete(name)
     assert game.status == "completed"
@@ -127,9 +127,9 @@ def test_a_failure_that_something_took_up_is_left_as_it_is() -> None:
 def test_a_join_whose_time_was_up_waits_anew() -> None:
     game = Game(graph("a > j", "b > j", node("j", join=Join("all", timeout_s=10))))
     game.complete("a")
-    game.look(10)
+    game.tick(10)
     assert game.status == "failed"
-    game.look(3600)
+    game.tick(3600)
     game.retry()
     assert game.statuses() == {"a": "completed", "b": "active"}
     assert game.due_ms == 3_620_000
@@ -184,8 +184,8 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
     assert kinds(events) == ["RunReopened", "StepReplayed"]
     assert [(wait.kind, wait.about) for wait in game.waits] == [("place", FLEET_RUNS)]
     assert (game.status, game.due_ms, game.state.counted) == ("waiting", None, False)
-    assert game.look(3600) == []
-    game.do(cmd.Look(room=frozenset({FLEET_RUNS})))
+    assert game.tick(3600) == []
+    game.do(cmd.Tick(room=frozenset({FLEET_RUNS})))
     assert (game.active, list(game.state.joins)) == (["b"], ["j"])
 
 
@@ -196,8 +196,8 @@ def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_fo
     assert game.status == "failed"
     game.retry(short=FULL)
     assert ([wait.kind for wait in game.waits], game.due_ms) == (["place"], None)
-    assert game.look(86_400) == []
-    game.do(cmd.Look(room=frozenset({FLEET_RUNS})))
+    assert game.tick(86_400) == []
+    game.do(cmd.Tick(room=frozenset({FLEET_RUNS})))
     assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
 
 

@@ -161,9 +161,9 @@ def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
     game = two()
     game.hold("b", 60, short=game.short())
     game.suspend("b")
-    assert game.look() == []
-    assert game.do(cmd.Look(room=frozenset([MONTH]))) == [], "another scope is none of its business"
-    events = game.do(cmd.Look(room=frozenset([DAY])))
+    assert game.tick() == []
+    assert game.do(cmd.Tick(room=frozenset([MONTH]))) == [], "another scope is none of its business"
+    events = game.do(cmd.Tick(room=frozenset([DAY])))
     assert kinds(events) == ["OperationReopened", "StepStarted"]
     assert game.rows(events).waiters == ()
     assert kinds(game.hold("b", 60)) == ["ModelCallHeld"]
@@ -172,7 +172,7 @@ def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
 def test_room_that_is_found_while_the_waiting_attempt_is_leaving_is_not_missed() -> None:
     game = two()
     game.hold("b", 60, short=game.short())
-    assert kinds(game.do(cmd.Look(room=frozenset([DAY])))) == ["OperationReopened"]
+    assert kinds(game.do(cmd.Tick(room=frozenset([DAY])))) == ["OperationReopened"]
     assert kinds(game.suspend("b")) == ["StepSuspended", "StepStarted"]
 
 
@@ -183,9 +183,9 @@ def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
     game.suspend("a")
     assert game.due_ms == begins - START_MS
     game.now_ms = begins - 1
-    assert game.look() == []
+    assert game.tick() == []
     game.now_ms = begins
-    assert kinds(game.look()) == ["OperationReopened", "StepStarted"]
+    assert kinds(game.tick()) == ["OperationReopened", "StepStarted"]
     events = game.hold("a", 60)
     assert [charge.scope for charge in game.rows(events).charges] == list(money_scopes("acme", None, begins))
 

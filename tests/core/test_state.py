@@ -206,8 +206,8 @@ def test_an_operation_of_a_step_costs_the_same_however_many_came_before_it() -> 
     do(cmd.StartTimer(step.id, 1, Path("22"), "args", 1000))
     do(cmd.RaiseLimit("cost", 2000))
     do(cmd.HoldModelCall(step.id, 1, Path("21"), "m", "args", (cmd.Offer("m", 1000, 0),)))
-    do(cmd.Look(), START_MS + 1000)
-    do(cmd.Look(frozenset({WORKER})), START_MS + 1000)
+    do(cmd.Tick(), START_MS + 1000)
+    do(cmd.Tick(frozenset({WORKER})), START_MS + 1000)
     happened = {type(event) for event in events}
     assert happened >= {ev.SignalDelivered, ev.HoldDeferred, ev.TimerStarted, ev.ModelCallHeld, ev.TimerFired}
     assert happened >= {ev.AttemptLost, ev.ModelCallInDoubt}

@@ -25,7 +25,7 @@ def test_the_first_that_holds_is_the_status() -> None:
     game.decide(
         "answer", next(id_ for id_, gate in game.state.gates.items() if gate.opened.reason == "effect_unknown"), data={}
     )
-    game.look()
+    game.tick()
     game.complete("b")
     assert game.status == "budget_blocked"
     game.raise_limit("cost", 200)

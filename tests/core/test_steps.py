@@ -30,7 +30,7 @@ def test_a_run_starts_once() -> None:
 def test_nothing_happens_to_a_run_before_it_starts() -> None:
     game = Game(graph("a"), start=False)
     with pytest.raises(NotFound):
-        game.look()
+        game.tick()
 
 
 def test_a_runs_own_limit_comes_before_its_workflows() -> None:
@@ -43,21 +43,21 @@ def test_who_executes_nothing_starts_nothing_but_says_what_is_ready() -> None:
     game = Game(graph("a > b"), start=False)
     assert kinds(game.start(session=None)) == ["RunStarted", "StepReady"]
     assert game.due_ms == 0
-    assert kinds(game.look()) == ["StepStarted"]
+    assert kinds(game.tick()) == ["StepStarted"]
     assert game.step("a").attempt == 1
 
 
 def test_a_session_starts_only_as_many_steps_as_it_has_slots() -> None:
     game = Game(graph("root > a", "root > b", "root > c"))
     assert kinds(game.complete("root", slots=2)) == ["StepCompleted", "StepStarted", "StepStarted", "StepReady"]
-    assert kinds(game.look(slots=0)) == []
-    assert kinds(game.look(session=OTHER)) == ["StepStarted"]
+    assert kinds(game.tick(slots=0)) == []
+    assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
 def test_a_graph_that_is_not_the_runs_decides_nothing() -> None:
     game = Game(graph("a > b"))
     with pytest.raises(Conflict, match="follows the graph"):
-        game.do(cmd.Look(), graph=graph("a > c"))
+        game.do(cmd.Tick(), graph=graph("a > c"))
 
 
 # --- The fence of attempts --------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def test_a_failed_attempt_is_tried_again_when_its_time_has_come() -> None:
     assert [(wait.kind, wait.reason, wait.due_at_ms) for wait in game.waits] == [
         ("retry", "timeout", START_MS + wait_ms)
     ]
-    assert game.look((wait_ms - 1) / 1000) == []
-    assert kinds(game.look(0.001)) == ["StepStarted"]
+    assert game.tick((wait_ms - 1) / 1000) == []
+    assert kinds(game.tick(0.001)) == ["StepStarted"]
     assert (game.step("a").attempt, game.step("a").failures) == (2, 1)
 
 
@@ -156,7 +156,7 @@ def test_attempts_are_used_up_and_then_the_run_fails_with_the_last_error() -> No
     game = Game(graph("a > b", node("a", retry=RetryPolicy(max_attempts=3, initial_s=1, jitter=0))))
     for _ in range(2):
         game.fail("a", TRANSIENT)
-        game.look(60)
+        game.tick(60)
     game.fail("a", error(policies.NETWORK, retryable=True))
     assert game.status == "failed"
     assert game.state.error is not None
@@ -170,10 +170,10 @@ def test_a_rate_limit_uses_up_none_of_the_other_attempts() -> None:
     limited = error(policies.RATE_LIMIT, retryable=True)
     for _ in range(9):
         game.fail("a", limited)
-        game.look(100)
+        game.tick(100)
     for _ in range(2):
         game.fail("a", TRANSIENT)
-        game.look(100)
+        game.tick(100)
     assert game.step("a").attempt == 12
     game.fail("a", limited)
     assert game.status == "failed"
@@ -184,7 +184,7 @@ def test_a_retry_reopens_only_the_operation_that_failed() -> None:
     game.settle(game.held("a", path="0"), output="kept")
     game.refuse(game.held("a", path="1"), TRANSIENT)
     game.fail("a", TRANSIENT, path="1")
-    game.look(10)
+    game.tick(10)
     assert (game.op("a", "0").status, game.op("a", "1").status) == ("done", "reopened")
     assert game.held("a", path="1").endswith(":1:2"), "a repeat is another call"
 
@@ -193,7 +193,7 @@ def test_an_error_that_the_handler_survived_stays_what_it_was() -> None:
     game = Game(graph("a > b"))
     game.refuse(game.held("a", path="0"), TRANSIENT)
     game.fail("a", TRANSIENT, path=None)
-    game.look(10)
+    game.tick(10)
     assert game.op("a", "0").status == "failed"
 
 
@@ -209,8 +209,8 @@ def test_a_lost_attempt_goes_on_elsewhere_and_counts_as_no_failure() -> None:
 def test_only_the_attempts_of_the_dead_are_lost() -> None:
     game = Game(graph("a > c", "b > c"), start=False)
     game.start(session=None)
-    game.look(slots=1)
-    game.look(session=OTHER, slots=1)
+    game.tick(slots=1)
+    game.tick(session=OTHER, slots=1)
     assert kinds(game.lose()) == ["AttemptLost", "StepStarted"]
     assert game.step("b").attempt == 1
 
@@ -231,7 +231,7 @@ def test_resuming_counts_against_nothing() -> None:
     game = Game(graph("a > b"))
     for number in range(20):
         game.sleep("a", 1, path=str(number))
-        game.look(1)
+        game.tick(1)
     assert (game.step("a").attempt, game.step("a").failures, game.step("a").losses) == (21, 0, 0)
     assert game.state.steps_started == 1
 
@@ -240,7 +240,7 @@ def test_a_step_that_yields_goes_on_at_once_elsewhere() -> None:
     game = Game(graph("a > b"))
     game.do(cmd.SuspendStep(*game.at("a"), yields=True), session=None)
     assert game.due_ms == 0
-    assert kinds(game.look(session=OTHER)) == ["StepStarted"]
+    assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
 # --- Suspending -------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_a_step_waits_for_several_things_and_goes_on_with_each() -> None:
     assert kinds(game.signal("go")) == ["SignalReceived", "SignalDelivered", "StepStarted"]
     game.suspend("a")
     assert game.status == "waiting"
-    assert kinds(game.look(60)) == ["TimerFired", "StepStarted"]
+    assert kinds(game.tick(60)) == ["TimerFired", "StepStarted"]
 
 
 def test_what_a_step_looked_at_is_recorded_with_its_next_commit() -> None:
@@ -460,7 +460,7 @@ def test_a_best_effort_join_that_timed_out_before_the_loop_waits_again_after_it(
     game = Game(flow)
     game.complete("t")
     game.complete("a")
-    game.look(60)
+    game.tick(60)
     assert game.state.joins == {"j": None}
     game.complete("s")
     game.complete("t")
@@ -500,7 +500,7 @@ def test_a_superseded_timer_wakes_nobody() -> None:
     game.sleep("side", 60)
     game.complete("s")
     assert game.due_ms is None
-    assert game.look(100) == []
+    assert game.tick(100) == []
 
 
 def test_a_superseded_gate_is_withdrawn() -> None:
@@ -538,7 +538,7 @@ def test_a_dead_letter_waits_for_a_person() -> None:
     assert game.gate.reason == "exhausted"
     assert game.gate.allowed == ("retry", "answer", "reject")
     assert game.status == "requires_attention"
-    assert game.look(1000) == []
+    assert game.tick(1000) == []
     assert game.statuses() == {"a": "failed"}, "what follows waits: it is neither skipped nor started"
 
 
@@ -546,7 +546,7 @@ def test_a_replayed_dead_letter_keeps_its_journal_and_its_keys() -> None:
     game = parked()
     key = game.op("a", "1").key
     game.decide("retry")
-    game.look()
+    game.tick()
     assert game.op("a", "0").status == "done"
     assert game.op("a", "1").status == "reopened", "the operation that failed is tried again"
     game.intend("a", path="1")
@@ -557,7 +557,7 @@ def test_a_replayed_dead_letter_keeps_its_journal_and_its_keys() -> None:
 def test_a_replayed_dead_letter_has_all_its_attempts_again() -> None:
     game = parked("a > b", node("a", retry=RetryPolicy(max_attempts=2)))
     game.decide("retry")
-    game.look()
+    game.tick()
     game.fail("a", TRANSIENT)
     assert game.step("a").status == "retrying"
 
@@ -565,7 +565,7 @@ def test_a_replayed_dead_letter_has_all_its_attempts_again() -> None:
 def test_an_answered_dead_letter_goes_on_with_the_answer() -> None:
     game = parked()
     game.decide("answer", data={"by hand": True})
-    game.look()
+    game.tick()
     assert game.active == ["b"]
     assert game.step("a").output.value() == {"by hand": True}
 
@@ -619,5 +619,5 @@ def test_a_gate_inside_a_parked_step_can_still_be_answered() -> None:
     game.decide("answer", question)
     dead = game.gate.gate
     game.decide("retry", dead)
-    game.look()
+    game.tick()
     assert game.op("a", "0.0.0").status == "done"

@@ -22,9 +22,9 @@ def test_a_timer_of_thirty_days_fires_once_and_not_early() -> None:
     assert game.due_ms == MONTH_S * 1000
     assert [(wait.kind, wait.due_at_ms) for wait in game.waits] == [("timer", START_MS + MONTH_S * 1000)]
     assert game.status == "waiting"
-    assert game.look(MONTH_S - 0.001) == []
-    assert kinds(game.look(0.001)) == ["TimerFired", "StepStarted"]
-    assert game.look(MONTH_S) == []
+    assert game.tick(MONTH_S - 0.001) == []
+    assert kinds(game.tick(0.001)) == ["TimerFired", "StepStarted"]
+    assert game.tick(MONTH_S) == []
     assert game.op("a").status == "done"
 
 
@@ -32,7 +32,7 @@ def test_a_clock_that_runs_backwards_neither_fires_nor_moves_a_timer() -> None:
     game = Game(graph("a > b"))
     game.sleep("a", 60)
     game.now_ms -= 3_600_000
-    assert game.look() == []
+    assert game.tick() == []
     game.signal("anything")
     assert game.state.at_ms == START_MS, "time within a run never runs backwards"
     assert game.due_ms == 60_000
@@ -44,7 +44,7 @@ def test_a_replay_finds_its_timer_where_it_left_it() -> None:
     game.pause()
     game.resume()
     game.now_ms += 30_000
-    game.look()
+    game.tick()
     assert game.do(cmd.StartTimer(*game.at("a"), Path("0"), "sleep 60", 60_000)) == [] if game.active else True
     assert game.due_ms == 60_000
 
@@ -56,7 +56,7 @@ def test_several_timers_of_a_step_fire_each_in_its_time() -> None:
     game.suspend("a")
     order = []
     for _ in range(3):
-        game.look(10)
+        game.tick(10)
         order += [event.path for event in game.events(ev.TimerFired)[len(order):]]  # fmt: skip
         game.suspend("a")
     assert order == ["0.1.0", "0.2.0", "0.0.0"]
@@ -66,7 +66,7 @@ def test_a_timer_fires_in_a_paused_run_and_the_step_goes_on_after_the_pause() ->
     game = Game(graph("a > b"))
     game.sleep("a", 60)
     game.pause()
-    assert kinds(game.look(60)) == ["TimerFired"]
+    assert kinds(game.tick(60)) == ["TimerFired"]
     assert game.due_ms is None
     assert kinds(game.resume()) == ["RunResumed", "StepStarted"]
 
@@ -126,7 +126,7 @@ def test_a_wait_for_a_signal_can_be_bounded() -> None:
     game.await_signal("a", "go", timeout_s=60)
     game.suspend("a")
     assert game.due_ms == 60_000
-    assert kinds(game.look(60)) == ["SignalTimedOut", "StepStarted"]
+    assert kinds(game.tick(60)) == ["SignalTimedOut", "StepStarted"]
     failure = game.op("a").error
     assert failure is not None
     assert failure.error_class == policies.TIMEOUT
@@ -138,11 +138,11 @@ def test_a_retry_waits_for_the_signal_again() -> None:
     game = Game(graph("a > b"))
     game.await_signal("a", "go", timeout_s=60)
     game.suspend("a")
-    game.look(60)
+    game.tick(60)
     failure = game.op("a").error
     assert failure is not None
     game.fail("a", cmd.ErrorRecord("a", failure.error_class, failure.message, True, game.now_ms), path="0")
-    game.look(10)
+    game.tick(10)
     game.await_signal("a", "go", timeout_s=60)
     assert game.op("a").due_at_ms == game.now_ms + 60_000
 

@@ -64,7 +64,7 @@ def play(graph: Graph, *, failing: bool) -> State:
             do(cmd.FailAttempt(step.id, step.attempt, error(), None, ()), cmd.Worker(WORKER, 1))
         else:
             do(cmd.CompleteStep(step.id, step.attempt, NULL, None, ()), cmd.Worker(WORKER, 1))
-        do(cmd.Look(), cmd.Worker(WORKER, 0))
+        do(cmd.Tick(), cmd.Worker(WORKER, 0))
     return state
 
 

@@ -59,7 +59,7 @@ def test_the_graph_of_a_history_is_still_known_by_its_hash(name: str) -> None:
     state = fold(golden)
     graph = Graph(golden.graphs[-1])
     assert graph.hash == state.graph_hash, f"{BROKEN} The graph of {name} has another hash today."
-    assert decide(graph, state, cmd.Look(), state.at_ms) == [] or not state.ended
+    assert decide(graph, state, cmd.Tick(), state.at_ms) == [] or not state.ended
     if state.ended:
         with pytest.raises(RunEnded):
             decide(graph, state, cmd.PauseRun(), state.at_ms)

@@ -410,7 +410,7 @@ async def test_invariant_18_terminal_states_absorb(store: str, how: str) -> None
         for command in late:
             with pytest.raises((RunEnded, AlreadyDecided)):
                 await engine.runtime.runs.send(RunId(run.id), command)
-        assert await engine.runtime.runs.send(RunId(run.id), cmd.Look()) in ([], None)
+        assert await engine.runtime.runs.send(RunId(run.id), cmd.Tick()) in ([], None)
         assert await run.events() == events
         assert await engine.find(run.id) == row
         assert row.status == how

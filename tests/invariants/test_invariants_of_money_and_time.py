@@ -222,7 +222,7 @@ async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or
     async with opened(store, workflows=[newer]) as engine:  # another graph: left alone, until a person moves it
         before = await engine.run(alone.id).events()
         with pytest.raises(Conflict):
-            await engine.runtime.runs.send(RunId(alone.id), cmd.Look(), newer.graph)
+            await engine.runtime.runs.send(RunId(alone.id), cmd.Tick(), newer.graph)
         assert await engine.run(alone.id).events() == before
         await engine.migrate(moved.id, newer, by="ann")
         await engine.signal(moved.id, "go")

@@ -347,7 +347,7 @@ class JobAuditor:
     def script_began(self, books: Books, process: Process, execution: Execution) -> None:
         """A script is about to do its work: whether it may, and whether it knows what it should."""
         run, job, known = execution.run, self._file.job(execution.job), self._of(execution.run)
-        visit, held = books.steps.get(job.id), process.store.leases if process.store is not None else {}
+        visit, held = books.steps.get(job.id), process.mount.leases if process.mount is not None else {}
         is_over = visit is None or not visit.active or visit.session not in held
         visible, seen = known.visible(job.needs, is_over=is_over), json.loads(execution.env["SEEN"])
         if not all(visible.values()):

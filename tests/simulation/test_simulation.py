@@ -147,7 +147,7 @@ def test_a_timer_that_fires_early_is_found(monkeypatch: pytest.MonkeyPatch) -> N
         fire(d)
         d.now_ms -= 100_000
 
-    monkeypatch.setattr("holdfast.core.look.waits.fire_due", early)
+    monkeypatch.setattr("holdfast.core.tick.waits.fire_due", early)
     assert found(monkeypatch, waits, "fire_due", early)
 
 

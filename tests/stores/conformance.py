@@ -373,7 +373,7 @@ class StoreConformance:
             (story.run, None) for story in stories
         ]
         await mine.scopes.set_limit(DAYS, 100)
-        await put(mine, stories[0].does(cmd.Look(room=frozenset([DAY]))))
+        await put(mine, stories[0].does(cmd.Tick(room=frozenset([DAY]))))
         assert [each.run for each in await theirs.scopes.room(10)] == [stories[1].run], (
             "it is to hold now, and waits no more"
         )
@@ -424,7 +424,7 @@ class StoreConformance:
         assert [each.run for each in await theirs.views.unplaced(line[0].place, 1)] == [stories[1].run]
         assert await theirs.scopes.room(10) == [], "nobody makes room for them but who places"
         assert await theirs.views.due(stories[0].at_ms + 10**9, [asks.hash], 10) == []
-        await put(mine, stories[0].does(cmd.Look(), placed=["a#1"]), stories[1].does(cmd.PauseRun()))
+        await put(mine, stories[0].does(cmd.Tick(), placed=["a#1"]), stories[1].does(cmd.PauseRun()))
         assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run]
         await put(mine, stories[1].does(cmd.ResumeRun()))
         assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run, stories[1].run]
@@ -505,7 +505,7 @@ class StoreConformance:
         fate = await told(mine, Story().start())
         assert isinstance(fate, OverLimit), "there is a place, but others came before"
         assert fate.used == 3  # type: ignore[attr-defined]
-        look = cmd.Look(room=frozenset([ACME_RUNS]))
+        look = cmd.Tick(room=frozenset([ACME_RUNS]))
         late = queue[1].does(look)
         assert isinstance(await told(theirs, late), OverLimit), "not its turn"
         queue[1].forget(late)
@@ -581,7 +581,7 @@ class StoreConformance:
         assert await theirs.scopes.room(10) == []
         await put(mine, first.send())
         assert await theirs.scopes.room(10) == [Waiting(second.run, "effect/k", 1, None)]
-        await put(theirs, second.does(cmd.Look(room=frozenset(["effect/k"]))))
+        await put(theirs, second.does(cmd.Tick(room=frozenset(["effect/k"]))))
         refused = second.mean("k", attempt=2)
         fate = await told(theirs, refused)
         assert isinstance(fate, EffectKeyTaken)
@@ -605,7 +605,7 @@ class StoreConformance:
     async def test_a_key_that_is_its_runs_own_is_no_obstacle(self, connect: Connect) -> None:
         store, story = await connect(), Story(session="never opened")
         await put(store, story.start(), story.draft(), story.ask(), story.answer(), story.mean("k", "idempotent"))
-        await put(store, story.does(cmd.Look(frozenset([story.session]))))
+        await put(store, story.does(cmd.Tick(frozenset([story.session]))))
         again = story.mean("k", "idempotent", attempt=2)
         await put(store, again)
         fate = await told(store, await prepared(store, Story(), "k"))
@@ -887,7 +887,7 @@ class StoreConformance:
         assert due == DueRun(story.run, TINY.hash, None, "acme", None, frozenset({story.session}))
         dead, story.session = frozenset({story.session}), SessionId("t")
         await theirs.sessions.open(story.session, "worker", [TINY.hash])
-        await put(theirs, story.does(cmd.Look(dead)))
+        await put(theirs, story.does(cmd.Tick(dead)))
         assert await theirs.sessions.expire() == frozenset()
         assert await theirs.views.due(BORN_MS, [TINY.hash], 10) == []
 
@@ -1008,10 +1008,10 @@ class StoreConformance:
         assert await theirs.views.stranded(sooner.at_ms, 10) == [DueRun(sooner.run, ASKS.hash, None, "acme", None)]
         await put(theirs, later.does(cmd.PauseRun()))
         assert [each.run for each in await mine.views.stranded(FOR_EVER_MS, 10)] == [sooner.run]
-        await put(theirs, sooner.does(cmd.Look(loaded=(cmd.Loaded("asks", 2, "newer"),)), executes=False))
+        await put(theirs, sooner.does(cmd.Tick(loaded=(cmd.Loaded("asks", 2, "newer"),)), executes=False))
         assert await mine.views.stranded(FOR_EVER_MS, 10) == [], "a person is asked about it"
         assert [each.run for each in await mine.views.due(FOR_EVER_MS, [ASKS.hash], 10)] == [sooner.run]
-        await put(theirs, sooner.does(cmd.Look()), later.does(cmd.ResumeRun()))
+        await put(theirs, sooner.does(cmd.Tick()), later.does(cmd.ResumeRun()))
         assert await theirs.views.gates() == []
         await mine.sessions.widen(SessionId("s"), [others.hash, ASKS.hash])
         assert await theirs.views.stranded(FOR_EVER_MS, 10) == [], "a living session can run it, wherever its place is"
@@ -1041,7 +1041,7 @@ class StoreConformance:
         store, stories = await connect(), [Story() for _ in range(3)]
         for story in stories:
             await put(store, story.start(executes=False))
-        find = cmd.Look(loaded=(cmd.Loaded("tiny", 2, "of the new code"),))
+        find = cmd.Tick(loaded=(cmd.Loaded("tiny", 2, "of the new code"),))
         await put(store, stories[0].does(find, executes=False))
         assert stories[0].state.gates
         assert [run.run for run in await store.views.stranded(FOR_EVER_MS, 10)] == [stories[1].run, stories[2].run]
@@ -1051,7 +1051,7 @@ class StoreConformance:
         assert row.status == "requires_attention"
         due = [due.run for due in await store.views.due(FOR_EVER_MS, [TINY.hash], 10)]
         assert stories[0].run in due, "whoever has the code must find it"
-        await put(store, stories[0].does(cmd.Look()))
+        await put(store, stories[0].does(cmd.Tick()))
         assert await store.views.gates() == []
 
     async def test_a_session_can_learn_to_run_more(self, connect: Connect) -> None:
@@ -1117,7 +1117,7 @@ class StoreConformance:
         ((row, change),) = await store.views.gates(run=first.run)
         assert (row.gate, row.run, row.reviewers, change) == (first.gate, first.run, ("ada", "grace"), None)
         first.at_ms += 1000
-        escalated = first.does(cmd.Look())
+        escalated = first.does(cmd.Tick())
         await put(store, escalated)
         ((_, change),) = await store.views.gates(run=first.run)
         assert (change,) == escalated.changes.gate_changes

@@ -45,9 +45,9 @@ class Run:
 
     async def result(self) -> Any:
         """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
-        state = await self._until(lambda state: bool(state.ended), look=False)
+        state = await self._until(lambda state: bool(state.ended), fresh=False)
         if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
-            state = await self._until(lambda state: bool(state.ended), look=True)
+            state = await self._until(lambda state: bool(state.ended), fresh=True)
         if state.ended == "completed":
             return await output(self._executor.services.payloads, state)
         error = state.error
@@ -56,18 +56,18 @@ class Run:
 
     async def until(self, met: Callable[[State], bool]) -> State:
         """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
-        return await self._until(met, look=True)
+        return await self._until(met, fresh=True)
 
-    async def _until(self, met: Callable[[State], bool], *, look: bool) -> State:
-        """`look`: what was heard here of the run may be out of date by what another process has just committed, and
+    async def _until(self, met: Callable[[State], bool], *, fresh: bool) -> State:
+        """`fresh`: what was heard here of the run may be out of date by what another process has just committed, and
         `met` may hold of it no longer."""
         runtime = self._runtime
         async with runtime.runs.watch(self._run, met) as changed:
-            changed.elsewhere = look
+            changed.elsewhere = fresh
             while True:
                 changed.clear()
-                look, changed.elsewhere = changed.elsewhere, False
-                state = await runtime.runs.state(self._run, look=look)
+                fresh, changed.elsewhere = changed.elsewhere, False
+                state = await runtime.runs.state(self._run, fresh=fresh)
                 changed.seq = state.seq
                 if met(state):
                     return state

@@ -66,8 +66,8 @@ class Loaded(msgspec.Struct, frozen=True):
     graph_hash: str
 
 
-class Look(Command, frozen=True):
-    """See whether anything is due, lost or startable. `dead` are sessions known to be dead.
+class Tick(Command, frozen=True):
+    """Find whether anything is due, lost or startable. `dead` are sessions known to be dead.
 
     `loaded` comes with the finding that for a grace period no living session could run this run's workflow: it is what
     the process that found it can run. `room` are the scopes that it waits for and that have room for it now.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from holdfast.core import calls, commands, deployment, divergence, endings, gates, limits, look, reopening, steps, waits
+from holdfast.core import calls, commands, deployment, divergence, endings, gates, limits, reopening, steps, tick, waits
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -21,13 +21,13 @@ from holdfast.errors import Conflict, NotFound, RunEnded
 
 _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.StartRun: steps.start_run,
-    commands.Look: look.look,
+    commands.Tick: tick.tick,
     commands.CompleteStep: steps.complete_step,
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
     commands.StopStep: divergence.stop_step,
     commands.RecordValues: steps.record_values,
-    commands.LoseAttempt: look.lose_attempt,
+    commands.LoseAttempt: tick.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,
     commands.HoldModelCall: calls.hold_model_call,
     commands.SettleModelCall: calls.settle_model_call,
@@ -54,8 +54,8 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.MigrateRun: endings.migrate_run,
 }
 
-_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Look, commands.RetryRun)
-"""The truth about money and effects is taken even when the run has ended; a look at it finds nothing. And one that has
+_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun)
+"""The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
 failed may be taken up again."""
 
 _NOTHING_SHORT: Final[Mapping[str, commands.Shortage]] = {}

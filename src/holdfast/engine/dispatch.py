@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.commands import Look
+from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId, Seq, SessionId
 from holdfast.core.state import State
 from holdfast.core.status import may_start
@@ -201,7 +201,7 @@ class Dispatch:
 
     async def _look(self, job: Job) -> None:
         try:
-            await self._runtime.runs.send(job.run, Look(job.dead))
+            await self._runtime.runs.send(job.run, Tick(job.dead))
         except CorruptHistory as problem:
             log.error("holdfast leaves run %s alone: %s", job.run, problem)
         except StoreError as problem:

@@ -288,7 +288,7 @@ class Executor:
             self._turn_of_placed = True
             run = self._hungry.next()
             self._starting += 1
-            told = self._runs.mailbox(run).post(cmd.Look(), slots=1)
+            told = self._runs.mailbox(run).post(cmd.Tick(), slots=1)
             told.add_done_callback(self._fed)
         self.placing.stir()
 
@@ -303,7 +303,7 @@ class Executor:
             unheard(told)
             self.placing.settle(run, steps)
 
-        self._runs.mailbox(run).post(cmd.Look()).add_done_callback(looked)
+        self._runs.mailbox(run).post(cmd.Tick()).add_done_callback(looked)
 
     def _fed(self, told: asyncio.Future[list[Event]]) -> None:
         """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""

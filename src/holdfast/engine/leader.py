@@ -1,10 +1,10 @@
-"""Leads a lane of the fleet: finds the runs that somebody must look at, and has workers look at them.
+"""Leads a lane of the fleet: finds the runs that are due, and hands them to workers.
 
 It holds a session of its own that names the lane. When it dies, another leads: from the store, and from what workers say
-of themselves; runs in flight go on meanwhile. A run whose workflow no worker has is looked at here, so that its timers
-and gates do not depend on anybody's code.
+of themselves; runs in flight go on meanwhile. A run whose workflow no worker has gets its tick here, so that its timers
+and gates depend on nobody's code.
 
-Never here: which worker gets a job (scheduling does), what a look finds (core does).
+Never here: which worker gets a job (scheduling does), what a tick finds (core does).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.commands import Look
+from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_room
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
@@ -252,7 +252,7 @@ class Leader:
             await self._runtime.clock.sleep(pause_s)
 
     async def turn(self) -> int:
-        """Look once at everything that is due now; how many runs that were, without those that are in hand already."""
+        """Have every run that is due go on; how many they were, without those that are in hand already."""
         store, now_s = self._store, self._runtime.clock.monotonic_s()
         await store.sessions.expire()
         await self._get_to_know(now_s)
@@ -262,7 +262,7 @@ class Leader:
         self._find(in_line(line.runs))
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
-        handed_on, looks = 0, []
+        handed_on, ticks = 0, []
         due = await self._due.find(store.clock.now_ms(), self._jobs.roster.can_run, MOST_RUNS)
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
@@ -271,15 +271,15 @@ class Leader:
                 self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
                 handed_on += 1
             else:
-                looks.append(self._look(each.run, Look(each.dead)))
+                ticks.append(self._tick(each.run, Tick(each.dead)))
         for run, scopes in with_room(await store.scopes.room(MOST_RUNS)).items():
             if run not in self._damaged and not self._is_in_hand(run, now_s):
-                looks.append(self._look(run, Look(room=scopes)))
-        await asyncio.gather(*looks)
+                ticks.append(self._tick(run, Tick(room=scopes)))
+        await asyncio.gather(*ticks)
         await self._costs.turn()
         await self._doubts.turn()
-        self._all_in_hand = bool(due) and not looks
-        return handed_on + len(looks)
+        self._all_in_hand = bool(due) and not ticks
+        return handed_on + len(ticks)
 
     async def _living(self) -> dict[SessionId, Report]:
         """The workers of this lane that live, and what the store knows of them: a second ago, or less."""
@@ -305,11 +305,11 @@ class Leader:
     def _is_in_hand(self, run: RunId, now_s: float) -> bool:
         return now_s - self._offered_s.get(run, -_PATIENCE_S) < _PATIENCE_S
 
-    async def _look(self, run: RunId, look: Look) -> None:
-        """Look here at a run. If that has changed something, a worker may have something to do by now."""
+    async def _tick(self, run: RunId, tick: Tick) -> None:
+        """Send a run its tick from here. If that has changed something, a worker may have something to do by now."""
         self._offered_s[run] = self._runtime.clock.monotonic_s()
         try:
-            if await self._runtime.runs.send(run, look):
+            if await self._runtime.runs.send(run, tick):
                 self._offered_s.pop(run, None)
         except (Conflict, NotFound):
             pass  # somebody else was there first

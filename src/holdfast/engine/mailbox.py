@@ -21,12 +21,12 @@ from holdfast.core.commands import (
     CompleteStep,
     FailAttempt,
     JudgeGuards,
-    Look,
     Shortage,
     StartRun,
     StopStep,
     SuspendStep,
     Taken,
+    Tick,
     Worker,
 )
 from holdfast.core.decide import decide
@@ -64,8 +64,8 @@ An answer to an agent goes through a gather and needs four; twice as many cost m
 _OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
 _FROM_INSIDE: Final = (StartRun, *_OF_ATTEMPTS, JudgeGuards)
 """Commands of this process's own work, which knows where its run is."""
-_NEVER_REFUSED: Final = (*_FROM_INSIDE, Look)
-"""What has a bound of its own: there are only so many attempts, calls of theirs under way, and looks at once."""
+_NEVER_REFUSED: Final = (*_FROM_INSIDE, Tick)
+"""What has a bound of its own: there are only so many attempts, calls of theirs under way, and ticks at once."""
 
 _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 """What an attempt says last."""
@@ -214,12 +214,12 @@ class Mailbox:
             if self._appending is not None:
                 await asyncio.wait([self._appending])
             else:
-                await self.send(Look())
+                await self.send(Tick())
         return self.state
 
     async def current(self) -> State:
         """The state as of now: with everything that others have committed."""
-        await self.send(Look())
+        await self.send(Tick())
         return await self.stable()
 
     async def _work(self) -> None:
@@ -309,7 +309,7 @@ class Mailbox:
         answers, events, started = self._decide(envelopes, state, now_ms, worker, dict(short), taken)
         placed = self._place(state, events, worker, started)
         if placed is not None:
-            events += decide(self.graph, state, Look(), now_ms, placed, short, taken)
+            events += decide(self.graph, state, Tick(), now_ms, placed, short, taken)
         if events:
             recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
             changes = project(state, events, executing=worker is not None)
@@ -424,6 +424,6 @@ class Mailbox:
 
 
 def unheard(told: asyncio.Future[list[Event]]) -> None:
-    """A look that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
+    """A tick that nobody waits for: a conflict or a missing run is no news, the sweep will look again."""
     if not told.cancelled() and (problem := told.exception()) is not None and not isinstance(problem, HoldfastError):
         log.error("holdfast: a look at a run failed: %s", problem, exc_info=problem)

@@ -1,4 +1,7 @@
-"""Looks at runs that fall due so soon that a sweep would come late. Never here: what falls due (core), what a look finds."""
+"""Sends a tick to runs that fall due so soon that a sweep would come late.
+
+Never here: what falls due, what a tick finds (core has both).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.core.commands import Look
+from holdfast.core.commands import Tick
 from holdfast.core.events import Event
 from holdfast.core.ids import RunId
 from holdfast.engine.mailbox import Mailbox, unheard
@@ -42,7 +45,7 @@ class Reminders:
     async def _look_at(self, run: RunId, due_in_ms: int) -> None:
         await self._runtime.clock.sleep((due_in_ms + 1) / 1000)
         del self._tasks[run]
-        self._runtime.runs.mailbox(run).post(Look()).add_done_callback(unheard)
+        self._runtime.runs.mailbox(run).post(Tick()).add_done_callback(unheard)
 
     async def aclose(self) -> None:
         tasks = [*self._tasks.values()]

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from holdfast.core.commands import Command, Look
+from holdfast.core.commands import Command, Tick
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import AppendId, RunId
@@ -104,11 +104,11 @@ class Runs:
         """Have `command` decided and committed, as `Mailbox.send` does."""
         return await self.mailbox(run).send(command, graph)
 
-    async def state(self, run: RunId, *, look: bool = True) -> State:
-        """The run as of now; without `look`, as of the last that was heard of it here. Raises NotFound."""
+    async def state(self, run: RunId, *, fresh: bool = True) -> State:
+        """The run as of now; without `fresh`, as of the last that was heard of it here. Raises NotFound."""
         mailbox = self.mailbox(run)
-        if look or mailbox.state is None:
-            await mailbox.send(Look())
+        if fresh or mailbox.state is None:
+            await mailbox.send(Tick())
         return await mailbox.stable()
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
-"""Finds the runs that somebody must look at even though nobody called: what is due, lost, ready, or changed elsewhere.
+"""Finds the runs that must go on even though nobody called: what is due, lost, ready, or changed elsewhere.
 
-It sends each the same command, Look; two sweeps meet in the append. It makes every queue a hint. Never here: deciding
-what a look finds.
+It sends each the same command, Tick; two sweeps meet in the append. It makes every queue a hint. Never here: deciding
+what a tick finds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 from zlib import crc32
 
-from holdfast.core.commands import Look
+from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_room
 from holdfast.engine.adoption import Adoption
@@ -98,7 +98,7 @@ class Sweep:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def turn(self) -> int:
-        """Look once at everything that is due now; how many runs that were."""
+        """Send a tick to every run that is due now; how many they were."""
         executor, runtime = self._executor, self._runtime
         store = runtime.store
         await runtime.membership.hold()
@@ -122,10 +122,10 @@ class Sweep:
         mine = self._share(mine)
         self._all_wait_here = bool(due) and not mine
         room = {} if patience_ms else with_room(await store.scopes.room(MOST_RUNS))
-        looks = [self._look(each.run, Look(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
-        looks += [self._look(run, Look(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
-        looks += [self._look_again(run) for run in runtime.runs.take_unknown_commits()]
-        await asyncio.gather(*looks)
+        ticks = [self._tick(each.run, Tick(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
+        ticks += [self._tick(run, Tick(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
+        ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
+        await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()
         if not self._is_led:  # else it is the leader's
@@ -204,22 +204,22 @@ class Sweep:
         self._looked_for_stranded_s = now_s
         found = await runtime.store.views.stranded(runtime.store.clock.now_ms() - self._workflow_grace_ms, MOST_RUNS)
         loaded = runtime.catalog.loaded
-        looks = [
-            self._look(each.run, Look(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged
+        ticks = [
+            self._tick(each.run, Tick(each.dead, loaded)) for each in found if each.run not in runtime.runs.damaged
         ]
-        await asyncio.gather(*looks)
+        await asyncio.gather(*ticks)
 
-    async def _look_again(self, run: RunId) -> None:
-        """Look at a run that may have gone on without anybody here knowing: its step may have started here."""
+    async def _tick_again(self, run: RunId) -> None:
+        """Decide a run that may have gone on without anybody here knowing: its step may have started here."""
         try:
-            await self._look(run, Look())
+            await self._tick(run, Tick())
         except StoreError:
             self._runtime.runs.unknown_commit(run)
             raise
 
-    async def _look(self, run: RunId, look: Look) -> None:
+    async def _tick(self, run: RunId, tick: Tick) -> None:
         try:
-            await self._runtime.runs.send(run, look)
+            await self._runtime.runs.send(run, tick)
         except (Conflict, NotFound):
             pass  # somebody else was there first
         except CorruptHistory as problem:
@@ -276,5 +276,5 @@ class Sweep:
         runs = list(dict.fromkeys([*resident, *runtime.runs.watched]))
         now = await runtime.store.log.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
-        await asyncio.gather(*(self._look(run, Look()) for run in behind))
+        await asyncio.gather(*(self._tick(run, Tick()) for run in behind))
         runtime.runs.notify(now)

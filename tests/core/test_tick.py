@@ -9,7 +9,7 @@ from holdfast.core.graph import Join
 from tests.core.game import OTHER, TRANSIENT, WORKER, Game, edge, error, ev, graph, kinds, node
 
 
-def test_two_lookers_find_everything_once() -> None:
+def test_two_ticks_at_once_find_everything_once() -> None:
     game = Game(graph("a > end", "b > end", "c > end"))
     game.sleep("a", 5)
     game.fail("b", TRANSIENT)
@@ -21,22 +21,22 @@ def test_two_lookers_find_everything_once() -> None:
 
 def test_a_look_that_finds_nothing_changes_nothing() -> None:
     game = Game(graph("a > b"))
-    assert game.look(10**6) == []
-    assert game.look(dead=[OTHER]) == []
+    assert game.tick(10**6) == []
+    assert game.tick(dead=[OTHER]) == []
 
 
 def test_a_step_that_was_ready_when_its_process_died_is_found() -> None:
     game = Game(graph("a > b"))
     game.complete("a", session=None)
     assert game.due_ms == 0
-    assert kinds(game.look(session=OTHER)) == ["StepStarted"]
+    assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
 def test_a_look_by_who_executes_nothing_still_finds_what_is_lost() -> None:
     game = Game(graph("a > b"))
     assert kinds(game.lose(by=None)) == ["AttemptLost"]
     assert game.due_ms == 0
-    assert kinds(game.look(session=OTHER)) == ["StepStarted"]
+    assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
 def test_losing_its_last_attempt_fails_a_run_and_its_calls_are_settled_in_the_same_commit() -> None:
@@ -64,8 +64,8 @@ def slow(join: Join, *more: object) -> Game:
 def test_a_join_that_waits_too_long_fails(mode: str) -> None:
     game = slow(Join(mode, 2 if mode == "quorum" else 0, timeout_s=60))
     assert game.due_ms == 60_000
-    assert game.look(59.999) == []
-    assert "JoinTimedOut" in kinds(game.look(0.001))
+    assert game.tick(59.999) == []
+    assert "JoinTimedOut" in kinds(game.tick(0.001))
     assert game.status == "failed"
     assert game.state.error is not None
     assert game.state.error.error_class == policies.JOIN
@@ -74,7 +74,7 @@ def test_a_join_that_waits_too_long_fails(mode: str) -> None:
 
 def test_a_best_effort_join_starts_with_what_it_has_and_calls_the_rest_off() -> None:
     game = slow(Join("best_effort", timeout_s=60))
-    game.look(60)
+    game.tick(60)
     assert game.active == ["join"]
     assert game.statuses()["b"] == "cancelled"
 
@@ -90,13 +90,13 @@ def test_a_join_waits_from_its_first_branch_on() -> None:
 def test_a_join_that_was_met_in_time_does_not_time_out() -> None:
     game = slow(Join("all", timeout_s=60))
     game.complete("b")
-    assert game.look(60) == []
+    assert game.tick(60) == []
     assert game.active == ["join"]
 
 
 def test_a_join_that_timed_out_is_taken_up_by_its_error_edge() -> None:
     game = slow(Join("all", timeout_s=60), edge("join", "late", on="error"))
-    game.look(60)
+    game.tick(60)
     assert set(game.active) == {"b", "late"}
     game.complete("b")
     game.complete("late")
@@ -106,10 +106,10 @@ def test_a_join_that_timed_out_is_taken_up_by_its_error_edge() -> None:
 def test_a_join_that_timed_out_may_be_a_dead_letter() -> None:
     game = Game(graph("a > join", "b > join", node("join", join=Join("all", timeout_s=60)), on_exhausted="dead_letter"))
     game.complete("a")
-    game.look(60)
+    game.tick(60)
     assert game.gate.subject == "join#1"
     game.decide("retry")
-    game.look()
+    game.tick()
     assert set(game.active) == {"b", "join"}
 
 
@@ -121,7 +121,7 @@ def test_a_join_does_not_time_out_in_an_ending_run() -> None:
     game.intended("b")
     game.cancel()
     assert game.due_ms is None
-    assert game.look(60) == []
+    assert game.tick(60) == []
     assert not game.events(ev.JoinTimedOut)
 
 
@@ -131,7 +131,7 @@ def test_several_joins_that_time_out_together_fail_the_run_once() -> None:
               node("j2", join=Join("all", timeout_s=60)))
     )  # fmt: skip
     game.complete("a")
-    game.look(60)
+    game.tick(60)
     assert game.status == "failed"
     assert len(game.events(ev.JoinTimedOut)) == 1
 
@@ -142,7 +142,7 @@ def test_a_join_that_waits_for_its_guard_is_not_late() -> None:
     game.complete("a")
     game.complete("b")
     assert game.state.asked
-    game.look(60)
+    game.tick(60)
     assert game.status == "running"
     game.judge()
     assert game.active == ["join"]

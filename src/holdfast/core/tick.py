@@ -1,6 +1,6 @@
-"""The rule of looking: what time, death and chance have made of a run while nobody spoke to it.
+"""The rule of a tick: what time, death and chance have made of a run while nobody spoke to it.
 
-Two lookers meet in the append: the loser reloads and finds nothing left. Never here: finding out who is dead, or what
+Two ticks at once meet in the append: the loser reloads and finds nothing left. Never here: finding out who is dead, or what
 time it is.
 """
 
@@ -15,7 +15,7 @@ from holdfast.core.readiness import judge, next_step
 from holdfast.core.state import Derived, Step
 
 
-def look(d: Decision, c: commands.Look) -> None:
+def tick(d: Decision, c: commands.Tick) -> None:
     """Answer with whatever is due, lost or startable; with nothing when there is nothing."""
     if d.state.ended:
         # Money may outlive its run; an effect cannot.
@@ -47,14 +47,14 @@ def look(d: Decision, c: commands.Look) -> None:
         deployment.ask(d, c.loaded)
 
 
-class _Unlooked(Derived):
-    """What has moved since the last look. Each rule follows what it has moved; a look makes sure, and where the state has
+class _Moved(Derived):
+    """What has moved since the last tick. Each rule follows what it has moved; a tick makes sure, and where the state has
     just been loaded it goes through all of it."""
 
 
 def _touch_what_moved(d: Decision) -> None:
     state = d.state
-    moved = state.derived(_Unlooked).moved
+    moved = state.derived(_Moved).moved
     begins = () if state.steps else d.graph.entries
     names = {*moved, *state.summoned, *state.joins, *begins}
     moved.clear()
@@ -67,7 +67,7 @@ def lose_attempt(d: Decision, c: commands.LoseAttempt) -> None:
 
 
 def _lose(d: Decision, step: Step) -> None:
-    """Whoever was at an attempt is gone: nothing it says counts any more, and another attempt may begin."""
+    """The process of an attempt is gone: nothing it says counts any more, and another attempt may begin."""
     session = step.session
     assert session is not None
     d.emit(ev.AttemptLost(step.id, step.attempt, session))
