@@ -32,7 +32,7 @@ LEADS = "This process leads."
 STANDS_BY = "This process stands by."
 
 
-class Member:
+class WorkerConnection:
     """A process of the fleet and what it says, line by line as it says it."""
 
     def __init__(self, process: Fork) -> None:
@@ -60,12 +60,12 @@ class Member:
 
 
 @pytest.fixture
-def fleet(database: str, process: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Member]]:
+def fleet(database: str, process: Start, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., WorkerConnection]]:
     """Starts processes of a fleet, whose store and queue are also this process's, and ends them with the test."""
-    started: list[Member] = []
+    started: list[WorkerConnection] = []
 
-    def start(*words: str, **environment: str) -> Member:
-        started.append(Member(process(*words, **environment)))
+    def start(*words: str, **environment: str) -> WorkerConnection:
+        started.append(WorkerConnection(process(*words, **environment)))
         return started[-1]
 
     with RedisServer() as redis:
@@ -77,14 +77,14 @@ def fleet(database: str, process: Start, monkeypatch: pytest.MonkeyPatch) -> Ite
             member.process.wait(MOST_S)
 
 
-Fleet = Callable[..., Member]
+Fleet = Callable[..., WorkerConnection]
 
 
-def serving(fleet: Fleet) -> Member:
+def serving(fleet: Fleet) -> WorkerConnection:
     return fleet("serve", "--port", "0")
 
 
-def pair(fleet: Fleet) -> tuple[Member, Member]:
+def pair(fleet: Fleet) -> tuple[WorkerConnection, WorkerConnection]:
     """One that leads, and one that stands by."""
     leader = serving(fleet)
     leader.says(LEADS)
@@ -273,7 +273,7 @@ def test_a_port_tells_when_the_store_is_away_and_when_it_is_back(
 ) -> None:
     with PostgresServer() as server:
         monkeypatch.setenv("HOLDFAST_STORE", server.url)
-        member = Member(process("serve", "--port", "0"))
+        member = WorkerConnection(process("serve", "--port", "0"))
         try:
             (base,) = re.findall(r"http://\S+?(?=\.\s)", member.says("health and metrics on"))
             member.says(LEADS)
@@ -363,7 +363,7 @@ def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
     try:
         postgres.stop()
         members = [
-            Member(process(*words, HOLDFAST_STORE=postgres.url))
+            WorkerConnection(process(*words, HOLDFAST_STORE=postgres.url))
             for words in (("worker", "flow:greet"), ("serve", "--port", "0"))
         ]
         for member in members:
@@ -374,7 +374,7 @@ def test_who_starts_before_the_database_waits_for_it(process: Start) -> None:
             member.says(words)
             member.stop()
         postgres.stop()
-        late = Member(process("worker", "flow:greet", "--wait-s", "0.1", HOLDFAST_STORE=postgres.url))
+        late = WorkerConnection(process("worker", "flow:greet", "--wait-s", "0.1", HOLDFAST_STORE=postgres.url))
         assert late.process.wait(MOST_S) == 1
     finally:
         postgres.close()
@@ -385,7 +385,7 @@ def test_a_database_that_goes_away_while_a_worker_opens_it_is_waited_for(databas
     with TcpProxy(address.port or 0) as wire:
         wire.lose_reply_to(".sessions (session, label")
         there = address._replace(netloc=f"{address.username}@127.0.0.1:{wire.port}").geturl()
-        member = Member(process("worker", "flow:greet", HOLDFAST_STORE=there))
+        member = WorkerConnection(process("worker", "flow:greet", HOLDFAST_STORE=there))
         member.says("It is tried again for 60 s.")
         member.says("Worker on")
         assert wire.lost
@@ -393,7 +393,7 @@ def test_a_database_that_goes_away_while_a_worker_opens_it_is_waited_for(databas
 
 
 def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Start, shell: Shell) -> None:
-    member = Member(process("up", "flow:greet", "--workers", "2", "--throwaway"))
+    member = WorkerConnection(process("up", "flow:greet", "--workers", "2", "--throwaway"))
     try:
         store = member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=")
         member.says("export HOLDFAST_QUEUE=")
@@ -412,7 +412,7 @@ def test_up_is_a_whole_fleet_that_leaves_nothing_behind(home: Path, process: Sta
 
 def test_up_starts_again_what_was_killed_and_keeps_its_runs(process: Start, shell: Shell, reachable: Path) -> None:
     words = ("up", "flow:greet", "--workers", "1", "--data", str(reachable))
-    member = Member(process(*words))
+    member = WorkerConnection(process(*words))
     try:
         store = member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=")
         member.says("[worker 1] Worker on")
@@ -424,7 +424,7 @@ def test_up_starts_again_what_was_killed_and_keeps_its_runs(process: Start, shel
         assert shell("run", "flow:greet", "-i", '{"customer": "Bo"}', "--store", store).out == "Dear Bo\n"
         assert member.stop() == 0
         member.says(f"its runs are in {reachable}")
-        member = Member(process(*words))
+        member = WorkerConnection(process(*words))
         assert member.says("export HOLDFAST_STORE=").strip().removeprefix("export HOLDFAST_STORE=") == store
         assert shell("runs", "show", run, "--store", store).code == 0
     finally:

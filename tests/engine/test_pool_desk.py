@@ -21,8 +21,8 @@ from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, PlacedStep, Store
 from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import job_of
 
 SOON_S = 10.0
 BROWSERS = DeclaredPool("BROWSERS", "slots", 8)

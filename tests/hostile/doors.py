@@ -30,7 +30,7 @@ from holdfast.tools.address import EVERYWHERE
 from holdfast.tools.http_exchange import Bounds, Request, exchange
 from holdfast.tools.http_reply import answer
 from holdfast.wire import Trust, credential
-from holdfast.wire import roster as roster_
+from holdfast.wire import registry as registry_
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS
 from holdfast.wire.credential import Identity
@@ -149,14 +149,14 @@ async def _serving() -> AsyncIterator[tuple[Engine, str]]:
     """A server as `holdfast serve --grpc --yaml` has it, with a workflow whose one task is a worker's."""
     made = Workflow("task")
     made.node("do")(remote_task(task="do")(lambda state: state.input))
-    roster = roster_.Roster(roster_.Bounds(), tell=lambda _: None)
-    server = Port(roster, Identity(_TOKEN))
+    registry = registry_.WorkerRegistry(registry_.Bounds(), tell=lambda _: None)
+    server = Port(registry, Identity(_TOKEN))
     async with (
         asyncio.timeout(50),
         server.listening("127.0.0.1:0") as number,
-        Engine.open(_store(), workflows=[made], hands=roster, yaml=True, shell=False) as engine,
+        Engine.open(_store(), workflows=[made], workers=registry, yaml=True, shell=False) as engine,
     ):
-        roster.open(engine.executor.placing)
+        registry.open(engine.executor.placing)
         server.service = Service(engine, [made], Submissions("store", {}).take)
         yield engine, f"127.0.0.1:{number}"
 

@@ -44,8 +44,8 @@ def runs(placed: dict[SessionId, list[Handed]]) -> dict[str, list[str]]:
 
 def test_the_least_loaded_gets_the_next_job() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 1), 0)
-    lane.roster.hear(worker("b", 3), 0)
+    lane.workers.report(worker("a", 1), 0)
+    lane.workers.report(worker("b", 3), 0)
     for number in range(4):
         lane.offer(handed(str(number)), 0)
     placed = runs(lane.placements(0, UNTIL_MS))
@@ -56,13 +56,13 @@ def test_the_least_loaded_gets_the_next_job() -> None:
 
 def test_a_job_waits_for_somebody_who_can_run_it_and_holds_up_no_other() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 5, "known"), 0)
+    lane.workers.report(worker("a", 5, "known"), 0)
     lane.offer(handed("1", "unknown"), 0)
     lane.offer(handed("2", "known"), 0)
     assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["2"]}
-    assert lane.roster.can_run("known")
-    assert not lane.roster.can_run("unknown")
-    lane.roster.hear(worker("b", 5, "unknown"), 0)
+    assert lane.workers.can_run("known")
+    assert not lane.workers.can_run("unknown")
+    lane.workers.report(worker("b", 5, "unknown"), 0)
     assert runs(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
@@ -74,34 +74,34 @@ def test_a_tenant_with_a_long_line_holds_up_no_other() -> None:
         lane.offer(handed(f"short-{number}", tenant="short"), 0)
     placed = []
     for turn in range(4):
-        lane.roster.hear(worker("a", 1, taken=turn), turn)
+        lane.workers.report(worker("a", 1, taken=turn), turn)
         placed += lane.placements(turn, UNTIL_MS)[SessionId("a")]
     assert sorted(each.job.run for each in placed) == ["long-0", "long-1", "short-0", "short-1"]
 
 
 def test_what_is_on_its_way_to_a_worker_takes_its_slots_whatever_it_says_meanwhile() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 2), 0)
+    lane.workers.report(worker("a", 2), 0)
     for number in range(5):
         lane.offer(handed(str(number)), 0)
     assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["0", "1"]}
-    lane.roster.hear(worker("a", 2), 0.5)  # said before they came
+    lane.workers.report(worker("a", 2), 0.5)  # said before they came
     assert lane.placements(0.5, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 1, taken=1), 0.6)  # one came and has ended
+    lane.workers.report(worker("a", 1, taken=1), 0.6)  # one came and has ended
     assert lane.placements(0.6, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 1, taken=2), 0.7)
+    lane.workers.report(worker("a", 1, taken=2), 0.7)
     assert runs(lane.placements(0.7, UNTIL_MS)) == {"a": ["2"]}
 
 
 def test_what_never_comes_to_a_worker_keeps_its_slots_only_for_a_while() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 1), 0)
+    lane.workers.report(worker("a", 1), 0)
     lane.offer(handed("lost"), 0)
     assert runs(lane.placements(0, UNTIL_MS)) == {"a": ["lost"]}
     lane.offer(handed("next"), 0)
-    lane.roster.hear(worker("a", 1, at_ms=UNTIL_MS), 9)  # heard late, and said in time
+    lane.workers.report(worker("a", 1, at_ms=UNTIL_MS), 9)  # heard late, and said in time
     assert lane.placements(9, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 1, at_ms=UNTIL_MS + 1), 9)
+    lane.workers.report(worker("a", 1, at_ms=UNTIL_MS + 1), 9)
     assert runs(lane.placements(9, UNTIL_MS)) == {"a": ["next"]}
 
 
@@ -112,7 +112,7 @@ def test_a_run_that_waits_already_waits_once_and_is_placed_with_all_that_is_know
     twice = handed("1", receipt="r2")
     assert lane.offer(twice, 0) is twice, "its entry in the queue must not stay there for ever"
     assert lane.offer(handed("1", receipt="r1"), 0) is None, "told again by a queue that was away"
-    lane.roster.hear(worker("a", 9), 0)
+    lane.workers.report(worker("a", 9), 0)
     ((placed,),) = lane.placements(0, UNTIL_MS).values()
     assert placed == Handed(Job(RunId("1"), "g", frozenset([SessionId("x"), SessionId("y")]), "t"), "r1")
 
@@ -131,10 +131,10 @@ def test_no_more_jobs_wait_than_there_may(monkeypatch) -> None:
 
 def test_a_worker_that_is_silent_is_told_apart() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 1), 1)
-    lane.roster.hear(worker("b", 1), 5)
-    assert lane.roster.silent(3) == ["a"]
-    lane.roster.forget(SessionId("a"))
+    lane.workers.report(worker("a", 1), 1)
+    lane.workers.report(worker("b", 1), 5)
+    assert lane.workers.silent(3) == ["a"]
+    lane.workers.forget(SessionId("a"))
     lane.offer(handed("1"), 0)
     lane.offer(handed("2"), 0)
     assert runs(lane.placements(5, UNTIL_MS)) == {"b": ["1"]}
@@ -149,14 +149,14 @@ def steps(placed: dict[SessionId, list[Handed]]) -> dict[str, list[str]]:
 
 def test_steps_take_of_their_worker_until_it_holds_them_no_more() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 5), 0)
+    lane.workers.report(worker("a", 5), 0)
     lane.find([step("1", cpu_m=600), step("2", cpu_m=600), step("3", labels=("slow",))], 0)
     assert steps(lane.placements(0, UNTIL_MS)) == {"a": ["1"]}
-    lane.roster.hear(worker("a", 5), 0.1)  # said before it came
+    lane.workers.report(worker("a", 5), 0.1)  # said before it came
     assert lane.placements(0.1, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 4, taken=1, held=(step("1", cpu_m=600),)), 0.2)
+    lane.workers.report(worker("a", 4, taken=1, held=(step("1", cpu_m=600),)), 0.2)
     assert lane.placements(0.2, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 5, taken=1), 0.3)  # it is over
+    lane.workers.report(worker("a", 5, taken=1), 0.3)  # it is over
     assert steps(lane.placements(0.3, UNTIL_MS)) == {"a": ["2"]}
     assert lane.waiting == 1, "nobody is slow"
 
@@ -164,21 +164,21 @@ def test_steps_take_of_their_worker_until_it_holds_them_no_more() -> None:
 def test_a_leader_that_has_just_begun_knows_from_the_workers_what_is_in_use() -> None:
     lane = a_lane()
     lane.scheduler.set_pool("P", "slots", 5, 0)
-    lane.roster.hear(worker("a", 5, taken=7, held=(step("old", cpu_m=600, pools={"P": 5}),)), 0)
+    lane.workers.report(worker("a", 5, taken=7, held=(step("old", cpu_m=600, pools={"P": 5}),)), 0)
     lane.find([step("1", pools={"P": 1}), step("2", cpu_m=600)], 0)
     assert lane.placements(0, UNTIL_MS) == {}
-    lane.roster.hear(worker("a", 6, taken=7), 1)
+    lane.workers.report(worker("a", 6, taken=7), 1)
     assert steps(lane.placements(1, UNTIL_MS)) == {"a": ["1", "2"]}
 
 
 def test_a_step_that_never_came_to_its_worker_takes_nothing_for_long_and_is_found_again() -> None:
     lane = a_lane()
-    lane.roster.hear(worker("a", 5), 0)
+    lane.workers.report(worker("a", 5), 0)
     lane.find([step("1", cpu_m=1000)], 0)
     assert steps(lane.placements(0, UNTIL_MS)) == {"a": ["1"]}
     lane.find([step("1", cpu_m=1000)], 0.1)
     assert lane.placements(0.1, UNTIL_MS) == {}, "it is on its way"
-    lane.roster.hear(worker("a", 5, at_ms=UNTIL_MS + 1), 0.2)
+    lane.workers.report(worker("a", 5, at_ms=UNTIL_MS + 1), 0.2)
     lane.find([step("1", cpu_m=1000)], 0.3)
     assert steps(lane.placements(0.3, UNTIL_MS)) == {"a": ["1"]}
 
@@ -187,23 +187,23 @@ def test_what_a_worker_has_that_says_nothing_stays_its_own_and_it_is_given_nothi
     lane = a_lane()
     lane.scheduler.set_pool("P", "slots", 1, 0)
     held = (step("old", pools={"P": 1}),)
-    lane.roster.hear(worker("a", 5, held=held), 0)
-    lane.roster.mute(SessionId("a"), 4)
-    lane.roster.hear(worker("b", 1), 4)
+    lane.workers.report(worker("a", 5, held=held), 0)
+    lane.workers.mute(SessionId("a"), 4)
+    lane.workers.report(worker("b", 1), 4)
     lane.find([step("1", pools={"P": 1}), step("2", cpu_m=1), step("3", cpu_m=1)], 4)
     assert steps(lane.placements(4, UNTIL_MS)) == {"b": ["2"]}
-    lane.roster.hear(worker("a", 5), 5)
+    lane.workers.report(worker("a", 5), 5)
     assert steps(lane.placements(5, UNTIL_MS)) == {"a": ["1", "3"]}
 
 
 def test_what_a_worker_had_that_is_gone_is_free() -> None:
     lane = a_lane()
     lane.scheduler.set_pool("P", "slots", 1, 0)
-    lane.roster.hear(worker("a", 5, held=(step("old", pools={"P": 1}),)), 0)
-    lane.roster.hear(worker("b", 5), 0)
+    lane.workers.report(worker("a", 5, held=(step("old", pools={"P": 1}),)), 0)
+    lane.workers.report(worker("b", 5), 0)
     lane.find([step("1", pools={"P": 1})], 0)
     assert lane.placements(0, UNTIL_MS) == {}
-    lane.roster.forget(SessionId("a"))
+    lane.workers.forget(SessionId("a"))
     assert steps(lane.placements(0, UNTIL_MS)) == {"b": ["1"]}
 
 
@@ -211,10 +211,10 @@ def test_a_step_that_waits_while_a_dead_worker_says_it_holds_it_is_placed_once_t
     """A worker that stood still beyond its lease wakes, and its last word of before comes late."""
     lane = a_lane()
     lane.find([step("1")], 0)
-    lane.roster.hear(worker("dead", 5, held=(step("1"),)), 1)
-    lane.roster.forget(SessionId("dead"))
+    lane.workers.report(worker("dead", 5, held=(step("1"),)), 1)
+    lane.workers.forget(SessionId("dead"))
     lane.find([step("1")], 2)  # it stands in line in the store all the time
-    lane.roster.hear(worker("a", 5), 2)
+    lane.workers.report(worker("a", 5), 2)
     assert steps(lane.placements(2, UNTIL_MS)) == {"a": ["1"]}
 
 
@@ -223,7 +223,7 @@ def test_who_stands_in_line_no_more_is_forgotten_unless_he_came_later() -> None:
     lane.find([step("1", cpu_m=1), step("2", cpu_m=1)], 0)
     lane.find([step("3", cpu_m=1)], 5)
     lane.forget_others({RunId("2")}, 5)
-    lane.roster.hear(worker("a", 5), 6)
+    lane.workers.report(worker("a", 5), 6)
     assert steps(lane.placements(6, UNTIL_MS)) == {"a": ["2", "3"]}
 
 
@@ -251,10 +251,10 @@ def test_whatever_is_said_jobs_go_once_in_order_to_who_can_run_them_and_no_slot_
                 if run not in waiting[graph]:
                     waiting[graph].append(run)
             case ("report", name, free, graphs):  # it has taken all that it was given
-                lane.roster.hear(Report(SessionId(name), tuple(graphs), 4, free, given_[name]), 0)
+                lane.workers.report(Report(SessionId(name), tuple(graphs), 4, free, given_[name]), 0)
                 known[name] = free, graphs
             case ("forget", name):
-                lane.roster.forget(SessionId(name))
+                lane.workers.forget(SessionId(name))
                 known.pop(name, None)
             case _:
                 for name, placed in lane.placements(0, UNTIL_MS).items():
@@ -279,7 +279,7 @@ def test_jobs_of_one_workflow_are_placed_in_the_order_in_which_they_came(offers,
     order: dict[str, list[str]] = defaultdict(list)
     taken = 0
     for turn in range(len(offers)):
-        lane.roster.hear(worker("a", free[turn % len(free)], "g0", "g1", "g2", taken=taken), 0)
+        lane.workers.report(worker("a", free[turn % len(free)], "g0", "g1", "g2", taken=taken), 0)
         for each in lane.placements(0, UNTIL_MS).get(SessionId("a"), []):
             order[each.job.graph_hash].append(each.job.run)
             taken += 1

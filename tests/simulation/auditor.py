@@ -22,12 +22,12 @@ from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, State, evolve
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
 from tests.simulation.books import Books, Call, Visit
-from tests.simulation.hands import GPU
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
 from tests.simulation.store import Disk, Mount
 from tests.simulation.toolbox import APPROVED
+from tests.simulation.workers import GPU
 from tests.simulation.world import SETTLES_S, Execution, Sending, World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

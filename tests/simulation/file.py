@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from tests.simulation.hands import GPU
 from tests.simulation.process import CPU_M, SLOTS
+from tests.simulation.workers import GPU
 
 IDS: Final = ("a", "b", "c", "d", "e")
 FIRST: Final = "s0"

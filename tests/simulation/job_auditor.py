@@ -20,9 +20,9 @@ from holdfast.core.ids import NodeName, RunId, StepId, node_of
 from holdfast.core.policies import ERROR, LOST
 from tests.simulation.books import Books
 from tests.simulation.file import OUTPUTS, File, Job
-from tests.simulation.hands import GPU
 from tests.simulation.process import Process
 from tests.simulation.replay import Outcome, Replay, job_runs, replays, step_runs, worst
+from tests.simulation.workers import GPU
 from tests.simulation.world import Execution, World
 
 _WELL: Final = ("success", "skipped")

@@ -22,9 +22,9 @@ from holdfast.ports import Model, Observer
 from holdfast.settings import Settings
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
-from tests.simulation.hands import SimulatedHands
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane
 from tests.simulation.store import LEASE_S, Disk, Mount, SimulatedStore
+from tests.simulation.workers import SimulatedWorkers
 
 T = TypeVar("T")
 
@@ -165,17 +165,19 @@ class Process:
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
         around = Environment(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell)
-        hands = SimulatedHands(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
+        workers = SimulatedWorkers(
+            self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None
+        )
         self.mount = mount = Mount(self.disk, self, patient=True)
         store = SimulatedStore.on(mount)
         grace_s = self._delays.choice((0.0, 1.0, 30.0))
         try:
             async with Engine.open(
                 store, workflows=self._workflows(), slots=self.slots, execute=self.executes, model=self._model(self),
-                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, hands=hands,
+                settings=_SETTINGS, grace_s=grace_s, labels=self.labels, yaml=self._yaml, workers=workers,
                 observers=self._observers, environment=around,
             ) as engine:  # fmt: skip
-                hands.open(engine.executor.placing)
+                workers.open(engine.executor.placing)
                 self.engine = engine
                 _wake_for_unknown_commits(engine, mount)
                 await self._until_broken(engine, stopping)

@@ -28,9 +28,9 @@ from holdfast.errors import InvalidWorkflow, OperationFailed, TransitionDenied
 from tests.simulation import script
 from tests.simulation.chance import spread_s
 from tests.simulation.file import File, draw_file
-from tests.simulation.hands import GPU, TASK
 from tests.simulation.process import CPU_M, MODELS
 from tests.simulation.toolbox import TOOLS
+from tests.simulation.workers import GPU, TASK
 from tests.simulation.world import here
 
 DAY_S: Final = 86_400.0

@@ -23,13 +23,13 @@ from tests.simulation import script
 from tests.simulation.auditor import Auditor, Violation
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
-from tests.simulation.hands import GPU
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
 from tests.simulation.people import People
 from tests.simulation.process import Process
 from tests.simulation.program import DAY_S, draw, draw_of_file
 from tests.simulation.store import Disk
+from tests.simulation.workers import GPU
 from tests.simulation.world import SimulatedModel, World
 
 Mode = Literal["safety", "progress"]

@@ -17,11 +17,11 @@ from holdfast.ports import Work
 from holdfast.wire import CallFailed, Job, Tasks, server, worker
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES, OPTIONS, Stub, handlers
+from holdfast.wire.connection import MOST_INBOX, MOST_SLOTS, MOST_TASKS, WorkerConnection
 from holdfast.wire.credential import Identity
-from holdfast.wire.member import MOST_INBOX, MOST_SLOTS, MOST_TASKS, Member
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
-from holdfast.wire.roster import Bounds, Roster
+from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
 from holdfast.wire.worker import Worker
 
@@ -60,15 +60,15 @@ def registration(name: str = "hand", **offered: Any) -> wire.Register:
 class Hand:
     """A registered worker that reads when the test has it read."""
 
-    def __init__(self, roster: Roster, name: str = "hand", most: int = 1_000) -> None:
-        self.roster = roster
+    def __init__(self, registry: WorkerRegistry, name: str = "hand", most: int = 1_000) -> None:
+        self.registry = registry
         self.outbox = Outbox[wire.ToWorker](most)
-        member = roster.register(registration(name), self.outbox)
-        assert isinstance(member, Member)
-        self.member = member
+        connection = registry.register(registration(name), self.outbox)
+        assert isinstance(connection, WorkerConnection)
+        self.connection = connection
 
     def say(self, **said: Any) -> None:
-        self.roster.hear(self.member, self.outbox, wire.FromWorker(**said))
+        self.registry.hear(self.connection, self.outbox, wire.FromWorker(**said))
 
     async def told(self, kind: str, count: int) -> list[Any]:
         """What it has been told of a kind, once it is so much."""
@@ -85,8 +85,8 @@ def work(arguments_json: bytes = b"{}") -> Work:
     return Work("job", "do", arguments_json)
 
 
-async def begun(roster: Roster, answers: Answers) -> asyncio.Task[Any]:
-    task = asyncio.create_task(roster.perform("hand", work(), answers))
+async def begun(registry: WorkerRegistry, answers: Answers) -> asyncio.Task[Any]:
+    task = asyncio.create_task(registry.perform("hand", work(), answers))
     await asyncio.sleep(0)
     return task
 
@@ -102,15 +102,15 @@ DONE = wire.Result(job="job", output_json='"done"')
 
 
 async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone() -> None:
-    roster = Roster(msgspec.structs.replace(PATIENT, workers=2))
-    first, second = Hand(roster, "first"), Hand(roster, "second")
-    refused = roster.register(registration("third"), Outbox(10))
+    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, workers=2))
+    first, second = Hand(registry, "first"), Hand(registry, "second")
+    refused = registry.register(registration("third"), Outbox(10))
     assert isinstance(refused, wire.Refused)
     assert (refused.reason, refused.again) == ("2 workers are connected, and no more may be.", True)
     first.say(drain=wire.Drain())
-    roster.leave(first.member, first.outbox)
-    Hand(roster, "third")
-    assert {member.name for member in roster.members} == {second.member.name, "third"}
+    registry.leave(first.connection, first.outbox)
+    Hand(registry, "third")
+    assert {connection.name for connection in registry.connections} == {second.connection.name, "third"}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_so_many_workers_may_be_connected_and_no_more_until_one_has_gone()
 async def test_a_worker_that_offers_what_cannot_be_is_told_what_is_wrong_in_a_few_words(
     offered: dict[str, Any], said: str
 ) -> None:
-    refused = Roster(PATIENT).register(registration(**offered), Outbox(10))
+    refused = WorkerRegistry(PATIENT).register(registration(**offered), Outbox(10))
     assert isinstance(refused, wire.Refused)
     assert not refused.again
     assert said in refused.reason
@@ -140,7 +140,7 @@ async def test_a_worker_that_offers_what_cannot_be_is_told_what_is_wrong_in_a_fe
 
 async def test_a_worker_may_offer_as_much_as_is_said() -> None:
     offered = {"slots": MOST_SLOTS, "tasks": [f"t{n}" for n in range(MOST_TASKS)], "labels": ["x" * 100]}
-    assert isinstance(Roster(PATIENT).register(registration(**offered), Outbox(10)), Member)
+    assert isinstance(WorkerRegistry(PATIENT).register(registration(**offered), Outbox(10)), WorkerConnection)
 
 
 async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words(monkeypatc
         await asyncio.Event().wait()
         yield wire.FromWorker()
 
-    async with listening(Roster(PATIENT)) as address, grpc.aio.insecure_channel(address) as channel:
+    async with listening(WorkerRegistry(PATIENT)) as address, grpc.aio.insecure_channel(address) as channel:
         said = [message async for message in Stub(channel, "Workers").Work(silent(), timeout=MOST_S)]
     assert [message.refused.reason for message in said] == ["A worker says first who it is, and it did not."]
 
@@ -159,23 +159,23 @@ async def test_a_stream_that_does_not_say_who_it_is_is_ended_in_words(monkeypatc
 
 
 async def test_a_worker_that_does_not_read_is_lost_with_the_work_that_finds_no_room() -> None:
-    roster = Roster(PATIENT)
-    hand = Hand(roster, most=2)  # its welcome is one
-    held = asyncio.create_task(roster.perform("hand", work(), Answers()))
+    registry = WorkerRegistry(PATIENT)
+    hand = Hand(registry, most=2)  # its welcome is one
+    held = asyncio.create_task(registry.perform("hand", work(), Answers()))
     await asyncio.sleep(0)
-    assert roster.members == [hand.member]
+    assert registry.connections == [hand.connection]
     with pytest.raises(PlaceLost, match="it does not read what it is told"):
-        await roster.perform("hand", Work("another", "do", b"{}"), Answers())
+        await registry.perform("hand", Work("another", "do", b"{}"), Answers())
     with pytest.raises(PlaceLost, match="it does not read what it is told"):
         await held
-    assert roster.members == []
+    assert registry.connections == []
 
 
 async def test_a_worker_that_speaks_and_does_not_read_is_found_out_by_the_heartbeat() -> None:
-    roster = Roster(msgspec.structs.replace(PATIENT, heartbeat_s=0.01))
-    hand = Hand(roster, most=5)
+    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, heartbeat_s=0.01))
+    hand = Hand(registry, most=5)
     async with asyncio.timeout(MOST_S):
-        while roster.members:
+        while registry.connections:
             hand.say(heartbeat=wire.Heartbeat())
             await asyncio.sleep(0.005)
     assert not hand.outbox.say(wire.ToWorker()), "its stream is closed"
@@ -183,20 +183,22 @@ async def test_a_worker_that_speaks_and_does_not_read_is_found_out_by_the_heartb
 
 async def test_what_a_worker_does_not_read_is_not_gathered_without_end() -> None:
     """Over a real stream: whatever gRPC and the kernel take, the rest is bounded, and its job is soon another's."""
-    roster = Roster(msgspec.structs.replace(PATIENT, messages=20))
+    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, messages=20))
     large = b'"%s"' % (b"x" * 1_000_000)
 
     async def busy() -> AsyncIterator[wire.FromWorker]:
         yield wire.FromWorker(register=registration())
         await asyncio.Event().wait()
 
-    async with listening(roster) as address, grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
+    async with listening(registry) as address, grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
         stream = Stub(channel, "Workers").Work(busy(), timeout=MOST_S)
         assert (await stream.read()).WhichOneof("said") == "registered"
         given: list[asyncio.Task[Any]] = []
         async with asyncio.timeout(MOST_S):
-            while roster.members:
-                given.append(asyncio.create_task(roster.perform("hand", Work(str(len(given)), "do", large), Answers())))
+            while registry.connections:
+                given.append(
+                    asyncio.create_task(registry.perform("hand", Work(str(len(given)), "do", large), Answers()))
+                )
                 await asyncio.sleep(0.005)
         ends = await asyncio.gather(*given, return_exceptions=True)
         assert {str(end) for end in ends} == {"The worker hand is gone: it does not read what it is told."}
@@ -208,9 +210,9 @@ async def test_what_a_worker_does_not_read_is_not_gathered_without_end() -> None
 
 
 async def test_so_many_calls_of_a_job_may_be_on_their_way_and_the_next_is_refused_alone() -> None:
-    roster = Roster(msgspec.structs.replace(PATIENT, calls=3))
-    hand, answers = Hand(roster), Answers()
-    done = await begun(roster, answers)
+    registry = WorkerRegistry(msgspec.structs.replace(PATIENT, calls=3))
+    hand, answers = Hand(registry), Answers()
+    done = await begun(registry, answers)
     for number in (1, 2, 3, 4, 1):  # the first is said again, as after a broken stream
         hand.say(call=call(number))
     (refused,) = await hand.told("answer", 1)
@@ -226,27 +228,27 @@ async def test_so_many_calls_of_a_job_may_be_on_their_way_and_the_next_is_refuse
 
 
 async def test_a_worker_that_asks_faster_than_it_can_be_answered_is_lost_and_its_work_is_anothers() -> None:
-    roster = Roster(PATIENT)
-    hand, answers = Hand(roster), Answers()
-    done = await begun(roster, answers)
+    registry = WorkerRegistry(PATIENT)
+    hand, answers = Hand(registry), Answers()
+    done = await begun(registry, answers)
     for number in range(MOST_INBOX):
         hand.say(call=call(number))
-    assert roster.members == [hand.member]
+    assert registry.connections == [hand.connection]
     hand.say(call=call(MOST_INBOX))
-    assert roster.members == []
+    assert registry.connections == []
     answers.may.set()
     with pytest.raises(PlaceLost, match="it asks for too much in the job job"):
         await done
-    assert len(answers.asked) == roster.bounds.calls
+    assert len(answers.asked) == registry.bounds.calls
 
 
 async def test_a_worker_that_tells_more_than_is_read_loses_lines_and_nothing_else() -> None:
-    roster = Roster(PATIENT)
-    hand = Hand(roster)
-    done = await begun(roster, Answers())
+    registry = WorkerRegistry(PATIENT)
+    hand = Hand(registry)
+    done = await begun(registry, Answers())
     for _ in range(MOST_INBOX + 100):
         hand.say(progress=wire.Progress(job="job", text="on"))
-    (job,) = hand.member.jobs.values()
+    (job,) = hand.connection.jobs.values()
     assert job.inbox.qsize() == MOST_INBOX
     await asyncio.sleep(0)  # what waits is read in one go
     hand.say(result=DONE)
@@ -257,18 +259,18 @@ async def test_a_worker_that_tells_more_than_is_read_loses_lines_and_nothing_els
 
 
 async def test_arguments_that_fit_into_no_message_are_refused_before_a_worker_hears_of_them() -> None:
-    roster = Roster(PATIENT)
-    hand = Hand(roster)
+    registry = WorkerRegistry(PATIENT)
+    hand = Hand(registry)
     with pytest.raises(InvalidInput, match=rf"have {MESSAGE_BYTES} bytes, and a message at most {MESSAGE_BYTES}"):
-        await roster.perform("hand", work(b"x" * MESSAGE_BYTES), Answers())
-    assert (len(hand.outbox), hand.member.jobs) == (1, {}), "it has been welcomed, no more"
+        await registry.perform("hand", work(b"x" * MESSAGE_BYTES), Answers())
+    assert (len(hand.outbox), hand.connection.jobs) == (1, {}), "it has been welcomed, no more"
 
 
 async def test_an_answer_that_fits_into_no_message_is_a_failure_of_its_call_alone() -> None:
-    roster = Roster(PATIENT)
-    hand, answers = Hand(roster), Answers("x" * MESSAGE_BYTES)
+    registry = WorkerRegistry(PATIENT)
+    hand, answers = Hand(registry), Answers("x" * MESSAGE_BYTES)
     answers.may.set()
-    done = await begun(roster, answers)
+    done = await begun(registry, answers)
     hand.say(call=call(1))
     (refused,) = await hand.told("answer", 1)
     assert refused.failure.error_class == "validation"
@@ -278,9 +280,9 @@ async def test_an_answer_that_fits_into_no_message_is_a_failure_of_its_call_alon
 
 
 async def test_words_of_a_worker_are_cut_to_what_a_history_may_hold() -> None:
-    roster = Roster(PATIENT)
-    hand = Hand(roster)
-    done = await begun(roster, Answers())
+    registry = WorkerRegistry(PATIENT)
+    hand = Hand(registry)
+    done = await begun(registry, Answers())
     hand.say(result=wire.Result(job="job", failure=wire.Failure(error_class="mine", message="x" * 1_000_000)))
     with pytest.raises(RemoteFailed) as failed:
         await done
@@ -292,19 +294,19 @@ async def test_words_of_a_worker_are_cut_to_what_a_history_may_hold() -> None:
 
 
 @asynccontextmanager
-async def listening(roster: Roster) -> AsyncIterator[str]:
-    async with asyncio.timeout(MOST_S), Server(roster, Identity()).listening("127.0.0.1:0") as port:
+async def listening(registry: WorkerRegistry) -> AsyncIterator[str]:
+    async with asyncio.timeout(MOST_S), Server(registry, Identity()).listening("127.0.0.1:0") as port:
         yield f"127.0.0.1:{port}"
 
 
 @asynccontextmanager
-async def connected(roster: Roster, tasks: Tasks) -> AsyncIterator[list[str]]:
+async def connected(registry: WorkerRegistry, tasks: Tasks) -> AsyncIterator[list[str]]:
     """A worker over a real stream; what it tells of itself."""
     said: list[str] = []
-    async with listening(roster) as address:
+    async with listening(registry) as address:
         hand = Worker(tasks, [address], Offer("hand"), tell=said.append)
         running = asyncio.create_task(hand.run())
-        while not roster.members:
+        while not registry.connections:
             await asyncio.sleep(0.005)
         yield said
         hand.drain()
@@ -320,10 +322,10 @@ async def test_a_call_that_fits_into_no_message_is_refused_to_the_task_that_make
             await job.model("m", "x" * MESSAGE_BYTES)
         return [refused.value.error_class, await job.model("m", "x" * (MESSAGE_BYTES - 4096))]
 
-    roster, answers = Roster(PATIENT), Answers()
+    registry, answers = WorkerRegistry(PATIENT), Answers()
     answers.may.set()
-    async with connected(roster, tasks):
-        assert await roster.perform("hand", work(), answers) == ["validation", "yes"]
+    async with connected(registry, tasks):
+        assert await registry.perform("hand", work(), answers) == ["validation", "yes"]
     assert answers.asked == [2]
 
 
@@ -339,10 +341,10 @@ async def test_a_task_that_tells_more_than_can_be_sent_loses_lines_and_nothing_e
             job.progress("on")
         return await job.model("m", "hello")
 
-    roster, answers = Roster(PATIENT), Answers()
+    registry, answers = WorkerRegistry(PATIENT), Answers()
     answers.may.set()
-    async with connected(roster, tasks) as said:
-        assert await roster.perform("hand", work(), answers) == "yes"
+    async with connected(registry, tasks) as said:
+        assert await registry.perform("hand", work(), answers) == "yes"
     assert len(said) == 1, "it was connected once, and never again"
 
 
@@ -369,12 +371,12 @@ async def test_a_worker_whose_server_does_not_read_connects_to_another(monkeypat
     first.add_generic_rpc_handlers((handlers("Workers", {"Work": deaf}),))
     port = first.add_insecure_port("127.0.0.1:0")
     await first.start()
-    roster, said = Roster(PATIENT), list[str]()
+    registry, said = WorkerRegistry(PATIENT), list[str]()
     try:
-        async with listening(roster) as second:
+        async with listening(registry) as second:
             hand = Worker(tasks, [f"127.0.0.1:{port}", second], Offer("hand"), tell=said.append)
             running = asyncio.create_task(hand.run())
-            while not roster.members:
+            while not registry.connections:
                 await asyncio.sleep(0.005)
             assert "The server does not read what it is told; connecting again." in said
             hand.drain()

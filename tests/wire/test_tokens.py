@@ -17,11 +17,11 @@ from holdfast.errors import NotFound, NotPermitted, UsageError
 from holdfast.service import command, query
 from holdfast.service.service import Service
 from holdfast.wire import Client, Job, Tasks, Trust, Worker, credential
+from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.credential import Identity
-from holdfast.wire.member import Member
 from holdfast.wire.offer import Offer
 from holdfast.wire.outbox import Outbox
-from holdfast.wire.roster import Bounds, Roster
+from holdfast.wire.registry import Bounds, WorkerRegistry
 from holdfast.wire.server import Server
 from tests.engine.kit import MOST_S, bounded
 from tests.wire.test_bounds import registration
@@ -50,8 +50,8 @@ async def do(job: Job, arguments: Any) -> Any:
 class Port:
     """A server with these tokens, and its engine."""
 
-    def __init__(self, address: str, engine: Engine, roster: Roster, identity: Identity) -> None:
-        self.address, self.engine, self.roster, self.identity = address, engine, roster, identity
+    def __init__(self, address: str, engine: Engine, registry: WorkerRegistry, identity: Identity) -> None:
+        self.address, self.engine, self.registry, self.identity = address, engine, registry, identity
 
     def client(self, trust: Trust) -> Any:
         return Client.connect(self.address, trust)
@@ -61,7 +61,7 @@ class Port:
         hand = Worker(tasks, [self.address], Offer(name, **offer), trust)
         running = asyncio.create_task(hand.run())
         try:
-            while not any(each.name == name for each in self.roster.members):
+            while not any(each.name == name for each in self.registry.connections):
                 assert not running.done(), running.exception()
                 await asyncio.sleep(0.005)
             yield hand
@@ -73,16 +73,16 @@ class Port:
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[Port]:
     identity = Identity(tokens=credential.read_tokens(private(tmp_path / "tokens.toml", TOKENS)))
-    roster = Roster(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
-    server = Server(roster, identity)
+    registry = WorkerRegistry(PATIENT, tells_tenants_apart=identity.tells_tenants_apart)
+    server = Server(registry, identity)
     async with (
         asyncio.timeout(MOST_S),
         server.listening("127.0.0.1:0") as number,
-        Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], hands=roster) as engine,
+        Engine.open(f"sqlite:///{tmp_path / 'runs.db'}", workflows=[wf], workers=registry) as engine,
     ):
-        roster.open(engine.executor.placing)
+        registry.open(engine.executor.placing)
         server.service = Service(engine, [wf])
-        yield Port(f"127.0.0.1:{number}", engine, roster, identity)
+        yield Port(f"127.0.0.1:{number}", engine, registry, identity)
 
 
 ASKED = {
@@ -153,8 +153,8 @@ async def test_a_worker_is_given_the_jobs_of_its_tenants_only(port: Port) -> Non
         others = await client.submit("echo", 1, tenant="beta")
         assert (await client.result(await client.submit("echo", 2, tenant="acme"))).output == 2
         assert (await client.query(others)).status == "waiting"
-        (member,) = port.roster.members
-        assert not member.jobs
+        (connection,) = port.registry.connections
+        assert not connection.jobs
         async with port.worker("free", EVERYBODYS):
             assert (await client.result(others)).output == 1
 
@@ -180,12 +180,12 @@ async def test_a_worker_says_nothing_of_itself_that_its_token_does_not_allow(
 async def test_nobody_with_another_token_takes_the_place_of_a_worker_that_is_away(port: Port) -> None:
     holders = [port.identity.holder(credential.metadata(trust)) for trust in (EVERYBODYS, ACME)]
     outbox = Outbox[Any](10)
-    member = port.roster.register(registration(tasks=["echo"]), outbox, holders[0])
-    assert isinstance(member, Member)
-    port.roster.leave(member, outbox)
+    connection = port.registry.register(registration(tasks=["echo"]), outbox, holders[0])
+    assert isinstance(connection, WorkerConnection)
+    port.registry.leave(connection, outbox)
     for instance in ("hand", "another"):
-        refused = port.roster.register(registration(tasks=["echo"], instance=instance), Outbox(10), holders[1])
-        assert not isinstance(refused, Member)
+        refused = port.registry.register(registration(tasks=["echo"], instance=instance), Outbox(10), holders[1])
+        assert not isinstance(refused, WorkerConnection)
         assert refused.reason == "hand is the name of a worker that has another token."
-    assert port.roster.members == [member]
-    assert port.roster.register(registration(tasks=["echo"]), Outbox(10), holders[0]) is member
+    assert port.registry.connections == [connection]
+    assert port.registry.register(registration(tasks=["echo"]), Outbox(10), holders[0]) is connection

@@ -141,7 +141,7 @@ def _of_pool(wanted: int, reason: Reason, held: Mapping[Key, str]) -> str:
 
 def _lacking(what: str, step: PlacedStep) -> str:
     """What workers lack, with the names of things in the place of how the scheduler calls them."""
-    from holdfast.scheduling.roster import able_to, scripts_of
+    from holdfast.scheduling.lane_workers import able_to, scripts_of
 
     task = f"to be offered as the task {step.demand.task}"
     able = f"able {step.graph_hash}"

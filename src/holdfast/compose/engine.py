@@ -45,13 +45,13 @@ from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.ports import (
     Clock,
-    Hands,
     Ids,
     Leadership,
     Model,
     Observer,
     Queue,
     Store,
+    WorkerGateway,
 )
 from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
@@ -136,7 +136,7 @@ class Engine(Control):
         strategy: Strategy | None = None,
         lane: str = DEFAULT,
         yaml: bool = False,
-        hands: Hands | None = None,
+        workers: WorkerGateway | None = None,
         shell: bool = True,
         observers: Sequence[Observer] = (),
         environment: Environment | None = None,
@@ -149,7 +149,7 @@ class Engine(Control):
         `strategy` chooses (the settings' `placement` for the lane, unless given). Of the runs that others started it takes
         those of its `lane`. With `yaml` it takes up every run of a workflow in YAML as well: the store knows all of those. With
         `execute=False` it only starts, asks and decides; other processes work.
-        `hands` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
+        `workers` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
         The `observers` are told what happens here, one after the other; none of them can break anything.
         `model` stands in for the providers, `queue` for the one that the settings name, `environment` for the machine.
@@ -182,7 +182,7 @@ class Engine(Control):
         )
         scheduler = Scheduler(
             known.strategy(lane) if strategy is None else strategy,
-            tenants_apart=hands is not None and hands.tells_tenants_apart,
+            tenants_apart=workers is not None and workers.tells_tenants_apart,
         )
         for tenant, weight in known.weights.items():
             scheduler.set_weight(tenant, weight)
@@ -194,7 +194,7 @@ class Engine(Control):
             gateway=Gateway(providers, around.prices, quotas),
             tools=ToolExecutor(secrets, around.threads),
             threads=around.threads,
-            hands=hands,
+            workers=workers,
             desk=PoolDesk(
                 opened.lending,
                 opened.sessions,

@@ -33,7 +33,7 @@ from holdfast.storage import is_postgres, open_administration, open_blobs, postg
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
     from holdfast.observe.health import Gauges
-    from holdfast.wire.roster import Roster
+    from holdfast.wire.registry import WorkerRegistry
 
 
 # --- Leading ----------------------------------------------------------------------------------------------------------
@@ -136,17 +136,17 @@ class Taking(NamedTuple):
     """The engine behind a port, and the workers that are connected to it."""
 
     engine: Engine
-    roster: Roster
+    registry: WorkerRegistry
     address: str
     """`host:port`, where it listens."""
 
     @property
     def gauges(self) -> Gauges:
-        members = self.roster.members
+        connections = self.registry.connections
         return {
-            "holdfast_connected_workers": ("Workers that are connected here.", len(members)),
-            "holdfast_connected_slots": ("Slots of those workers.", sum(each.offer.slots for each in members)),
-            "holdfast_connected_jobs": ("Jobs that those workers are at.", sum(len(each.jobs) for each in members)),
+            "holdfast_connected_workers": ("Workers that are connected here.", len(connections)),
+            "holdfast_connected_slots": ("Slots of those workers.", sum(each.offer.slots for each in connections)),
+            "holdfast_connected_jobs": ("Jobs that those workers are at.", sum(len(each.jobs) for each in connections)),
         }
 
     async def reach(self) -> None:
@@ -163,33 +163,33 @@ async def taking(
     token, tokens = wire.credential.read_token(how.token_file), wire.credential.read_tokens(how.tokens)
     identity = wire.credential.Identity(token, how.certificate, how.key, how.client_ca, tokens)
     files = wire.submission.Submissions(known.blobs, known.vars) if how.yaml else None
-    bounds = wire.roster.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
-    roster = wire.roster.Roster(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
-    server = wire.server.Server(roster, identity)
+    bounds = wire.registry.Bounds(lease_s=how.lease_s, heartbeat_s=how.lease_s / 3, ack_s=min(2.0, how.lease_s))
+    registry = wire.registry.WorkerRegistry(bounds, say, tells_tenants_apart=identity.tells_tenants_apart)
+    server = wire.server.Server(registry, identity)
     async with (
         server.listening(how.address) as port,  # it outlives the engine: what runs at its end is finished by the workers
         Engine.open(
             where, workflows=workflows, yaml=how.yaml, slots=how.slots, labels=how.labels, resources=how.resources,
-            settings=known, grace_s=how.grace_s, hands=roster, shell=how.shell, lane=lane,
+            settings=known, grace_s=how.grace_s, workers=registry, shell=how.shell, lane=lane,
         ) as engine,
     ):  # fmt: skip
-        roster.open(engine.executor.placing)
+        registry.open(engine.executor.placing)
         server.service = Service(engine, workflows, files.take if files is not None else None)
         host = how.address.rpartition(":")[0]
         names = ", ".join(f"{workflow.name} {workflow.version}" for workflow in workflows) or "no workflow by name"
         say(f"gRPC on {host}:{port}, store {without_passwords(where)}: {names}.")
         try:
-            yield Taking(engine, roster, f"{host}:{port}")
+            yield Taking(engine, registry, f"{host}:{port}")
         finally:
             server.service = None
-            roster.drain()
+            registry.drain()
 
 
 def _wire() -> Any:
     """What a port needs, loaded when somebody wants one."""
     with needs("fleet", "A gRPC port"):
         from holdfast import wire
-        from holdfast.wire import credential, roster, server, submission  # noqa: F401 - as attributes of the package
+        from holdfast.wire import credential, registry, server, submission  # noqa: F401 - as attributes of the package
     return wire
 
 

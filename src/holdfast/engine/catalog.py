@@ -19,7 +19,7 @@ from holdfast.core.graph import Definition, Graph
 from holdfast.core.lanes import DEFAULT, Lanes
 from holdfast.core.projection import RunRow
 from holdfast.ports import ANY_YAML, DueRun, Graphs, Unplaced, WorkflowRecord
-from holdfast.scheduling.roster import scripts_of
+from holdfast.scheduling.lane_workers import scripts_of
 
 _EVERYTHING: Final = Lanes()
 

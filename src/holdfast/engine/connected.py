@@ -13,8 +13,8 @@ from holdfast.core.demand import SHELL, Resources
 from holdfast.core.ids import SessionId
 from holdfast.ports import Clock, Report
 from holdfast.scheduling.job import Capacity, Job
+from holdfast.scheduling.lane_workers import able_to
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import able_to
 
 
 class ConnectedWorkers:

@@ -100,7 +100,7 @@ class Executor:
             membership.give_up,
             runs.observers,
         )
-        self.placing.serves = services.hands is not None
+        self.placing.serves = services.workers is not None
         self.fleet: FleetNotifier | None = None
         services.desk.on_more = self.placing.stir
         services.threads.on_return = self._feed

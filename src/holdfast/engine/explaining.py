@@ -20,8 +20,8 @@ from holdfast.core.status import Wait
 from holdfast.engine.placing import in_line
 from holdfast.ports import Lending, PlacedStep, Report, Sessions, Views
 from holdfast.scheduling.job import Capacity, Reason
+from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import job_of
 
 MOST_IN_LINE: Final = 100_000
 _PAGE: Final = 500

@@ -32,8 +32,8 @@ from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
 from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
+from holdfast.scheduling.lane_workers import ON_ITS_WAY_MS
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import ON_ITS_WAY_MS
 
 log = logging.getLogger("holdfast")
 
@@ -110,16 +110,16 @@ class Leader:
 
     @property
     def workers(self) -> int:
-        return len(self._jobs.roster)
+        return len(self._jobs.workers)
 
     @property
     def slots(self) -> int:
-        return self._jobs.roster.slots
+        return self._jobs.workers.slots
 
     @property
     def free(self) -> int:
         """How many of them are free, as far as is known here."""
-        return self._jobs.roster.free
+        return self._jobs.workers.free
 
     @property
     def broken(self) -> BaseException | None:
@@ -190,14 +190,18 @@ class Leader:
 
     async def _hear_workers(self) -> None:
         while True:
-            reports, now_s, roster = await self._queue.reported(), self._runtime.clock.monotonic_s(), self._jobs.roster
+            reports, now_s, workers = (
+                await self._queue.reported(),
+                self._runtime.clock.monotonic_s(),
+                self._jobs.workers,
+            )
             for report in reports:
-                roster.hear(report, now_s)
+                workers.report(report, now_s)
             if (
                 not self.leads.is_set()
             ):  # nobody tidies here; whoever has said nothing is asked for in the store (_living)
-                for worker in roster.silent(now_s - _SILENT_S):
-                    roster.forget(worker)
+                for worker in workers.silent(now_s - _SILENT_S):
+                    workers.forget(worker)
             self._awake.set()
 
     def _offer(self, handed: Handed) -> Handed | None:
@@ -263,11 +267,11 @@ class Leader:
         if line.all_since_s is not None:
             self._jobs.forget_others(line.everybody, line.all_since_s)
         handed_on, ticks = 0, []
-        due = await self._due.find(store.clock.now_ms(), self._jobs.roster.can_run, MOST_RUNS)
+        due = await self._due.find(store.clock.now_ms(), self._jobs.workers.can_run, MOST_RUNS)
         for each in due:
             if each.run in self._damaged or self._is_in_hand(each.run, now_s):
                 continue
-            if self._jobs.roster.can_run(each.graph_hash):
+            if self._jobs.workers.can_run(each.graph_hash):
                 self._offer(Handed(Job(each.run, each.graph_hash, each.dead, each.tenant), ""))
                 handed_on += 1
             else:
@@ -291,14 +295,14 @@ class Leader:
         that says nothing for long the store tells: nobody has given it anything since."""
         if self._knows:
             return
-        roster = self._jobs.roster
+        workers = self._jobs.workers
         living = await self._living()
-        unheard = [report for worker, report in living.items() if not roster.heard_since(worker, self._led_s)]
+        unheard = [report for worker, report in living.items() if not workers.heard_since(worker, self._led_s)]
         if unheard and now_s - self._led_s <= _SILENT_S:
             return
         for report in unheard:
-            roster.hear(report, now_s)
-            roster.mute(report.worker, now_s)
+            workers.report(report, now_s)
+            workers.mute(report.worker, now_s)
         self._knows = True
         self._awake.set()
 
@@ -321,13 +325,13 @@ class Leader:
         """Forget what is long past, and workers that are dead. Those that say nothing are given nothing; what they have not
         taken is offered to others, and what they have is theirs."""
         self._offered_s = {run: at_s for run, at_s in self._offered_s.items() if now_s - at_s < _PATIENCE_S}
-        silent = self._jobs.roster.silent(now_s - _SILENT_S)
+        silent = self._jobs.workers.silent(now_s - _SILENT_S)
         living = await self._living() if silent else {}
         for worker in silent:
             if worker in living:
-                self._jobs.roster.mute(worker, now_s)
+                self._jobs.workers.mute(worker, now_s)
             else:
-                self._jobs.roster.forget(worker)
+                self._jobs.workers.forget(worker)
             for job in await self._queue.reclaim(worker):
                 self._offer(Handed(job, ""))
 

@@ -23,8 +23,8 @@ from holdfast.engine.observing import NOBODY, Observers
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.ports import Clock, PlacedStep, StepPlaced, Unplaced
 from holdfast.scheduling.job import Capacity
+from holdfast.scheduling.lane_workers import job_of
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import job_of
 
 log = logging.getLogger("holdfast")
 

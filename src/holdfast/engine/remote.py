@@ -11,27 +11,27 @@ from typing import Any
 from holdfast.authoring.plain import encode
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.placing import HERE
-from holdfast.ports import Calls, Hands, Work
+from holdfast.ports import Calls, Work, WorkerGateway
 
 
 class RemoteWorker:
     """The connected worker with which a step was placed."""
 
-    def __init__(self, attempt: Attempt, hands: Hands, place: str) -> None:
+    def __init__(self, attempt: Attempt, gateway: WorkerGateway, place: str) -> None:
         self._attempt = attempt
-        self._hands = hands
+        self._gateway = gateway
         self._place = place
 
     async def perform(self, part: str, task: str, arguments: Any, calls: Calls) -> Any:
-        """Have it do `task` as a part of the step, `` for all of it; what came of it. Raises as ports.Hands."""
+        """Have it do `task` as a part of the step, `` for all of it; what came of it. Raises as ports.WorkerGateway."""
         attempt = self._attempt
         pools = attempt.placed.pools if attempt.placed is not None else {}
         work = Work(self._job(part), task, encode(arguments), attempt.graph.nodes[attempt.name].timeout_s, pools)
-        return await self._hands.perform(self._place, work, calls)
+        return await self._gateway.perform(self._place, work, calls)
 
     def break_off(self, part: str, number: int) -> None:
         """Have it end what it was told to do next in the answer to that question."""
-        self._hands.break_off(self._place, self._job(part), number)
+        self._gateway.break_off(self._place, self._job(part), number)
 
     def _job(self, part: str) -> str:
         attempt = self._attempt
@@ -40,9 +40,9 @@ class RemoteWorker:
 
 def worker_of(attempt: Attempt) -> RemoteWorker | None:
     """Who does the attempt's work, if this process does not."""
-    hands, placed = attempt.services.hands, attempt.placed
+    gateway, placed = attempt.services.workers, attempt.placed
     return (
         None
-        if hands is None or placed is None or placed.worker == HERE
-        else RemoteWorker(attempt, hands, placed.worker)
+        if gateway is None or placed is None or placed.worker == HERE
+        else RemoteWorker(attempt, gateway, placed.worker)
     )

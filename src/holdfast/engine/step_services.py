@@ -14,7 +14,7 @@ from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_desk import PoolDesk
 from holdfast.engine.runtime import Runtime
 from holdfast.models.gateway import Gateway
-from holdfast.ports import Hands, Threads
+from holdfast.ports import Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -29,7 +29,7 @@ class StepServices:
     gateway: Gateway
     tools: ToolExecutor
     threads: Threads
-    hands: Hands | None
+    workers: WorkerGateway | None
     """Workers that are connected to this process, if it takes connections."""
     desk: PoolDesk
     hindrances: Hindrances

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.environment import Clock, Ids, Threads
-from holdfast.ports.hands import JOB_LOG, Calls, Hands, Work
 from holdfast.ports.journal import Journal, Pace, Recall
 from holdfast.ports.model import (
     AnswerSpec,
@@ -71,6 +70,7 @@ from holdfast.ports.store import (
     Watch,
     WorkflowRecord,
 )
+from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [
     "ANY_YAML",
@@ -94,7 +94,6 @@ __all__ = [
     "GateEnded",
     "Graphs",
     "Handed",
-    "Hands",
     "Hindered",
     "History",
     "Holder",
@@ -151,5 +150,6 @@ __all__ = [
     "Views",
     "Watch",
     "Work",
+    "WorkerGateway",
     "WorkflowRecord",
 ]

@@ -25,7 +25,7 @@ Strategy = Literal["least_loaded", "best_fit"]
 
 class Job(msgspec.Struct, frozen=True):
     """Something to be placed. `able` is what its worker must be able to run: a graph's hash,
-    its scripts, or a task (roster)."""
+    its scripts, or a task (lane_workers)."""
 
     key: Key
     able: str

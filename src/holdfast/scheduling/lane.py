@@ -16,8 +16,8 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.ports import Handed, Job, PlacedStep
 from holdfast.scheduling import job as scheduling
 from holdfast.scheduling.job import Key
+from holdfast.scheduling.lane_workers import LaneWorkers, job_of
 from holdfast.scheduling.placement import Scheduler
-from holdfast.scheduling.roster import Roster, job_of
 
 _LOOK: Final = "look"
 """What a look at a run is called in the scheduler, in the place of a step."""
@@ -28,7 +28,7 @@ class Lane:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.roster = Roster(scheduler)
+        self.workers = LaneWorkers(scheduler)
         self._runs: dict[RunId, tuple[Key, Handed]] = {}
         """The runs that wait for a worker to look at them, and under which key in the scheduler."""
         self._steps: dict[Key, PlacedStep] = {}
@@ -62,7 +62,7 @@ class Lane:
         a worker that said it holds it and is gone."""
         for each in steps:
             key = (each.run, each.step)
-            if not self.roster.has(key) and self.scheduler.submit(job_of(each), now_s):
+            if not self.workers.has(key) and self.scheduler.submit(job_of(each), now_s):
                 self._steps[key] = each
                 self._since_s.setdefault(key, now_s)
 
@@ -87,7 +87,7 @@ class Lane:
         placed: dict[SessionId, list[Handed]] = {}
         for each in self.scheduler.place(now_s):
             key = each.job.key
-            self.roster.give(each, until_ms, holds=key in self._steps)
+            self.workers.give(each, until_ms, holds=key in self._steps)
             placed.setdefault(SessionId(each.worker), []).append(self._taken_out(key, until_ms))
         return placed
 

@@ -1,6 +1,6 @@
 """The port on which clients ask and workers work: who may speak, and what is said to whom.
 
-Never here: what is answered (workflows, service), what becomes of a worker (roster).
+Never here: what is answered (workflows, service), what becomes of a worker (registry).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from holdfast.service.service import Service
 from holdfast.wire import credential, refusal, shape
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import OPTIONS, handlers
+from holdfast.wire.connection import WorkerConnection
 from holdfast.wire.credential import Holder, Identity
-from holdfast.wire.member import Member
 from holdfast.wire.outbox import Outbox
-from holdfast.wire.roster import Roster
+from holdfast.wire.registry import WorkerRegistry
 from holdfast.wire.workflows import METHODS, Workflows
 
 log = logging.getLogger("holdfast")
@@ -47,8 +47,8 @@ _LAST_WORDS_S: Final = 1.0
 class Server:
     """A port for clients and workers. Clients are answered while there is a `service`."""
 
-    def __init__(self, roster: Roster, identity: Identity) -> None:
-        self._roster = roster
+    def __init__(self, registry: WorkerRegistry, identity: Identity) -> None:
+        self._registry = registry
         self._identity = identity
         self._asking = asyncio.Semaphore(_MOST_ASKED)
         self.service: Service | None = None
@@ -134,22 +134,22 @@ class Server:
         if holder.works is None:
             words = f"The token {holder.name!r} is a client's: it is given no work. Nothing was done."
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
-        outbox = Outbox[wire.ToWorker](self._roster.bounds.messages)
-        member = await self._registered(said, outbox, holder)
-        if isinstance(member, wire.Refused):
-            yield wire.ToWorker(refused=member)
+        outbox = Outbox[wire.ToWorker](self._registry.bounds.messages)
+        connection = await self._registered(said, outbox, holder)
+        if isinstance(connection, wire.Refused):
+            yield wire.ToWorker(refused=connection)
             return
-        hearing = asyncio.create_task(self._hear(member, outbox, said), name=f"holdfast-worker-{member.name}")
+        hearing = asyncio.create_task(self._hear(connection, outbox, said), name=f"holdfast-worker-{connection.name}")
         try:
             async for message in outbox.messages():
                 yield message
         finally:
             hearing.cancel()
-            self._roster.leave(member, outbox)
+            self._registry.leave(connection, outbox)
 
     async def _registered(
         self, said: AsyncIterator[bytes], outbox: Outbox[wire.ToWorker], holder: Holder
-    ) -> Member | wire.Refused:
+    ) -> WorkerConnection | wire.Refused:
         try:
             async with asyncio.timeout(_REGISTER_S):
                 raw = await anext(aiter(said), None)
@@ -160,20 +160,22 @@ class Server:
             return wire.Refused(reason=problem.message, again=False)
         if first is None or first.WhichOneof("said") != "register":
             return wire.Refused(reason="A worker says first who it is, and it did not.", again=False)
-        return self._roster.register(first.register, outbox, holder)
+        return self._registry.register(first.register, outbox, holder)
 
-    async def _hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: AsyncIterator[bytes]) -> None:
+    async def _hear(
+        self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: AsyncIterator[bytes]
+    ) -> None:
         try:
             async for raw in said:
                 message = shape.made(wire.FromWorker, raw)
                 for number, each in enumerate((message, *message.more), 1):
-                    self._roster.hear(member, outbox, each)
+                    self._registry.hear(connection, outbox, each)
                     if not number % _AT_ONCE:
                         await asyncio.sleep(0)
         except InvalidInput as problem:
-            log.warning("holdfast ended the stream of worker %s: %s", member.name, problem.message)
+            log.warning("holdfast ended the stream of worker %s: %s", connection.name, problem.message)
         except grpc.RpcError as problem:
-            log.debug("the stream of worker %s broke: %s", member.name, problem)
+            log.debug("the stream of worker %s broke: %s", connection.name, problem)
         finally:
             outbox.close()
 

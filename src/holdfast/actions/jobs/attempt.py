@@ -21,11 +21,11 @@ class Worker(Protocol):
     """The connected worker that does a step's work, in parts that have names."""
 
     async def perform(self, part: str, task: str, arguments: Any, calls: Calls) -> Any:
-        """As ports.Hands."""
+        """As ports.WorkerGateway."""
         ...
 
     def break_off(self, part: str, number: int) -> None:
-        """As ports.Hands."""
+        """As ports.WorkerGateway."""
         ...
 
 

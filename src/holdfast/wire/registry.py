@@ -1,7 +1,7 @@
 """The connected workers: who is there, who has gone, and the work that each is at.
 
-A worker is there as long as it acknowledges what it is given and is heard within its lease; whoever fails in either is
-taken for half open, and its work is another's. One whose stream broke keeps its work until its lease is over.
+A worker is there as long as it acknowledges what it is given and is heard within its lease. A connection that fails in
+either is taken for half open, and its work is another's. A worker whose stream broke keeps its work until its lease is over.
 
 Never here: a port, the choice of a worker (scheduling), a run's rules. What a job asks for is done by its step's own
 attempt (ports.Calls).
@@ -21,9 +21,9 @@ from holdfast.errors import InvalidInput, PlaceLost, RemoteFailed, StepError
 from holdfast.ports import Calls, Work
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.binding import MESSAGE_BYTES
+from holdfast.wire.connection import MOST_INBOX, Job, Said, WorkerConnection, problems
 from holdfast.wire.credential import ANYBODY, Holder
 from holdfast.wire.json_text import decoded
-from holdfast.wire.member import MOST_INBOX, Job, Member, Said, problems
 from holdfast.wire.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Bounds(msgspec.Struct, frozen=True):
     calls: int = 16
 
 
-class Roster:
-    """Keeps ports.Hands."""
+class WorkerRegistry:
+    """Keeps ports.WorkerGateway."""
 
     def __init__(
         self, bounds: Bounds, tell: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False
@@ -59,43 +59,43 @@ class Roster:
         self.bounds = bounds
         self.tells_tenants_apart = tells_tenants_apart
         self._tell = tell
-        self._members: dict[str, Member] = {}
+        self._connections: dict[str, WorkerConnection] = {}
         self._placing: Placing | None = None
         self._draining = False
 
     @property
-    def members(self) -> list[Member]:
-        return list(self._members.values())
+    def connections(self) -> list[WorkerConnection]:
+        return list(self._connections.values())
 
     def open(self, placing: Placing) -> None:
         """Have steps placed with whoever is connected, now and from now on."""
         self._placing = placing
-        for member in self.members:
-            self._offer(member)
+        for connection in self.connections:
+            self._offer(connection)
 
-    def _offer(self, member: Member) -> None:
+    def _offer(self, connection: WorkerConnection) -> None:
         """Say what the worker can be given."""
         if self._placing is not None:
-            self._placing.join(member.capacity)
+            self._placing.join(connection.capacity)
 
     def drain(self) -> None:
         """Have all workers know that there is no new work here."""
         self._draining = True
-        for member in self.members:
-            member.say(drain=wire.Drain())
+        for connection in self.connections:
+            connection.say(drain=wire.Drain())
 
     # --- Coming and going ---------------------------------------------------------------------------------------------
 
     def register(
         self, said: wire.Register, outbox: Outbox[wire.ToWorker], holder: Holder = ANYBODY
-    ) -> Member | wire.Refused:
+    ) -> WorkerConnection | wire.Refused:
         """A worker says who it is: it is there from now on, or is told why not. One that comes back within its lease, with
         the same token, goes on with its jobs."""
         if wrong := "; ".join(problems(said, holder)):
             return wire.Refused(reason=f"This worker cannot be registered: {wrong}.", again=False)
         if self._draining:
             return wire.Refused(reason="This server is stopping.", again=True)
-        known = self._members.get(said.name)
+        known = self._connections.get(said.name)
         if known is not None and known.holder != holder:
             return wire.Refused(reason=f"{said.name} is the name of a worker that has another token.", again=True)
         if known is not None and known.instance == said.instance:
@@ -104,79 +104,83 @@ class Roster:
             return wire.Refused(reason=f"A worker called {said.name} is connected already.", again=True)
         if known is not None:
             self._lose(known, "it was started anew")
-        if len(self._members) >= self.bounds.workers:
+        if len(self._connections) >= self.bounds.workers:
             return wire.Refused(reason=f"{self.bounds.workers} workers are connected, and no more may be.", again=True)
-        member = self._members[said.name] = Member(said, outbox, self._now_s(), holder)
-        self._welcome(member)
+        connection = self._connections[said.name] = WorkerConnection(said, outbox, self._now_s(), holder)
+        self._welcome(connection)
         for job in said.jobs:
-            member.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
-        self._watch(member)
-        self._tell(f"Worker {member.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
-        self._offer(member)
-        return member
+            connection.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
+        self._watch(connection)
+        self._tell(f"Worker {connection.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
+        self._offer(connection)
+        return connection
 
-    def _come_back(self, member: Member, said: wire.Register, outbox: Outbox[wire.ToWorker]) -> Member:
-        if member.outbox is not None:
-            member.outbox.close()
-        member.outbox, member.offer, member.draining = outbox, said, False
-        member.heard_s = self._now_s()
-        self._welcome(member)
+    def _come_back(
+        self, connection: WorkerConnection, said: wire.Register, outbox: Outbox[wire.ToWorker]
+    ) -> WorkerConnection:
+        if connection.outbox is not None:
+            connection.outbox.close()
+        connection.outbox, connection.offer, connection.draining = outbox, said, False
+        connection.heard_s = self._now_s()
+        self._welcome(connection)
         for job in said.jobs:
-            if job not in member.jobs:
-                member.say(cancel=wire.Cancel(job=job, reason="The job is another's, or over."))
+            if job not in connection.jobs:
+                connection.say(cancel=wire.Cancel(job=job, reason="The job is another's, or over."))
         its_own = frozenset(said.jobs)
-        for id_, job in member.jobs.items():
+        for id_, job in connection.jobs.items():
             if id_ in its_own:
                 self._acknowledge(job)
                 if job.broken_off:
-                    self._break_off(member, job)
+                    self._break_off(connection, job)
             else:
-                self._send(member, job)  # it never arrived
-        self._tell(f"Worker {member.name} is back, at {len(member.jobs)} jobs.")
-        self._offer(member)
-        return member
+                self._send(connection, job)  # it never arrived
+        self._tell(f"Worker {connection.name} is back, at {len(connection.jobs)} jobs.")
+        self._offer(connection)
+        return connection
 
-    def _welcome(self, member: Member) -> None:
+    def _welcome(self, connection: WorkerConnection) -> None:
         bounds = self.bounds
-        member.say(
+        connection.say(
             registered=wire.Registered(
                 lease_s=bounds.lease_s, heartbeat_s=bounds.heartbeat_s, ack_s=bounds.ack_s, message_bytes=MESSAGE_BYTES
             )
         )
 
-    def leave(self, member: Member, outbox: Outbox[wire.ToWorker]) -> None:
+    def leave(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker]) -> None:
         """A stream has ended. Its worker may come back, unless it has said that it goes and has nothing left to do."""
-        if member.outbox is not outbox:
+        if connection.outbox is not outbox:
             return  # it has another by now
-        member.outbox = None
-        self._offer(member)
-        if member.draining and not member.jobs:
-            self._lose(member, "it has finished its work")
+        connection.outbox = None
+        self._offer(connection)
+        if connection.draining and not connection.jobs:
+            self._lose(connection, "it has finished its work")
         else:
-            self._tell(f"Worker {member.name} is away, at {len(member.jobs)} jobs; it has {self.bounds.lease_s:g} s.")
+            self._tell(
+                f"Worker {connection.name} is away, at {len(connection.jobs)} jobs; it has {self.bounds.lease_s:g} s."
+            )
 
-    def _lose(self, member: Member, why: str) -> None:
+    def _lose(self, connection: WorkerConnection, why: str) -> None:
         """The worker counts no more; what it was at is lost."""
-        if self._members.get(member.name) is not member:
+        if self._connections.get(connection.name) is not connection:
             return
-        del self._members[member.name]
+        del self._connections[connection.name]
         if self._placing is not None:
-            self._placing.leave(member.name)
-        if member.timer is not None:
-            member.timer.cancel()
-        self._tell(f"Worker {member.name} is gone: {why}. It was at {len(member.jobs)} jobs.")
-        for job in member.jobs.values():
-            _put(job, PlaceLost(f"The worker {member.name} is gone: {why}."))
-        if member.outbox is not None:
-            member.outbox.close()
-            member.outbox = None
+            self._placing.leave(connection.name)
+        if connection.timer is not None:
+            connection.timer.cancel()
+        self._tell(f"Worker {connection.name} is gone: {why}. It was at {len(connection.jobs)} jobs.")
+        for job in connection.jobs.values():
+            _put(job, PlaceLost(f"The worker {connection.name} is gone: {why}."))
+        if connection.outbox is not None:
+            connection.outbox.close()
+            connection.outbox = None
 
     # --- Liveness -----------------------------------------------------------------------------------------------------
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _watch(self, member: Member) -> None:
+    def _watch(self, connection: WorkerConnection) -> None:
         """Speak to the worker again and again, and see that it has spoken."""
         bounds = self.bounds
         every_s = min(bounds.heartbeat_s, bounds.lease_s / 4)
@@ -185,26 +189,26 @@ class Roster:
         def look() -> None:
             now_s = self._now_s()
             if now_s - due_s > bounds.lease_s / 2:
-                member.heard_s = now_s  # this process stood still; what it was told meanwhile lies unread
-            if now_s - member.heard_s > bounds.lease_s:
-                self._lose(member, f"nothing was heard of it for {bounds.lease_s:g} s")
-            elif not member.say(heartbeat=wire.Heartbeat()):
-                self._lose(member, "it does not read what it is told")
+                connection.heard_s = now_s  # this process stood still; what it was told meanwhile lies unread
+            if now_s - connection.heard_s > bounds.lease_s:
+                self._lose(connection, f"nothing was heard of it for {bounds.lease_s:g} s")
+            elif not connection.say(heartbeat=wire.Heartbeat()):
+                self._lose(connection, "it does not read what it is told")
             else:
-                self._watch(member)
+                self._watch(connection)
 
-        member.timer = asyncio.get_running_loop().call_at(due_s, look)
+        connection.timer = asyncio.get_running_loop().call_at(due_s, look)
 
-    def _expect(self, member: Member, job: Job) -> None:
+    def _expect(self, connection: WorkerConnection, job: Job) -> None:
         """See that the worker acknowledges the job."""
         ack_s = self.bounds.ack_s
         due_s = self._now_s() + ack_s
 
         def look() -> None:
             if self._now_s() - due_s > ack_s / 2:
-                self._expect(member, job)
-            elif member.outbox is not None:
-                self._lose(member, f"it did not acknowledge the job {job.work.job} within {ack_s:g} s")
+                self._expect(connection, job)
+            elif connection.outbox is not None:
+                self._lose(connection, f"it did not acknowledge the job {job.work.job} within {ack_s:g} s")
 
         job.timer = asyncio.get_running_loop().call_at(due_s, look)
 
@@ -215,44 +219,46 @@ class Roster:
 
     # --- What workers say ---------------------------------------------------------------------------------------------
 
-    def hear(self, member: Member, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
+    def hear(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
         """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
-        if member.outbox is not outbox:
+        if connection.outbox is not outbox:
             return
-        member.heard_s = self._now_s()
+        connection.heard_s = self._now_s()
         kind = said.WhichOneof("said")
         message = getattr(said, kind) if kind is not None else None
         match message:
             case wire.Drain():
-                member.draining = True
-                self._offer(member)
-                self._tell(f"Worker {member.name} takes no more; it finishes {len(member.jobs)} jobs.")
+                connection.draining = True
+                self._offer(connection)
+                self._tell(f"Worker {connection.name} takes no more; it finishes {len(connection.jobs)} jobs.")
             case wire.Ack() | wire.Call() | wire.Progress() | wire.Result():
-                job = member.jobs.get(message.job)
+                job = connection.jobs.get(message.job)
                 if job is not None:
-                    self._hear_of(member, job, message)
+                    self._hear_of(connection, job, message)
                 elif isinstance(message, wire.Result):
-                    member.say(taken=wire.Taken(job=message.job))
+                    connection.say(taken=wire.Taken(job=message.job))
             case _:
                 pass  # a heartbeat, or what a later version says
 
-    def _hear_of(self, member: Member, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result) -> None:
+    def _hear_of(
+        self, connection: WorkerConnection, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result
+    ) -> None:
         if isinstance(said, wire.Ack) and said.declined:
-            member.draining = True  # whatever its reason, what comes next would meet the same
-            self._offer(member)
-            _put(job, PlaceLost(f"The worker {member.name} does not begin it: {said.declined[:_MOST_WORDS]}"))
+            connection.draining = True  # whatever its reason, what comes next would meet the same
+            self._offer(connection)
+            _put(job, PlaceLost(f"The worker {connection.name} does not begin it: {said.declined[:_MOST_WORDS]}"))
             return
         self._acknowledge(job)
         if isinstance(said, wire.Call | wire.Result):
             if isinstance(said, wire.Result):
                 job.over = True
-                member.say(taken=wire.Taken(job=said.job), urgent=False)
+                connection.say(taken=wire.Taken(job=said.job), urgent=False)
             if not _put(job, said):
-                self._lose(member, f"it asks for too much in the job {said.job}")
+                self._lose(connection, f"it asks for too much in the job {said.job}")
         elif isinstance(said, wire.Progress):
             _put(job, said)  # a line that finds no room is not worth a worker
 
-    # --- Hands --------------------------------------------------------------------------------------------------------
+    # --- The gateway -----------------------------------------------------------------------------------------------------
 
     async def perform(self, place: str, work: Work, calls: Calls) -> Any:
         if len(work.arguments_json) > MESSAGE_BYTES - 4096:
@@ -260,48 +266,48 @@ class Roster:
                 f"The arguments of {work.task!r} have {len(work.arguments_json)} bytes, and a message at most"
                 f" {MESSAGE_BYTES}. Hand over where the data is instead."
             )
-        member = self._members.get(place)
-        if member is None:
+        connection = self._connections.get(place)
+        if connection is None:
             raise PlaceLost(f"The worker {place} is gone.")
-        job = member.jobs[work.job] = Job(work)
+        job = connection.jobs[work.job] = Job(work)
         try:
-            self._send(member, job)
-            return await _Performance(self.bounds, member, job, calls).see_through()
+            self._send(connection, job)
+            return await _Performance(self.bounds, connection, job, calls).see_through()
         finally:
             if job.timer is not None:
                 job.timer.cancel()
-            member.jobs.pop(work.job, None)
+            connection.jobs.pop(work.job, None)
             if not job.over:
-                member.say(cancel=wire.Cancel(job=work.job, reason="Its result counts no more."))
+                connection.say(cancel=wire.Cancel(job=work.job, reason="Its result counts no more."))
 
     def break_off(self, place: str, job: str, number: int) -> None:
-        member = self._members.get(place)
-        if member is not None and (found := member.jobs.get(job)) is not None:
+        connection = self._connections.get(place)
+        if connection is not None and (found := connection.jobs.get(job)) is not None:
             found.broken_off = number
-            self._break_off(member, found)
+            self._break_off(connection, found)
 
-    def _break_off(self, member: Member, job: Job) -> None:
+    def _break_off(self, connection: WorkerConnection, job: Job) -> None:
         """One that has broken it off by now, or has ended it, asks on."""
-        member.say(cancel=wire.Cancel(job=job.work.job, reason="Its ending counts no more.", number=job.broken_off))
+        connection.say(cancel=wire.Cancel(job=job.work.job, reason="Its ending counts no more.", number=job.broken_off))
 
-    def _send(self, member: Member, job: Job) -> None:
+    def _send(self, connection: WorkerConnection, job: Job) -> None:
         work = job.work
         assign = wire.Assign(
             job=work.job, task=work.task, arguments_json=work.arguments_json.decode(), timeout_s=work.timeout_s or 0.0,
             pools=work.pools,
         )  # fmt: skip
-        if not member.say(assign=assign):
-            self._lose(member, "it does not read what it is told")
-        elif member.outbox is not None:
-            self._expect(member, job)
+        if not connection.say(assign=assign):
+            self._lose(connection, "it does not read what it is told")
+        elif connection.outbox is not None:
+            self._expect(connection, job)
 
 
 class _Performance:
     """One job at one worker: what it asks for, and what comes of it."""
 
-    def __init__(self, bounds: Bounds, member: Member, job: Job, calls: Calls) -> None:
+    def __init__(self, bounds: Bounds, connection: WorkerConnection, job: Job, calls: Calls) -> None:
         self._most = bounds.calls
-        self._member = member
+        self._member = connection
         self._job = job
         self._calls = calls
         self._asked: dict[int, asyncio.Task[None]] = {}

@@ -1,6 +1,6 @@
-"""One connected worker and the jobs that it is at, as the serving process knows them.
+"""A connected worker and the jobs that it is at, as the serving process knows them.
 
-Never here: a timer, a decision about them (roster).
+Never here: a timer, a decision about them (registry).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.engine.placing import HERE
 from holdfast.errors import StepError
 from holdfast.ports import Work
 from holdfast.scheduling.job import Capacity
-from holdfast.scheduling.roster import able_to
+from holdfast.scheduling.lane_workers import able_to
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.credential import ANYBODY, Holder, Scope
 from holdfast.wire.outbox import Outbox
@@ -45,7 +45,7 @@ class Job:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Member:
+class WorkerConnection:
     """A worker that has registered. Without an `outbox` it is away, and may come back within its lease."""
 
     def __init__(

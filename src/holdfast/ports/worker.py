@@ -57,7 +57,7 @@ class Calls(Protocol):
         ...
 
 
-class Hands(Protocol):
+class WorkerGateway(Protocol):
     """The workers that are connected to this process. `tells_tenants_apart`: some may not be given every tenant's jobs."""
 
     tells_tenants_apart: bool

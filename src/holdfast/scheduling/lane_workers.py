@@ -61,7 +61,7 @@ class _Worker:
         """The placed steps that it has said it holds."""
 
 
-class Roster:
+class LaneWorkers:
     """The workers of one lane, each with its place in the scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -88,7 +88,7 @@ class Roster:
         """Whether any worker, busy or not, has that workflow."""
         return any(graph_hash in worker.hashes for worker in self._workers.values())
 
-    def hear(self, report: Report, now_s: float) -> None:
+    def report(self, report: Report, now_s: float) -> None:
         """A worker says how it is."""
         worker = self._workers.get(report.worker)
         if worker is None:

@@ -19,7 +19,7 @@ from holdfast.errors import OutcomeUnknown, PlaceLost, ToolFailed
 from holdfast.machine import MachineClock
 from holdfast.ports import Calls, Work
 from holdfast.scheduling.job import Capacity
-from holdfast.scheduling.roster import able_to
+from holdfast.scheduling.lane_workers import able_to
 from tests.simulation.chance import spread_s
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _LOST: Final = 0.1
 """How often a worker is lost over a job, before or after what it asks for."""
 
 
-class SimulatedHands:
-    """Keeps ports.Hands: workers that call one tool of the node and answer with their step's name; and, where they are given
+class SimulatedWorkers:
+    """Keeps ports.WorkerGateway: workers that call one tool of the node and answer with their step's name; and, where they are given
     a shell, run scripts one after the other."""
 
     tells_tenants_apart = False
