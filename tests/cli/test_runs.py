@@ -63,6 +63,16 @@ def test_a_long_history_is_printed_page_by_page(shell: Shell, monkeypatch: pytes
     assert len(whole.splitlines()) == 4
 
 
+def test_a_command_s_trace_is_that_of_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    monkeypatch.setenv("TRACEPARENT", f"00-{trace}-00f067aa0ba902b7-01")
+    run = started(shell, "letter", "-i", '{"customer": "Ada"}')
+    monkeypatch.setenv("TRACEPARENT", "nonsense")
+    assert shell("runs", "pause", run).code == 0
+    lines = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]
+    assert {line["trace_id"] for line in lines} == {trace}
+
+
 def test_events_are_one_a_line(shell: Shell) -> None:
     run = started(shell, "greet", "-i", '{"customer": "Ada"}')
     lines = [json.loads(line) for line in shell("runs", "events", run, "--json").out.splitlines()]

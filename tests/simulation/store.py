@@ -111,6 +111,7 @@ class Line(msgspec.Struct):
     append_id: AppendId
     at_ms: int
     event: bytes
+    trace_id: str | None
 
 
 class Kept(msgspec.Struct):
@@ -319,7 +320,7 @@ class Disk:
         if kept is None:
             kept = self.runs[append.run] = Kept(changes.run, len(self.runs), [])
         for recorded, event in zip(append.events, events, strict=True):
-            kept.lines.append(Line(append.append_id, recorded.at_ms, event))
+            kept.lines.append(Line(append.append_id, recorded.at_ms, event, recorded.trace_id))
             self.order.append((append.run, recorded.seq))
         kept.row, kept.sessions = changes.run, changes.sessions
         self.newest_ms = max(self.newest_ms, append.events[-1].at_ms)
@@ -370,7 +371,9 @@ class Disk:
         """A run's events, decoded anew."""
         kept = self.runs.get(run)
         lines = kept.lines[after : None if limit is None else after + limit] if kept is not None else []
-        return tuple(Recorded(Seq(after + 1 + n), line.at_ms, decode(line.event)) for n, line in enumerate(lines))
+        return tuple(
+            Recorded(Seq(after + 1 + n), line.at_ms, decode(line.event), line.trace_id) for n, line in enumerate(lines)
+        )
 
     # --- Who may write ------------------------------------------------------------------------------------------------
 

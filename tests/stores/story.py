@@ -93,7 +93,9 @@ class Story:
 
     def happens(self, before: int, events: list[Event]) -> Append:
         """An append of `events`, which are folded already."""
-        recorded = tuple(Recorded(Seq(before + 1 + n), self.state.at_ms, event) for n, event in enumerate(events))
+        trace_id = f"{before:032x}" if before % 2 else None
+        at_ms = self.state.at_ms
+        recorded = tuple(Recorded(Seq(before + 1 + n), at_ms, event, trace_id) for n, event in enumerate(events))
         self.history.extend(recorded)
         changes = project(self.state, events, executing=True)
         return Append(self.run, Seq(before), AppendId(uuid.uuid4().hex), recorded, changes)

@@ -141,7 +141,7 @@ async def test_an_archive_is_the_events_byte_for_byte(place: Place) -> None:
     assert json.loads(lines[0])["run"] == story.run
     assert len(payloads) == len(story.history)
     for payload, line in zip(payloads, lines[1:], strict=False):
-        assert line.endswith(b'"event":%s}' % payload)
+        assert b'"event":%s' % payload in line
 
 
 async def test_a_month_is_held_back_by_name_of_the_runs_that_may_still_go_on(place: Place) -> None:
@@ -415,8 +415,8 @@ def test_an_archive_with_anything_wrong_is_refused() -> None:
     run = RunId("018bcfe5-6800-7000-8000-000000000001")
     lines = [EventLine(n, n, "a", "T", msgspec.Raw(b'{"x":%d}' % n)) for n in (1, 2)]
     packed = pack(run, "acme", lines, [])
-    assert unpack(run, packed).rows(0, 9) == [(1, 1, b'{"x":1}'), (2, 2, b'{"x":2}')]
-    assert unpack(run, packed).rows(1, None) == [(2, 2, b'{"x":2}')]
+    assert unpack(run, packed).rows(0, 9) == [(1, 1, b'{"x":1}', None), (2, 2, b'{"x":2}', None)]
+    assert unpack(run, packed).rows(1, None) == [(2, 2, b'{"x":2}', None)]
     assert pack(run, "acme", lines, []) == packed
     whole = gzip.decompress(packed)
     wrong = [

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
@@ -329,7 +330,8 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         take_back(old, version)
         again = await opened(old)
         assert sql(old, "pragma user_version") == LATEST
-        assert await again.log.events(story.run) == tuple(story.history)
+        kept = [msgspec.structs.replace(each, trace_id=None) for each in story.history]  # nobody kept traces then
+        assert await again.log.events(story.run) == tuple(kept)
         await again.log.append([story.ask()])
         row = await again.views.run(story.run)
         assert row is not None

@@ -18,6 +18,8 @@ from holdfast.wire.client import RunView
 from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_PRINCIPAL, _OF_RUN
 from tests.wire.test_clients import gate_of
 
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
 
 @pytest.mark.parametrize("kind", [command.Start, *_OF_RUN, *_OF_ALL, *_LISTS], ids=lambda kind: kind.__name__)
 def test_a_message_has_the_fields_of_its_command_and_no_others(kind: type) -> None:
@@ -47,6 +49,17 @@ async def test_a_run_is_paused_extended_and_goes_on(client: Client) -> None:
     assert raised == [("steps", 5_000, "ann"), ("cost", 2_500_000_000, "ann")]
     (decided,) = [row for row in events if row["type"] == "GateDecided"]
     assert (decided["by"], decided["roles"], decided["reason"]) == ("ida", ["legal"], "fine")
+
+
+async def test_a_command_s_trace_is_that_of_its_metadata(client: Client) -> None:
+    traced = client.traced(f"00-{TRACE}-00f067aa0ba902b7-01")
+    run = await traced.submit("gated", by="ann")
+    gate = await gate_of(client, run)
+    await client.traced("00-nonsense").tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    await client.result(run)
+    assert {row["trace_id"] async for row in rows(client, query.Events(run=run))} == {TRACE}
+    untraced = await client.submit("gated", by="ann")
+    assert {row["trace_id"] async for row in rows(client, query.Events(run=untraced))} == {None}
 
 
 async def test_a_watcher_misses_nothing_of_a_run_that_is_ahead_of_the_store(client: Client) -> None:

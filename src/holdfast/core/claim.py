@@ -13,11 +13,18 @@ from typing import Final, NamedTuple
 
 class Claim(NamedTuple):
     """The name that somebody goes by, None if he gave none. `os_user` is the operating system's user who typed it at a command
-    line, `client` whose token it came with over gRPC; "" where it came another way. Events carry all three, in this order."""
+    line, `client` whose token it came with over gRPC; "" where it came another way. `trace_id` is in which trace
+    he asks."""
 
     name: str | None = None
     os_user: str = ""
     client: str = ""
+    trace_id: str | None = None
+
+    @property
+    def kept(self) -> tuple[str | None, str, str]:
+        """What events carry of it, in this order. The store keeps the trace, beside each event that follows."""
+        return self[:3]
 
     def __str__(self) -> str:
         """For people: `grace (unverified, by OS user deploy)`."""

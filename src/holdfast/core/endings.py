@@ -20,12 +20,12 @@ from holdfast.errors import Conflict
 
 def pause_run(d: Decision, c: commands.PauseRun) -> None:
     if not d.state.paused:
-        d.emit(ev.RunPaused(*c.by))
+        d.emit(ev.RunPaused(*c.by.kept))
 
 
 def resume_run(d: Decision, c: commands.ResumeRun) -> None:
     if d.state.paused:
-        d.emit(ev.RunResumed(*c.by))
+        d.emit(ev.RunResumed(*c.by.kept))
 
 
 def cancel_run(d: Decision, c: commands.CancelRun) -> None:
@@ -47,7 +47,7 @@ def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
             f" {d.graph.definition.version} does not have. Finish or cancel these steps with the old code first."
         )
     if state.graph_hash != d.graph.hash:
-        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, *c.by))
+        d.emit(ev.RunMigrated(d.graph.definition.version, d.graph.hash, *c.by.kept))
         questions.withdraw_of_reason(d, questions.WORKFLOW_MISSING, "the run goes on with another definition")
         for name in d.graph.order:
             d.touch(name)
@@ -61,7 +61,7 @@ def begin_failing(d: Decision, error: ErrorRecord) -> None:
 
 
 def begin_cancelling(d: Decision, reason: str, by: Claim = NOBODY) -> None:
-    d.emit(ev.RunCancelling(reason, *by))
+    d.emit(ev.RunCancelling(reason, *by.kept))
     _call_everything_off(d, "the run is being cancelled")
 
 

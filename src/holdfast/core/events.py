@@ -732,11 +732,15 @@ AnyEvent = (
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """An event in its place: the run's `seq`-th, at the store's time `at_ms` (milliseconds since the epoch)."""
+    """An event in its place: the run's `seq`-th, at the store's time `at_ms` (milliseconds since the epoch).
+
+    `trace_id` is that of the latest request so far that told the run something and named its trace (core.trace).
+    """
 
     seq: Seq
     at_ms: int
     event: Event
+    trace_id: str | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -130,7 +130,7 @@ def decide_gate(d: Decision, c: commands.DecideGate) -> None:
         divergence.check(d, opened, c)
     follow = _FOLLOWS.get(opened.reason)
     raised = _raised_limit(d, opened, c) if opened.reason in limits.LIMIT_OF and c.decision == "answer" else None
-    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by, c.reason, c.roles))
+    d.emit(ev.GateDecided(c.gate, c.decision, data, opened.shown_hash, *c.by.kept, c.reason, c.roles))
     if raised is not None:
         d.emit(raised)
     elif opened.reason in limits.LIMIT_OF:
@@ -277,22 +277,22 @@ def _raised_limit(d: Decision, opened: ev.GateOpened, c: commands.DecideGate) ->
     except (ValueError, TypeError, OverflowError):
         raise InvalidDecision(f"Gate {opened.gate}: {given!r} is no limit.") from None
     limits.check_raise(d, limit, value)
-    return ev.LimitRaised(limit, value, *c.by)
+    return ev.LimitRaised(limit, value, *c.by.kept)
 
 
 def _effect_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:
     call = CallId(opened.subject or "")
     if c.decision == "answer":
-        d.emit(ev.EffectCompleted(call, data, *c.by))
+        d.emit(ev.EffectCompleted(call, data, *c.by.kept))
     elif c.decision == "reject":
         tool = d.state.calls[call].name
         message = f"{c.by.name or 'A person'} found that this call of {tool!r} did not happen" + (
             f": {c.reason}" if c.reason else "."
         )
         error = d.error(node_of(d.state.calls[call].step), TOOL, message, tool=tool)
-        d.emit(ev.EffectFailed(call, error, *c.by))
+        d.emit(ev.EffectFailed(call, error, *c.by.kept))
     else:
-        d.emit(ev.EffectReopened(call, *c.by))
+        d.emit(ev.EffectReopened(call, *c.by.kept))
 
 
 def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate, data: Payload) -> None:

@@ -27,9 +27,9 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     paths = {step.id: step.failed_path for step in going_on if step.status == "failed"}
     awaits = admission.full_scope(d, state.tenant)
     gone = tuple(step.id for step in superseded)
-    d.emit(ev.RunReopened(*c.by, gone, counted=awaits is None, awaits=awaits))
+    d.emit(ev.RunReopened(*c.by.kept, gone, counted=awaits is None, awaits=awaits))
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
-        d.emit(ev.RunResumed(*c.by))
+        d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
         d.emit(ev.StepReplayed(step.id, paths.get(step.id)))
     waits.deliver(d)  # what was kept of signals while the run had ended

@@ -43,7 +43,7 @@ def send_signal(d: Decision, c: commands.SendSignal) -> None:
             f"Run {d.state.run} already keeps {MOST_SIGNALS_KEPT} signals that no step has asked for."
             " This one was not recorded; let the run catch up first."
         )
-    d.emit(ev.SignalReceived(c.name, d.state.signals_received + 1, c.data, *c.by))
+    d.emit(ev.SignalReceived(c.name, d.state.signals_received + 1, c.data, *c.by.kept))
     deliver(d)
 
 

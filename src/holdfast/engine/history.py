@@ -72,6 +72,7 @@ class RunHistory:
             if each.seq != state.seq + 1:
                 raise CorruptHistory(f"Run {self._run}: event {each.seq} follows event {state.seq}.")
             evolve(state, each.event, each.at_ms)
+            state.trace_id = each.trace_id or state.trace_id
         self.weigh([each.event for each in recorded])
 
     def weigh(self, events: Sequence[Event]) -> None:

@@ -7,6 +7,7 @@ means reloading and deciding again. Never here: executing a step, finding due ru
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from holdfast.core.claim import NOBODY
 from holdfast.core.commands import (
     AttemptCommand,
     CallCommand,
@@ -306,12 +308,14 @@ class Mailbox:
         assert self.graph is not None
         starter = self._runtime.starter
         worker = starter.worker(self.run, self.graph, freed=freed) if starter is not None else None
-        answers, events, started = self._decide(envelopes, state, now_ms, worker, dict(short), taken)
+        answers, events, traces, started = self._decide(envelopes, state, now_ms, worker, dict(short), taken)
         placed = self._place(state, events, worker, started)
         if placed is not None:
             events += decide(self.graph, state, Tick(), now_ms, placed, short, taken)
+            traces += [state.trace_id] * (len(events) - len(traces))
         if events:
-            recorded = tuple([Recorded(Seq(seq), now_ms, event) for seq, event in enumerate(events, before + 1)])
+            at = zip(itertools.count(before + 1), events, traces, strict=False)
+            recorded = tuple([Recorded(Seq(seq), now_ms, event, trace_id) for seq, event, trace_id in at])
             changes = project(state, events, executing=worker is not None)
             self.due_at_ms = changes.run.due_at_ms
             append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
@@ -358,13 +362,14 @@ class Mailbox:
         worker: Worker | None,
         short: dict[str, Shortage],
         taken: Mapping[EffectKey, Taken],
-    ) -> tuple[list[tuple[Envelope, list[Event] | HoldfastError]], list[Event], int]:
-        """What each envelope is answered, once all of it is durable; the events of all, and how many steps they start, those
-        left out that were placed: slots are kept for them already."""
+    ) -> tuple[list[tuple[Envelope, list[Event] | HoldfastError]], list[Event], list[str | None], int]:
+        """What each envelope is answered, once all of it is durable; the events of all, in which trace each came to be, and how
+        many steps they start, those left out that were placed: slots are kept for them already."""
         graph = self.graph
         assert graph is not None
         answers: list[tuple[Envelope, list[Event] | HoldfastError]] = []
         events: list[Event] = []
+        traces: list[str | None] = []
         started = 0
         for envelope in envelopes:
             if envelope.told.done() and not envelope.stands:
@@ -378,12 +383,15 @@ class Mailbox:
             for event in caused:
                 started += type(event) is StepStarted and not (worker and event.step in worker.placed)
             answers.append((envelope, caused))
+            if caused and (asker := getattr(envelope.command, "by", NOBODY)).trace_id is not None:
+                state.trace_id = asker.trace_id
             events += caused
+            traces += [state.trace_id] * len(caused)
             if short:
                 _take_up(short, state, caused)
             if envelope.graph is not None and envelope.graph.hash == state.graph_hash:
                 graph = envelope.graph  # what follows in this batch follows a migration
-        return answers, events, started
+        return answers, events, traces, started
 
     async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int, patient: bool) -> None:
         """Have `append` written, with `slots` kept meanwhile. The state is forgotten where it was not."""

@@ -13,19 +13,21 @@ from holdfast.errors import NotPermitted
 
 class Principal(NamedTuple):
     """A person or a program. `name` is who they say they are, in which `roles` they act; `os_user` is the operating system's
-    user who typed it, `client` whose token it came with. One with a `tenant` sees and touches the runs of that tenant only, and
-    changes nothing that several tenants share; one without may do everything."""
+    user who typed it, `client` whose token it came with, `trace_id` the trace in which they
+    ask. One with a `tenant` sees and touches the runs of that tenant only, and changes nothing that several tenants share; one
+    without may do everything."""
 
     name: str | None = None
     tenant: str | None = None
     roles: tuple[str, ...] = ()
     os_user: str = ""
     client: str = ""
+    trace_id: str | None = None
 
     @property
     def claim(self) -> Claim:
-        """Who acts, as events keep it."""
-        return Claim(self.name, self.os_user, self.client)
+        """Who acts, and in which trace, as the engine takes it."""
+        return Claim(self.name, self.os_user, self.client, self.trace_id)
 
     def of_tenant(self, asked: str | None) -> str | None:
         """The tenant that is meant, None for any. Raises NotPermitted for somebody else's."""

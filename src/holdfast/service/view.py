@@ -151,6 +151,7 @@ def of_event(recorded: Recorded) -> dict[str, Any]:
         "seq": recorded.seq,
         "at": iso(recorded.at_ms),
         "type": type(recorded.event).__name__,
+        "trace_id": recorded.trace_id,
         **facts(recorded.event),
         **({"verified": False} if getattr(recorded.event, "by", None) is not None else {}),
     }

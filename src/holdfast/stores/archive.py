@@ -36,7 +36,7 @@ class Head(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class EventLine(msgspec.Struct, frozen=True):
+class EventLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """An event as the store had it."""
 
     seq: int
@@ -44,6 +44,7 @@ class EventLine(msgspec.Struct, frozen=True):
     append_id: str
     type: str
     event: msgspec.Raw
+    trace_id: str | None = None
 
 
 class EffectLine(msgspec.Struct, frozen=True):
@@ -73,9 +74,9 @@ class Archive(msgspec.Struct, frozen=True):
     effects: tuple[EffectLine, ...]
 
     def rows(self, after: int, most: int | None) -> list[Row]:
-        """Events after a seq, as a store reads them: (seq, at_ms, payload)."""
+        """Events after a seq, as a store reads them: (seq, at_ms, payload, trace id)."""
         end = None if most is None else after + most
-        return [(line.seq, line.at_ms, bytes(line.event)) for line in self.events[after:end]]
+        return [(line.seq, line.at_ms, bytes(line.event), line.trace_id) for line in self.events[after:end]]
 
     def ledger(self, state: str | None, after: CallId | None, limit: int) -> list[Row]:
         """The ledger as rows of a store (see holdfast.stores.row.effect_of): at most `limit`, all or those of one state, after

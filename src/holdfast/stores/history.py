@@ -31,13 +31,13 @@ def unstorable(run: RunId, problem: BaseException | str) -> Unstorable:
     return Unstorable(f"What run {run} was to append cannot be stored ({problem}). Nothing of it was written.", run=run)
 
 
-def recorded(run: RunId, expected: int, seq: int, at_ms: int, payload: bytes) -> Recorded:
+def recorded(run: RunId, expected: int, seq: int, at_ms: int, payload: bytes, trace_id: str | None) -> Recorded:
     """An event as it was stored. Raises CorruptHistory where it is not the `expected` one, or not one we know."""
     if seq != expected:
         raise CorruptHistory(
             f"Run {run}: after event {expected - 1} comes {seq}; the history has a gap.", run=run
         )  # fmt: skip
-    return Recorded(Seq(seq), at_ms, _event(run, seq, payload))
+    return Recorded(Seq(seq), at_ms, _event(run, seq, payload), trace_id)
 
 
 def _event(run: RunId, seq: int, payload: bytes) -> Event:

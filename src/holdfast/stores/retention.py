@@ -217,8 +217,8 @@ def _by_run(rows: Sequence[Row], line: Callable[[Row], T]) -> dict[str, list[T]]
 
 
 def _event_line(row: Row) -> EventLine:
-    _, seq, at_ms, append_id, type_, payload = row
-    return EventLine(seq, at_ms, append_id, type_, msgspec.Raw(payload))
+    _, seq, at_ms, append_id, type_, payload, trace_id = row
+    return EventLine(seq, at_ms, append_id, type_, msgspec.Raw(payload), trace_id)
 
 
 def _effect_line(row: Row) -> EffectLine:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import grpc
 import msgspec
 
+from holdfast.core import trace
 from holdfast.errors import InvalidInput
 from holdfast.service.command import OfAll, OfRun
 from holdfast.service.query import Page, Query
@@ -50,9 +51,9 @@ class Client:
     """A connection to a serving process. Its methods raise the errors that the server's engine raised, UsageError for a
     token that is missing or wrong, HoldfastError where the server cannot be reached."""
 
-    def __init__(self, stub: Stub, trust: Trust) -> None:
+    def __init__(self, stub: Stub, metadata: tuple[tuple[str, str], ...]) -> None:
         self._stub = stub
-        self._metadata = credential.metadata(trust)
+        self._metadata = metadata
 
     @classmethod
     @asynccontextmanager
@@ -60,7 +61,12 @@ class Client:
         """A client of the server at HOST:PORT. Raises UsageError for an address that cannot be used so."""
         known = trust if trust is not None else Trust()
         async with credential.channel(address, known, OPTIONS) as channel:
-            yield cls(Stub(channel, "Workflows"), known)
+            yield cls(Stub(channel, "Workflows"), credential.metadata(known))
+
+    def traced(self, traceparent: str) -> Client:
+        """The same connection: what is told through it is told in the trace that this header names (W3C Trace Context), and
+        events that follow from it say so. One that is malformed is ignored."""
+        return Client(self._stub, (*self._metadata, (trace.HEADER, traceparent)))
 
     async def submit(
         self,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import grpc
 
+from holdfast.core import trace
 from holdfast.errors import HoldfastError, InvalidInput, UsageError
 from holdfast.service.service import Service
 from holdfast.wire import credential, refusal, shape
@@ -98,7 +99,7 @@ class Server:
         if self.service is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "This server is starting or stopping. Try again.")
         assert self.service is not None
-        return Workflows(self.service, holder)
+        return Workflows(self.service, holder, _trace_id(context.invocation_metadata() or ()))
 
     def _asked(self, name: str) -> Callable[[Any, Any], Any]:
         async def answer(said: AsyncIterator[bytes], context: Any) -> Any:
@@ -178,6 +179,12 @@ class Server:
             log.debug("the stream of worker %s broke: %s", connection.name, problem)
         finally:
             outbox.close()
+
+
+def _trace_id(sent: Iterable[tuple[str, str | bytes]]) -> str | None:
+    """In which trace a client speaks. Of two that he names nobody knows which."""
+    said = [value for name, value in sent if name == trace.HEADER]
+    return trace.trace_id_of(str(said[0])) if len(said) == 1 else None
 
 
 async def _request(name: str, said: AsyncIterator[bytes]) -> Any:

@@ -49,8 +49,10 @@ METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_R
 class Workflows:
     """Keeps that service, for one who speaks."""
 
-    def __init__(self, service: Service, holder: Holder = ANYBODY) -> None:
+    def __init__(self, service: Service, holder: Holder = ANYBODY, trace_id: str | None = None) -> None:
+        """`trace_id`: in which trace he speaks."""
         self._service = service
+        self._trace_id = trace_id
         self._client = "" if holder is ANYBODY else holder.name
         self._tenant = holder.tenant
 
@@ -67,7 +69,8 @@ class Workflows:
     def _who(self, said: Any = None) -> Principal:
         """Who a client says acts; without a name it is the client itself, where its token tells who that is."""
         by, roles = getattr(said, "by", ""), getattr(said, "roles", ())
-        return Principal(by or self._client or None, self._tenant, tuple(roles), client=self._client)
+        name = by or self._client or None
+        return Principal(name, self._tenant, tuple(roles), client=self._client, trace_id=self._trace_id)
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from holdfast.stores.postgres.room import is_run
 from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
 
 _RUN_COLUMNS: Final = 20
-_EVENT_COLUMNS: Final = 6
+_EVENT_COLUMNS: Final = 7
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3
 _CHARGE_COLUMNS: Final = 6
@@ -69,7 +69,8 @@ def entry(append: Append) -> Entry:
         raise unstorable(run, "a run's id is a UUID")
     try:
         events = [
-            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
+            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event),
+             recorded.trace_id)
             for recorded in append.events
         ]  # fmt: skip
     except Exception as problem:  # whatever a value of a user's making does when it is encoded

@@ -136,8 +136,8 @@ class Tail(Room):
             [span.last for span in spans],
         )  # fmt: skip
         there: dict[int, list[Any]] = {}
-        for place, seq, at_ms, payload in rows:
-            there.setdefault(place - 1, []).append((seq, at_ms, payload))
+        for place, *event in rows:
+            there.setdefault(place - 1, []).append(event)
         return [
             Told(span.run, each, str(at.at(span.xid, span.place, each.seq)))
             for number, span in enumerate(spans)

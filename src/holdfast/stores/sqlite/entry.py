@@ -33,7 +33,8 @@ def entry(append: Append) -> Entry:
     run = append.run
     try:
         events = [
-            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event))
+            (run, recorded.seq, append.append_id, recorded.at_ms, type(recorded.event).__name__, encode_event(recorded.event),
+             recorded.trace_id)
             for recorded in append.events
         ]  # fmt: skip
         sessions = encode(append.changes.sessions).decode()

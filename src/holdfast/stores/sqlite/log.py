@@ -28,7 +28,7 @@ _MOST_AT_ONCE: Final = 1000
 """Events in one answer of the database, which must fit into a gigabyte; an event is less than 100 kB."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_places = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+_decode_places = msgspec.json.Decoder(list[tuple[int, int, int, str | None]]).decode
 _decode_seqs = msgspec.json.Decoder(dict[RunId, Seq]).decode
 
 
@@ -136,8 +136,8 @@ def _next_events(db: apsw.Connection, run: RunId, after: int, most: int) -> list
     decoded = _decode_places(places)
     if decoded and decoded[0][0] != after + 1 and rows(db, "archive", (run,)):
         return []  # what comes first is in the archive
-    for seq, at_ms, size in decoded:
+    for seq, at_ms, size, trace_id in decoded:
         # Each event is decoded from bytes of its own: a payload that is kept must not keep the whole history with it.
-        found.append(recorded(run, after + 1 + len(found), seq, at_ms, payloads[start : start + size]))
+        found.append(recorded(run, after + 1 + len(found), seq, at_ms, payloads[start : start + size], trace_id))
         start += size
     return found

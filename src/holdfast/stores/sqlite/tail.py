@@ -59,8 +59,8 @@ class Tail(Room):
                 " none was missed. Begin anew from the start, and read what is archived from the histories of the runs."
             )
         told = [
-            Told(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload), str(Cursor(place, at.gap)))
-            for place, run, seq, at_ms, payload in found
+            Told(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload, trace_id), str(Cursor(place, at.gap)))
+            for place, run, seq, at_ms, payload, trace_id in found
         ]
         return told, told[-1].cursor if told else str(at)
 

@@ -11,7 +11,7 @@
 -- Answers with the time, the runs that were written, and whether there was no limit.
 with
 free as materialized (
-    select not exists (select 1 from holdfast.limits where family = any($41::text[])) as is_free
+    select not exists (select 1 from holdfast.limits where family = any($42::text[])) as is_free
 ),
 given as materialized (
     select * from unnest(
@@ -31,7 +31,7 @@ locked as materialized (
 keyed as (
     insert into holdfast.start_keys (tenant, start_key, run, input_digest)
     select tenant, start_key, run, input_digest
-    from unnest($27::text[], $28::text[], $29::uuid[], $30::text[]) with ordinality
+    from unnest($28::text[], $29::text[], $30::uuid[], $31::text[]) with ordinality
         as given (tenant, start_key, run, input_digest, place)
     where (select is_free from free)
     order by tenant, start_key, place
@@ -59,7 +59,7 @@ inserted as (
         due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by,
         sessions::text[]
     from given
-    where expected = 0 and (run <> all($29::uuid[]) or run in (select run from keyed))
+    where expected = 0 and (run <> all($30::uuid[]) or run in (select run from keyed))
     order by run
     on conflict do nothing
     returning run
@@ -68,9 +68,10 @@ written as materialized (
     select run from updated union all select run from inserted
 ),
 history as (
-    insert into holdfast.events (run, seq, append_id, at_ms, type, payload)
-    select * from unnest($21::uuid[], $22::integer[], $23::text[], $24::bigint[], $25::text[], $26::bytea[])
-        as event (run, seq, append_id, at_ms, type, payload)
+    insert into holdfast.events (run, seq, append_id, at_ms, type, payload, trace_id)
+    select *
+    from unnest($21::uuid[], $22::integer[], $23::text[], $24::bigint[], $25::text[], $26::bytea[], $27::text[])
+        as event (run, seq, append_id, at_ms, type, payload, trace_id)
     where event.run in (select run from written)
 ),
 moved as materialized (
@@ -89,7 +90,7 @@ begun as (
 ),
 told as (
     insert into holdfast.commits (xid, process, runs, firsts, seqs)
-    select pg_current_xact_id(), $31::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
+    select pg_current_xact_id(), $32::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
     from given where run in (select run from written)
     having count(*) > 0
     on conflict (xid) do update set
@@ -98,7 +99,7 @@ told as (
 ),
 waiting as (
     select run, scope, wanted, graph_hash
-    from unnest($32::uuid[], $33::text[], $34::bigint[]) as waiting (run, scope, wanted) join given using (run)
+    from unnest($33::uuid[], $34::text[], $35::bigint[]) as waiting (run, scope, wanted) join given using (run)
 ),
 left_line as (
     delete from holdfast.waiters
@@ -115,7 +116,7 @@ in_line as (
 charged as (
     insert into holdfast.scopes (scope, family, settled, held, in_doubt)
     select scope, min(family), sum(settled), sum(held), sum(in_doubt)
-    from unnest($35::uuid[], $36::text[], $37::text[], $38::bigint[], $39::bigint[], $40::bigint[])
+    from unnest($36::uuid[], $37::text[], $38::text[], $39::bigint[], $40::bigint[], $41::bigint[])
         as charge (run, scope, family, settled, held, in_doubt)
     where charge.run in (select run from written)
     group by scope order by scope
@@ -188,7 +189,7 @@ where effects.run = given.run and effects.call = given.call
 
 -- name: events
 -- A run's events after a seq, in order.
-select seq, at_ms, payload from holdfast.events where run = $1 and seq > $2 order by seq limit $3
+select seq, at_ms, payload, trace_id from holdfast.events where run = $1 and seq > $2 order by seq limit $3
 
 -- name: seqs
 -- Where the runs of a list are.
@@ -723,7 +724,7 @@ select min(xid)::text from holdfast.moments
 
 -- name: events_of_spans
 -- The events of many stretches of runs.
-select span.place::integer, events.seq, events.at_ms, events.payload
+select span.place::integer, events.seq, events.at_ms, events.payload, events.trace_id
 from unnest($1::uuid[], $2::integer[], $3::integer[]) with ordinality as span (run, first, last, place)
 join holdfast.events on events.run = span.run and events.seq between span.first and span.last
 order by span.place, events.seq
@@ -811,7 +812,8 @@ order by runs.run limit $3
 
 -- name: events_to_archive
 -- The histories of some runs, as far as the tables hold them.
-select run::text, seq, at_ms, append_id, type, payload from holdfast.events where run = any($1::uuid[]) order by run, seq
+select run::text, seq, at_ms, append_id, type, payload, trace_id
+from holdfast.events where run = any($1::uuid[]) order by run, seq
 
 -- name: effects_to_archive
 -- The ledger of some runs.

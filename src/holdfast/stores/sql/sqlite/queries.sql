@@ -14,7 +14,7 @@ select append_id from events where run = ? and seq = ?
 
 -- name: insert_event
 -- The history grows. (run, seq) is unique; nothing ever updates or deletes.
-insert into events (run, seq, append_id, at_ms, type, payload) values (?, ?, ?, ?, ?, ?)
+insert into events (run, seq, append_id, at_ms, type, payload, trace_id) values (?, ?, ?, ?, ?, ?, ?)
 
 -- name: put_run
 -- A run's row: inserted by its first append, brought up to date by every other.
@@ -64,11 +64,11 @@ insert into flights (session, run) values (?, ?) on conflict do nothing
 delete from flights where session = ? and run = ?
 
 -- name: events
--- A run's events after a seq, in order: [[seq, at_ms, bytes], ...] and their payloads end to end.
+-- A run's events after a seq, in order: [[seq, at_ms, bytes, trace id], ...] and their payloads end to end.
 select
-    json_group_array(json_array(seq, at_ms, length(payload)) order by seq),
+    json_group_array(json_array(seq, at_ms, length(payload), trace_id) order by seq),
     cast(coalesce(group_concat(payload, '' order by seq), '') as blob)
-from (select seq, at_ms, payload from events where run = :run and seq > :after order by seq limit :most)
+from (select seq, at_ms, payload, trace_id from events where run = :run and seq > :after order by seq limit :most)
 
 -- name: seqs
 -- Where the runs of a list are: {run: seq, ...}.
@@ -255,7 +255,7 @@ select definition from graphs where graph_hash = ?
 
 -- name: tail
 -- Events after a place in the order of commits.
-select id, run, seq, at_ms, payload from events where id > ? and seq > 0 order by id limit ?
+select id, run, seq, at_ms, payload, trace_id from events where id > ? and seq > 0 order by id limit ?
 
 -- name: tail_gap
 -- The last place in the order of commits whose event has left with its month; 0 for none.
@@ -509,7 +509,7 @@ order by runs.run limit ?3
 
 -- name: events_to_archive
 -- The histories of some runs, as far as the tables hold them.
-select run, seq, at_ms, append_id, type, payload from events
+select run, seq, at_ms, append_id, type, payload, trace_id from events
 where run in (select value from json_each(?)) order by run, seq
 
 -- name: effects_to_archive
