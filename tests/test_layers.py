@@ -212,7 +212,7 @@ PORTS = {
     "masking": "locks what other threads read",
     "blobs/folder.py": "writes files beside the loop",
     "stores": "is the port of storing, with the store's own time and threads",
-    "actions/shell/keeper.py": "is a program of its own, between a worker and a script",
+    "actions/shell/supervisor.py": "is a program of its own, between a worker and a script",
     "service/service.py": "reads files beside the loop; a simulation has no service",
     "wire/json_text.py": "counts beside the loop; a simulation speaks no gRPC",
     "cli": "talks to people",

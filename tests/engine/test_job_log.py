@@ -48,7 +48,7 @@ async def test_what_was_printed_while_the_store_was_away_is_written_when_it_is_b
             await super().keep(pieces, cut)
 
     store = await SqliteStore.connect(tmp_path / "store.db")
-    away = Away(store.ground)
+    away = Away(store.context)
     writer = JobLogWriter(away, MachineClock())
     log = writer.begin(RUN, "job", 1)
     log.add("one")

@@ -229,7 +229,7 @@ async def test_invariant_24_an_old_history_meets_changed_code_with_a_question_or
         assert await engine.run(moved.id).result() == "more"
     assert done == ["hello"] * 4
     plain = await SqliteStore.connect(tmp_path / "holdfast.db")
-    await plain.ground.writer.write(
+    await plain.context.writer.write(
         lambda db: db.execute(
             "update events set payload = ? where run = ? and seq = 2", (b'{"type":"FromTheFuture"}', torn.id)
         )

@@ -23,8 +23,8 @@ from holdfast.stores.month import Month
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.append import entry, write
+from holdfast.stores.postgres.context import sql
 from holdfast.stores.postgres.partition import make
-from holdfast.stores.postgres.room import sql
 from tests.forks import AsyncFork
 from tests.stores.story import BORN_MS, Story, put
 
@@ -104,7 +104,7 @@ async def exporter(database: str, export: Export, wanted: int) -> None:
 
 async def test_invariant_04_a_tailer_sees_every_committed_event_once_in_order_within_a_run(database: str) -> None:
     store = await PostgresStore.connect(database)
-    async with store.ground.connections.writing() as db:
+    async with store.context.connections.writing() as db:
         await make(db, Address.of(database), {Month.at(BORN_MS)})
     stories = [[Story(), Story()] for _ in range(WRITERS)]
     late = [Story() for _ in range(4)]

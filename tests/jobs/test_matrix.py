@@ -192,7 +192,7 @@ async def test_nobody_is_told_how_a_script_ended_that_was_broken_off(store: str)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            raise OutcomeUnknown("Its keeper was killed.") from None
+            raise OutcomeUnknown("its supervisor was killed.") from None
         raise AssertionError("nothing else ends it")
 
     heard: list[Any] = []

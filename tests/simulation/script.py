@@ -85,7 +85,7 @@ async def _ending(world: World, likely: float, limits: Limits, sending: Sending 
     if is_lost:
         if sending is not None:
             sending.said = "unknown"
-        raise OutcomeUnknown("Its keeper was killed, so nobody knows how it ended.")
+        raise OutcomeUnknown("its supervisor was killed, so nobody knows how it ended.")
     if sending is not None:
         sending.said = "done"
     if takes_s > limits.timeout_s or is_killed:

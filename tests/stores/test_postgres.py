@@ -174,9 +174,9 @@ async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_
             await put(store, *(story.hold(1) for story in stories))
             await put(store, stories[0].settle(1), stories[number % 2].draft(), stories[1].settle(1))
 
-    before = await stores[0].ground.connections.fetch(deadlocks)
+    before = await stores[0].context.connections.fetch(deadlocks)
     await asyncio.gather(*(works(store, turn) for turn, store in enumerate(stores)))
-    assert await stores[0].ground.connections.fetch(deadlocks) == before
+    assert await stores[0].context.connections.fetch(deadlocks) == before
     books = {
         row.scope: row.settled
         for row in await stores[0].scopes.books([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])

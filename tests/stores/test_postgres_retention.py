@@ -100,13 +100,13 @@ async def test_months_are_made_ahead_and_the_order_of_commits_is_forgotten_in_ti
     _, cursor = await place.store.tail.after(begin, 1)
     await place.ask(f"update {place.schema}.moments set at_ms = 0")
     await forget_told(
-        place.store.ground.connections
+        place.store.context.connections
     )  # up to the oldest moment that is known: which was before the cursor
     assert len((await place.store.tail.after(cursor, 100))[0]) == len(story.history) - 1
     end = await place.store.tail.end()
     await place.ask(f"update {place.schema}.moments set at_ms = 0")
     await put(place.store, later.start())
-    await forget_told(place.store.ground.connections)
+    await forget_told(place.store.context.connections)
     assert await place.ask(f"select count(*) from {place.schema}.commits") == 1
     with pytest.raises(CursorLost, match="Begin anew"):
         await place.store.tail.after(cursor, 100)

@@ -687,7 +687,7 @@ async def test_a_lease_that_was_over_unseen_is_renewed(path: Path, opened: Opene
     store, session = await opened(path, lease_s=0.3), SessionId("mine")
     await store.sessions.open(session, "a process", [])
     release = threading.Event()
-    asleep = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
+    asleep = asyncio.create_task(store.context.writer.ask(lambda db: release.wait(PATIENCE_S)))
     await until(lambda: not store.sessions.alive(session))
     assert await store.sessions.expire() == frozenset(), "nobody buries himself"
     release.set()
@@ -736,7 +736,7 @@ async def test_reading_does_not_wait_behind_writing(path: Path, opened: Opened) 
     store, story = await opened(path), Story()
     await store.log.append([story.start()])
     release = threading.Event()
-    writing = asyncio.create_task(store.ground.writer.write(lambda db: release.wait(PATIENCE_S)))
+    writing = asyncio.create_task(store.context.writer.write(lambda db: release.wait(PATIENCE_S)))
     assert fold(await store.log.load(story.run, FOLD_VERSION)).seq == 2
     assert not writing.done()
     release.set()
@@ -746,7 +746,7 @@ async def test_reading_does_not_wait_behind_writing(path: Path, opened: Opened) 
 async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: Path, opened: Opened) -> None:
     store, story = await opened(path), Story()
     release = threading.Event()
-    blocked = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
+    blocked = asyncio.create_task(store.context.writer.ask(lambda db: release.wait(PATIENCE_S)))
     await asyncio.sleep(0)
     jobs = [
         asyncio.create_task(store.blobs.put("acme", "2026-01", b"one")),
@@ -763,13 +763,13 @@ async def test_a_job_that_cannot_be_stored_spoils_no_other_of_its_commit(path: P
 
 
 async def test_whoever_brings_too_much_waits(path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.stores.sqlite.desk.MOST_QUEUED", 3)
+    monkeypatch.setattr("holdfast.stores.sqlite.thread.MOST_QUEUED", 3)
     store = await opened(path)
     release = threading.Event()
-    blocked = asyncio.create_task(store.ground.writer.ask(lambda db: release.wait(PATIENCE_S)))
+    blocked = asyncio.create_task(store.context.writer.ask(lambda db: release.wait(PATIENCE_S)))
     jobs = [asyncio.create_task(store.blobs.put("acme", "2026-01", b"%d" % n)) for n in range(20)]
     await asyncio.sleep(0.05)
-    assert store.ground.writer._queue.qsize() <= 3
+    assert store.context.writer._queue.qsize() <= 3
     release.set()
     await blocked
     assert len(set(await asyncio.gather(*jobs))) == 20

@@ -177,7 +177,7 @@ async def test_a_script_ended_by_a_signal_says_so() -> None:
     assert (await ending_of("kill -40 $$")).signal == "signal 40"
 
 
-async def test_the_connection_to_the_keeper_is_closed_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_connection_to_the_supervisor_is_closed_with_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is closed later takes the descriptor's next owner off the loop, and another script is waited for in vain."""
     made: list[asyncio.StreamWriter] = []
     connect = asyncio.open_connection
@@ -544,10 +544,12 @@ async def test_a_worker_killed_with_kill_9_leaves_no_process_and_no_folder(tmp_p
 
 
 @pytest.mark.parametrize("how", ["KILL", "STOP"])
-async def test_a_script_that_kills_or_stops_its_keeper_is_ended_and_nobody_claims_to_know(
+async def test_a_script_that_kills_or_stops_its_supervisor_is_ended_and_nobody_claims_to_know(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_SLACK_S", -100.0)  # two seconds of patience, long before the keeper's own time-out
+    monkeypatch.setattr(
+        runner, "_SLACK_S", -100.0
+    )  # two seconds of patience, long before the supervisor's own time-out
     pids = tmp_path / "pids"
     with pytest.raises(OutcomeUnknown, match="nobody knows how far"):
         await ending_of(

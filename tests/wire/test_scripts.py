@@ -23,7 +23,7 @@ from tests.wire.conftest import Hire
 from tests.wire.kit import Server, ended, holdfast, until
 
 WHERE = "awk '/^PPid/ {print $2}' /proc/$PPID/status"
-"""Prints which process runs the script: the parent of its keeper."""
+"""Prints which process runs the script: the parent of its supervisor."""
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@
     environment  what a script sees of the world
     pairs        what a script says in its output file and its environment file
     log          what a script prints: bounded, masked, line by line
-    keeper       the program between worker and script, which ends everything that the script has started
+    supervisor       the program between worker and script, which ends everything that the script has started
     runner       puts these together
 
 It is no sandbox: a script runs with the rights of its worker's account. Never here: expressions, YAML, what a step that

@@ -1,11 +1,11 @@
 """One script, from its file to what became of it.
 
     run ── private folder: script, output file, environment file
-        ── keeper (a process) ── the script, in a session of its own
+        ── supervisor (a process) ── the script, in a session of its own
         ── the log, line by line to whoever wants it
         ── what the files say, when nothing that the script started is left
 
-Whatever happens here - an exception, a cancellation, a kill of this very process - closes the socket to the keeper, which
+Whatever happens here - an exception, a cancellation, a kill of this very process - closes the socket to the supervisor, which
 then ends everything and removes the folder. Never here: what a failed step means for its job.
 """
 
@@ -29,21 +29,21 @@ from typing import IO, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from holdfast.actions.shell import keeper as keeper_program
+from holdfast.actions.shell import supervisor as supervisor_program
 from holdfast.actions.shell.command import filled, find
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
-from holdfast.actions.shell.keeper import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
 from holdfast.actions.shell.pairs import FILES, Malformed, folders, pairs, read, summary
+from holdfast.actions.shell.supervisor import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
 
 MOST_SCRIPT_BYTES: Final = 1024 * 1024
 MOST_DURATION_S: Final = 30 * 24 * 3600
 
-_KEEPER: Final = keeper_program.__file__
+_SUPERVISOR: Final = supervisor_program.__file__
 _SLACK_S: Final = 5.0
-"""How much longer than it may take a keeper is waited for: one that a script has stopped never answers."""
+"""How much longer than it may take a supervisor is waited for: one that a script has stopped never answers."""
 _DRAIN_LIMIT_S: Final = 10.0
 """How long the log is read on when everything has ended: the callback may be slow, or a stranger may hold the log open."""
 _REMOVAL_LIMIT_S: Final = 30.0
@@ -157,7 +157,7 @@ async def run(
 
     Cancelled, it stops the script as a time-out does; cancelled again, it kills it; either way it returns when nothing is
     left. Raises InvalidInput for a script, shell or variable that cannot be used and ToolFailed if it could not be
-    started (nothing was run in both cases), OutcomeUnknown if its keeper was killed, and whatever `on_line` raises.
+    started (nothing was run in both cases), OutcomeUnknown if its supervisor was killed, and whatever `on_line` raises.
     """
     one = _Run(script, limits, redact, on_line, clock)
     task = asyncio.ensure_future(one.run(os.environ if worker is None else worker))
@@ -196,7 +196,7 @@ def _storable(text: str) -> bytes:
 
 
 class _Prepared(NamedTuple):
-    """What the keeper is told to start, and the folder of its files."""
+    """What the supervisor is told to start, and the folder of its files."""
 
     private: Path
     command: list[str]
@@ -231,7 +231,7 @@ def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
 
 
 class _Report(NamedTuple):
-    """What the keeper says in the end; see keeper.Keeper.keep."""
+    """What the supervisor says in the end; see supervisor.Supervisor.run."""
 
     status: int | None
     timed_out: bool
@@ -261,7 +261,7 @@ class _Run:
         self._group: int | None = None
 
     def ask(self, what: bytes) -> None:
-        """Stop or kill; kept for a keeper that is not there yet."""
+        """Stop or kill; kept for a supervisor that is not there yet."""
         self._asked += what
         if self._to_keeper is not None:
             self._to_keeper.write(what)
@@ -270,7 +270,7 @@ class _Run:
         began_s = self._clock.monotonic_s()
         prepared = _prepare(self._script, worker)
         with ExitStack() as open_:
-            # Nothing is awaited between the folder and its keeper, so there is always somebody who removes it.
+            # Nothing is awaited between the folder and its supervisor, so there is always somebody who removes it.
             process, control, printed = _start_keeper(prepared.private)
             open_.callback(control.close)
             open_.enter_context(printed)
@@ -305,7 +305,7 @@ class _Run:
     async def _report(
         self, answers: asyncio.StreamReader, printing: asyncio.Future[None], process: subprocess.Popen[bytes]
     ) -> _Report:
-        """What the keeper says in the end. Raises what `on_line` raised, whereupon everything is ended."""
+        """What the supervisor says in the end. Raises what `on_line` raised, whereupon everything is ended."""
         limits = self._limits
         patience = asyncio.timeout(limits.timeout_s + limits.linger_s + limits.grace_s + KILL_LIMIT_S + _SLACK_S)
         listening = asyncio.ensure_future(self._listen(answers))
@@ -327,7 +327,7 @@ class _Run:
         return report
 
     async def _listen(self, answers: asyncio.StreamReader) -> _Report | None:
-        """None if the keeper ended without having said what became of the script."""
+        """None if the supervisor ended without having said what became of the script."""
         try:
             while report := (await answers.readline()).decode().rstrip("\n"):
                 word, _, rest = report.partition(" ")
@@ -384,11 +384,11 @@ class _Run:
 
 
 def _start_keeper(private: Path) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
-    """The keeper, our end of the socket to it, and the log."""
+    """The supervisor, our end of the socket to it, and the log."""
     ours, theirs = socket.socketpair()
     reading, writing = os.pipe()
     printed = os.fdopen(reading, "rb", buffering=0)
-    command = [sys.executable, "-I", "-S", _KEEPER, str(private)]
+    command = [sys.executable, "-I", "-S", _SUPERVISOR, str(private)]
     try:
         process = subprocess.Popen(
             command, stdin=theirs.fileno(), stdout=writing, stderr=writing, cwd="/", env={"PATH": DEFAULT_PATH},
@@ -485,7 +485,7 @@ def _signal_name(status: int | None) -> str | None:
 async def _removed(
     to_keeper: asyncio.StreamWriter, answers: asyncio.StreamReader, process: subprocess.Popen[bytes], private: Path
 ) -> None:
-    """Let the keeper end whatever is left and remove the folder, and reap it."""
+    """Let the supervisor end whatever is left and remove the folder, and reap it."""
     try:
         async with asyncio.timeout(KILL_LIMIT_S + _REMOVAL_LIMIT_S):
             to_keeper.write_eof()
@@ -500,7 +500,7 @@ async def _removed(
 
 
 async def _remove_without_keeper(private: Path) -> None:
-    """What a keeper that was killed did not come to. `rm` copes with folders of any depth."""
+    """What a supervisor that was killed did not come to. `rm` copes with folders of any depth."""
     if not _exists(private):
         return
     removal = await asyncio.create_subprocess_exec("rm", "-rf", "--", str(private), stderr=subprocess.DEVNULL)

@@ -11,7 +11,7 @@
     archive     histories that have left the tables, found
     retention   months that leave them, and go for good
     administration  what a person does to the store as a whole
-    room        what these stand on
+    context     what these stand on
 
 Its SQL is in ../sql/postgres.
 """

@@ -16,9 +16,9 @@ from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.partition import PARTITIONED, part
 from holdfast.stores.postgres.retention import PostgresRetention
-from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import (
     LATEST,
     NEEDED,
@@ -40,10 +40,10 @@ _MOST_MONTHS: Final = 1200
 class PostgresAdministration:
     """Keeps ports.Administration."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._db = ground.connections
-        self._sql = sql(ground.connections.address)
+    def __init__(self, context: StoreContext) -> None:
+        self._ground = context
+        self._db = context.connections
+        self._sql = sql(context.connections.address)
 
     @classmethod
     async def connect(cls, url: str, elsewhere: BlobPlace | None = None) -> Self:
@@ -55,7 +55,7 @@ class PostgresAdministration:
             (greeting,) = await connections.fetch(sql(address)["greet"])
             undo.pop_all()
         clock = StoreClock(greeting["now_ms"], 0)
-        return cls(Ground(connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere))
+        return cls(StoreContext(connections, clock, greeting["process"], greeting["snapshot"], LEASE_S, elsewhere))
 
     async def aclose(self) -> None:
         await self._db.close()

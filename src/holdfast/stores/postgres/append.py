@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.room import is_run
+from holdfast.stores.postgres.context import is_run
 from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
 
 _RUN_COLUMNS: Final = 20

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 
 from holdfast.errors import NotFound
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 
 
-class Blobs(Room):
+class Blobs(StorePort):
     """Keeps ports.Blobs."""
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.ids import RunId
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import astuple
 
 
-class Costs(Room):
+class Costs(StorePort):
     """Keeps ports.Costs."""
 
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from holdfast.errors import NotFound
 from holdfast.ports import MOST_LISTED, WorkflowRecord
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import BEFORE_ALL, astuple, no_workflow
 
 
-class Graphs(Room):
+class Graphs(StorePort):
     """Keeps ports.Graphs."""
 
     async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:

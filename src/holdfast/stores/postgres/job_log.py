@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from holdfast.core.ids import RunId
 from holdfast.ports import LogPiece, LogPlace
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 
 
-class JobLogs(Room):
+class JobLogs(StorePort):
     """Keeps ports.JobLogs."""
 
     async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core.ids import SessionId
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 
 
-class Leadership(Room):
+class Leadership(StorePort):
     """Keeps ports.Leadership."""
 
     async def lead(self, lane: str, session: SessionId) -> bool:

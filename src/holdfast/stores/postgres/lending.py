@@ -12,11 +12,11 @@ from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 from holdfast.stores.row import astuple
 
 
-class Lending(Room):
+class Lending(StorePort):
     """Keeps ports.Lending."""
 
     async def set_pool(self, pool: DeclaredPool) -> None:

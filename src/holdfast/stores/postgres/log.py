@@ -22,9 +22,9 @@ from holdfast.stores.month import Month
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
+from holdfast.stores.postgres.context import StoreContext, is_run
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import make
-from holdfast.stores.postgres.room import Ground, is_run
 from holdfast.stores.postgres.scope import Books
 from holdfast.stores.postgres.snapshot import Snapshots
 
@@ -47,10 +47,10 @@ class Held:
 class Log(Archives):
     """Keeps ports.Log."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
         self._held: dict[RunId, Held] = {}
-        self._snapshots = Snapshots(ground)
+        self._snapshots = Snapshots(context)
         # Whoever holds a run reads it through another connection: those who hold must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 

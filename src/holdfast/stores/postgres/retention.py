@@ -17,8 +17,8 @@ from asyncpg import exceptions as pg
 from holdfast.stores.month import Month
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, explain, transaction
+from holdfast.stores.postgres.context import StoreContext
 from holdfast.stores.postgres.partition import LOCK, PARTITIONED, part, tables
-from holdfast.stores.postgres.room import Ground
 from holdfast.stores.retention import MOST_RUNS, Retention
 from holdfast.stores.row import Row
 
@@ -31,9 +31,9 @@ _LOCK_MS: Final = 300
 class PostgresRetention(Archives, Retention):
     """Archives and removes months of a PostgreSQL store."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._elsewhere = ground.elsewhere
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._elsewhere = context.elsewhere
 
     async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
         return await self._db.fetch(self._sql[statement], *bound)

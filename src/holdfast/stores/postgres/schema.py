@@ -18,8 +18,8 @@ from asyncpg import exceptions as pg
 from holdfast.errors import StillInUse, StoreBusy, StoreError, StoreTooNew, StoreUnreadable
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.connection import AGAIN, LOST, Connection, Connections, explain
+from holdfast.stores.postgres.context import sql
 from holdfast.stores.postgres.partition import LOCK, tables
-from holdfast.stores.postgres.room import sql
 from holdfast.stores.statement import Migration, edited, migrations, was_edited
 
 BEFORE: Final = "before"

@@ -12,7 +12,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores.postgres.connection import Connection
-from holdfast.stores.postgres.room import Room
+from holdfast.stores.postgres.context import StorePort
 
 if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
@@ -87,7 +87,7 @@ def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
     )  # fmt: skip
 
 
-class Scopes(Room):
+class Scopes(StorePort):
     """Keeps ports.Scopes."""
 
     async def set_limit(self, family: str, amount: int | None) -> None:

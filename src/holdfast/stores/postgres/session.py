@@ -21,7 +21,7 @@ from holdfast.errors import StoreError, UnknownCommit
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.clock import boot_ms
 from holdfast.stores.postgres.connection import LOST, Connection, connect, explain, transaction
-from holdfast.stores.postgres.room import Ground, Room, sql
+from holdfast.stores.postgres.context import StoreContext, StorePort, sql
 from holdfast.stores.postgres.schema import LATEST
 
 LEASE_S: Final = 10.0
@@ -111,14 +111,14 @@ def renewed(
             lease.dead = True
 
 
-class Sessions(Room):
+class Sessions(StorePort):
     """Keeps ports.Sessions."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._lease_ms = int(ground.lease_s * 1000)
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._lease_ms = int(context.lease_s * 1000)
         self._leases: dict[SessionId, Lease] = {}
-        self._renewer = Renewer(self._db.address, ground.lease_s, self._leases)
+        self._renewer = Renewer(self._db.address, context.lease_s, self._leases)
 
     async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
         asked_boot_ms = boot_ms()

@@ -9,14 +9,14 @@ import asyncio
 
 from holdfast.core.ids import RunId
 from holdfast.ports import SnapshotRecord
-from holdfast.stores.postgres.room import Ground, Room
+from holdfast.stores.postgres.context import StoreContext, StorePort
 
 
-class Snapshots(Room):
+class Snapshots(StorePort):
     """What the log has of them."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
         self._gathered: dict[RunId, SnapshotRecord] = {}
         self._next: asyncio.Task[None] | None = None
         """The writing that takes along what is gathered until it begins."""

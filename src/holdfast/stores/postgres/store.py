@@ -16,13 +16,13 @@ from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
+from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lane import Leadership
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
-from holdfast.stores.postgres.room import Ground, sql
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Sessions
@@ -42,7 +42,7 @@ _ISOLATION: Final = "read committed"
 class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
     """The ports onto a schema of a PostgreSQL database, for all processes of a fleet."""
 
-    ground: Ground
+    context: StoreContext
 
     @classmethod
     async def connect(
@@ -70,19 +70,19 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             await expect_ready(opened)
             newest_ms = await opened.value(sql(address)["newest_at_ms"])
             clock = StoreClock(greeting["now_ms"], newest_ms or 0, own_ms)
-            ground = Ground(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
+            context = StoreContext(opened, clock, greeting["process"], greeting["snapshot"], lease_s, elsewhere)
             undo.pop_all()
-        return cls.on(ground)
+        return cls.on(context)
 
     @classmethod
-    def on(cls, ground: Ground) -> Self:
+    def on(cls, context: StoreContext) -> Self:
         """The ports of what was opened."""
-        log, sessions = Log(ground), Sessions(ground)
+        log, sessions = Log(context), Sessions(context)
         return cls(
-            ground=ground, clock=ground.clock, log=log, graphs=Graphs(ground), scopes=Scopes(ground),
-            lending=Lending(ground), costs=Costs(ground), job_logs=JobLogs(ground), blobs=Blobs(ground),
-            sessions=sessions, views=Views(ground), watch=Watch(ground), tail=Tail(ground, log),
-            upkeep=Upkeep(ground, sessions), leadership=Leadership(ground),
+            context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
+            lending=Lending(context), costs=Costs(context), job_logs=JobLogs(context), blobs=Blobs(context),
+            sessions=sessions, views=Views(context), watch=Watch(context), tail=Tail(context, log),
+            upkeep=Upkeep(context, sessions), leadership=Leadership(context),
         )  # fmt: skip
 
 

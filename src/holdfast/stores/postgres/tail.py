@@ -20,8 +20,8 @@ from holdfast.core.ids import RunId
 from holdfast.errors import CorruptHistory, CursorLost, NotFound, UsageError
 from holdfast.ports import Told
 from holdfast.stores.history import recorded
+from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.log import Log
-from holdfast.stores.postgres.room import Ground, Room
 
 _CURSOR: Final = re.compile(
     r"(?P<line>\d+-[0-9A-F]{8})_(?P<since>\d+:\d+:[\d,]*)"
@@ -72,12 +72,12 @@ class Span(NamedTuple):
     last: int
 
 
-class Tail(Room):
+class Tail(StorePort):
     """Keeps ports.Tail."""
 
-    def __init__(self, ground: Ground, log: Log) -> None:
+    def __init__(self, context: StoreContext, log: Log) -> None:
         """`log` has what is archived by now."""
-        super().__init__(ground)
+        super().__init__(context)
         self._log = log
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:

@@ -10,8 +10,8 @@ from typing import Final
 
 from holdfast.stores.month import Month
 from holdfast.stores.postgres.connection import Connections
+from holdfast.stores.postgres.context import StoreContext, StorePort, sql
 from holdfast.stores.postgres.partition import make, missing
-from holdfast.stores.postgres.room import Ground, Room, sql
 from holdfast.stores.postgres.session import Sessions
 
 MONTHS_AHEAD: Final = 2
@@ -23,11 +23,11 @@ _MOST_FORGOTTEN: Final = 10_000
 _MOST_TURNS: Final = 1000
 
 
-class Upkeep(Room):
+class Upkeep(StorePort):
     """Keeps ports.Upkeep."""
 
-    def __init__(self, ground: Ground, sessions: Sessions) -> None:
-        super().__init__(ground)
+    def __init__(self, context: StoreContext, sessions: Sessions) -> None:
+        super().__init__(context)
         self._sessions = sessions
 
     async def maintain(self) -> None:

@@ -15,7 +15,7 @@ from holdfast.core.scopes import PLACEMENT
 from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.postgres.archive import Archives
-from holdfast.stores.postgres.room import is_run, runs_from
+from holdfast.stores.postgres.context import is_run, runs_from
 from holdfast.stores.row import effect_of, gate_of, no_gate
 
 _OPEN_GATES: Final = "state in ('open', 'escalated')"

@@ -10,19 +10,19 @@ import asyncio
 import time
 from typing import Final
 
-from holdfast.stores.postgres.room import Ground, Room
+from holdfast.stores.postgres.context import StoreContext, StorePort
 
 POLL_S: Final = 0.2
 """How late another process's commit is heard of. The database wakes nobody: NOTIFY takes a lock that all commits share,
 and LISTEN needs a connection that no pooler can lend."""
 
 
-class Watch(Room):
+class Watch(StorePort):
     """Keeps ports.Watch, for one listener at a time."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._seen = ground.snapshot
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._seen = context.snapshot
 
     async def changed(self, timeout_s: float) -> bool:
         until_s = time.monotonic() + timeout_s

@@ -1,6 +1,6 @@
 """The store in one SQLite file: for one process, or for a few on one machine.
 
-    store       the face: opening, closing            desk, writer, reader   the threads and what they do at once
+    store       the face: opening, closing            thread, writer, reader the threads and what they do at once
     log         histories                             append                 how a commit is written
     session     leases                                lock, turnstile        files that exist to be locked
     view, blob  lists; large payloads                 connection, database   SQLite's settings, errors and tables

@@ -18,19 +18,19 @@ from holdfast.errors import UsageError
 from holdfast.ports import BlobPlace, Freed, MonthStanding, SessionStanding, StoreStanding
 from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.backup import back_up
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 from holdfast.stores.sqlite.database import LATEST
 from holdfast.stores.sqlite.retention import SqliteRetention
-from holdfast.stores.sqlite.room import SQL, Room, rows, value
 from holdfast.stores.sqlite.store import SqliteStore
 
 _MOST_MONTHS: Final = 1200
 
 
-class SqliteAdministration(Room):
+class SqliteAdministration(StorePort):
     """Keeps ports.Administration as far as one file can."""
 
     def __init__(self, store: SqliteStore) -> None:
-        super().__init__(store.ground)
+        super().__init__(store.context)
         self._store = store
 
     @classmethod
@@ -42,7 +42,7 @@ class SqliteAdministration(Room):
         await self._store.aclose()
 
     async def standing(self) -> StoreStanding:
-        path, now_ms = self._store.ground.writer.place.path, self._clock.now_ms()
+        path, now_ms = self._store.context.writer.place.path, self._clock.now_ms()
         return await self._reader.ask(lambda db: _standing(db, path, now_ms))
 
     async def migrate(self, part: str | None) -> Sequence[str]:
@@ -55,10 +55,10 @@ class SqliteAdministration(Room):
         return await self._writer.ask(lambda db: back_up(db, to))  # the other refuses even this
 
     async def archive(self, month: str) -> Freed:
-        return await SqliteRetention(self._store.ground).archive(Month.parse(month))
+        return await SqliteRetention(self._store.context).archive(Month.parse(month))
 
     async def prune(self, before: str) -> Freed:
-        return await SqliteRetention(self._store.ground).prune(Month.parse(before))
+        return await SqliteRetention(self._store.context).prune(Month.parse(before))
 
 
 def _free(file: str) -> Path:

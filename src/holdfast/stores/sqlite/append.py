@@ -18,9 +18,9 @@ import msgspec
 from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
-from holdfast.stores.sqlite.room import SQL, rows, value
 from holdfast.stores.sqlite.scope import Books
 from holdfast.stores.statement import widened
 

@@ -11,16 +11,16 @@ from holdfast.core.ids import RunId
 from holdfast.stores.row import Row
 from holdfast.stores.shelf import Shelf
 from holdfast.stores.sqlite.blob import Blobs
-from holdfast.stores.sqlite.room import Ground, Room, rows
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows
 
 
-class Archives(Room):
+class Archives(StorePort):
     """A room whose histories may have been archived."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        own = Blobs(ground)
-        places = (own,) if ground.elsewhere is None else (ground.elsewhere, own)
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        own = Blobs(context)
+        places = (own,) if context.elsewhere is None else (context.elsewhere, own)
         self._shelf = Shelf(places, self._archive_row, self._clock)
 
     async def _archive_row(self, run: RunId) -> Sequence[Row]:

@@ -10,10 +10,10 @@ import hashlib
 import apsw
 
 from holdfast.errors import NotFound
-from holdfast.stores.sqlite.room import Room, rows, value
+from holdfast.stores.sqlite.context import StorePort, rows, value
 
 
-class Blobs(Room):
+class Blobs(StorePort):
     """Keeps ports.Blobs."""
 
     async def put(self, tenant: str, month: str, content: bytes) -> str:

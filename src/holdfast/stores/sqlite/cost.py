@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.ids import RunId
-from holdfast.stores.sqlite.room import SQL, Room, rows, value
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
-class Costs(Room):
+class Costs(StorePort):
     """Keeps ports.Costs."""
 
     async def uncounted(self, started_before_ms: int, after: RunId | None, limit: int) -> Sequence[Uncounted]:

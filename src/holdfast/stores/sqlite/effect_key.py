@@ -15,8 +15,8 @@ from holdfast.core.ids import CallId, EffectKey, RunId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import KeyClaim
 from holdfast.errors import EffectKeyTaken
+from holdfast.stores.sqlite.context import rows
 from holdfast.stores.sqlite.entry import Entry
-from holdfast.stores.sqlite.room import rows
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_payload: Final = msgspec.json.Decoder(Payload).decode

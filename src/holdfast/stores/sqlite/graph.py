@@ -13,10 +13,10 @@ import msgspec
 from holdfast.errors import NotFound
 from holdfast.ports import MOST_LISTED, WorkflowRecord
 from holdfast.stores.row import BEFORE_ALL, no_workflow
-from holdfast.stores.sqlite.room import Room, rows, value
+from holdfast.stores.sqlite.context import StorePort, rows, value
 
 
-class Graphs(Room):
+class Graphs(StorePort):
     """Keeps ports.Graphs."""
 
     async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:

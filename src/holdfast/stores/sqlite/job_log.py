@@ -11,10 +11,10 @@ import apsw
 
 from holdfast.core.ids import RunId
 from holdfast.ports import LogPiece, LogPlace
-from holdfast.stores.sqlite.room import SQL, Room, rows, value
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 
 
-class JobLogs(Room):
+class JobLogs(StorePort):
     """Keeps ports.JobLogs."""
 
     async def keep(self, pieces: Sequence[tuple[LogPlace, bytes]], cut: Sequence[LogPlace]) -> None:

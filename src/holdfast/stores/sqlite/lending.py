@@ -15,17 +15,17 @@ from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
-from holdfast.stores.sqlite.room import SQL, Ground, Room, rows, value
+from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.session import Sessions
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Lending(Room):
+class Lending(StorePort):
     """Keeps ports.Lending."""
 
-    def __init__(self, ground: Ground, sessions: Sessions) -> None:
-        super().__init__(ground)
+    def __init__(self, context: StoreContext, sessions: Sessions) -> None:
+        super().__init__(context)
         self._sessions = sessions
 
     async def set_pool(self, pool: DeclaredPool) -> None:

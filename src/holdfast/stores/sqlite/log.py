@@ -21,8 +21,8 @@ from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.sqlite.append import commit
 from holdfast.stores.sqlite.archive import Archives
+from holdfast.stores.sqlite.context import rows, value
 from holdfast.stores.sqlite.entry import Entry, entry
-from holdfast.stores.sqlite.room import rows, value
 
 _MOST_AT_ONCE: Final = 1000
 """Events in one answer of the database, which must fit into a gigabyte; an event is less than 100 kB."""

@@ -1,4 +1,4 @@
-"""The desk that reads, on a connection of its own: no read waits behind a commit.
+"""The thread that reads, on a connection of its own: no read waits behind a commit.
 
 Never here: a write; its connection refuses them.
 """
@@ -10,10 +10,10 @@ from typing import Any
 import apsw
 
 from holdfast.stores.sqlite.connection import Place, connect, keep_log
-from holdfast.stores.sqlite.desk import Desk, Job
+from holdfast.stores.sqlite.thread import Job, StoreThread
 
 
-class Reader(Desk):
+class Reader(StoreThread):
     """Reads what is committed. Every job fetches all its rows: a cursor left open would read the past for ever."""
 
     def __init__(self, place: Place, wait_s: float) -> None:

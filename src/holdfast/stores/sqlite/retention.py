@@ -20,7 +20,7 @@ from holdfast.stores.month import Month
 from holdfast.stores.retention import MOST_RUNS, Retention
 from holdfast.stores.row import Row, encode
 from holdfast.stores.sqlite.archive import Archives
-from holdfast.stores.sqlite.room import Ground, rows
+from holdfast.stores.sqlite.context import StoreContext, rows
 
 _TOLD_FOR_MS: Final = 3 * 24 * 3600 * 1000
 """How late a tail may be: as on PostgreSQL."""
@@ -32,9 +32,9 @@ _MOST_BLOBS: Final = 50
 class SqliteRetention(Archives, Retention):
     """Archives and removes months of a SQLite store."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._elsewhere = ground.elsewhere
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._elsewhere = context.elsewhere
 
     async def _ask(self, statement: str, *bound: Any) -> Sequence[Row]:
         return await self._reader.ask(lambda db: rows(db, statement, _bound(bound)))

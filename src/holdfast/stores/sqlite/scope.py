@@ -13,8 +13,8 @@ import msgspec
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry
-from holdfast.stores.sqlite.room import SQL, Room, rows, value
 
 _encode = msgspec.json.Encoder().encode
 _decode_books = msgspec.json.Decoder(list[tuple[str, int | None, int, int, int]]).decode
@@ -89,7 +89,7 @@ def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
     )  # fmt: skip
 
 
-class Scopes(Room):
+class Scopes(StorePort):
     """Keeps ports.Scopes."""
 
     async def set_limit(self, family: str, amount: int | None) -> None:

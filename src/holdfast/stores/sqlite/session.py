@@ -24,8 +24,8 @@ import msgspec
 from holdfast.core.ids import SessionId
 from holdfast.errors import StoreError
 from holdfast.stores.sqlite.clock import boot_ms
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.lock import LockFile, is_free
-from holdfast.stores.sqlite.room import Ground, Room, rows, value
 from holdfast.stores.sqlite.writer import Write
 
 LEASE_S: Final = 10.0
@@ -86,15 +86,15 @@ class Renewer:
             self._renew()
 
 
-class Sessions(Room):
+class Sessions(StorePort):
     """Keeps ports.Sessions."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._folder = ground.locks
-        self._lease_ms = int(ground.lease_s * 1000)
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._folder = context.locks
+        self._lease_ms = int(context.lease_s * 1000)
         self._leases: dict[SessionId, Lease] = {}
-        self._renewer = Renewer(ground.lease_s / RENEWALS, self._renew)
+        self._renewer = Renewer(context.lease_s / RENEWALS, self._renew)
         self._renewal: Future[Renewal] | None = None
 
     async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:

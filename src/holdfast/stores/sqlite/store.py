@@ -13,6 +13,7 @@ from typing import Final, Self
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.clock import StoreClock
+from holdfast.stores.sqlite.context import StoreContext, StorePort, value
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.graph import Graphs
@@ -20,7 +21,6 @@ from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
-from holdfast.stores.sqlite.room import Ground, Room, value
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.tail import Tail
@@ -35,7 +35,7 @@ WAIT_S: Final = 30.0
 class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
     """The ports onto one file of this machine, for all processes that open it."""
 
-    ground: Ground
+    context: StoreContext
 
     @classmethod
     async def connect(
@@ -62,7 +62,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             reader = Reader(writer.place, wait_s)
             undo.push_async_callback(reader.close)
             newest_ms = await reader.ask(lambda db: value(db, "newest_at_ms"))
-            ground = Ground(
+            context = StoreContext(
                 locks=locks_of(file),
                 writer=writer,
                 reader=reader,
@@ -72,25 +72,25 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
                 elsewhere=elsewhere,
             )
             undo.pop_all()
-        return cls.on(ground)
+        return cls.on(context)
 
     @classmethod
-    def on(cls, ground: Ground) -> Self:
+    def on(cls, context: StoreContext) -> Self:
         """The ports of what was opened."""
-        sessions = Sessions(ground)
+        sessions = Sessions(context)
         return cls(
-            ground=ground, clock=ground.clock, log=Log(ground), graphs=Graphs(ground), scopes=Scopes(ground),
-            lending=Lending(ground, sessions), costs=Costs(ground), job_logs=JobLogs(ground), blobs=Blobs(ground),
-            sessions=sessions, views=Views(ground), watch=Watch(ground), tail=Tail(ground),
-            upkeep=Upkeep(ground, sessions),
+            context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
+            lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context), blobs=Blobs(context),
+            sessions=sessions, views=Views(context), watch=Watch(context), tail=Tail(context),
+            upkeep=Upkeep(context, sessions),
         )  # fmt: skip
 
 
-class Upkeep(Room):
+class Upkeep(StorePort):
     """Keeps ports.Upkeep."""
 
-    def __init__(self, ground: Ground, sessions: Sessions) -> None:
-        super().__init__(ground)
+    def __init__(self, context: StoreContext, sessions: Sessions) -> None:
+        super().__init__(context)
         self._sessions = sessions
 
     async def maintain(self) -> None:

@@ -15,7 +15,7 @@ from holdfast.core.ids import RunId
 from holdfast.errors import CursorLost, UsageError
 from holdfast.ports import Told
 from holdfast.stores.history import recorded
-from holdfast.stores.sqlite.room import Room, rows, value
+from holdfast.stores.sqlite.context import StorePort, rows, value
 
 _CURSOR: Final = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -38,7 +38,7 @@ class Cursor(NamedTuple):
         return str(self.place) if self.place >= self.gap else f"{self.place}-{self.gap}"
 
 
-class Tail(Room):
+class Tail(StorePort):
     """Keeps ports.Tail."""
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:

@@ -19,7 +19,7 @@ from holdfast.ports import MOST_LISTED, DueRun, RunFilter, Unplaced
 from holdfast.stores.archive import no_line
 from holdfast.stores.row import effect_of, encode, gate_of, no_gate
 from holdfast.stores.sqlite.archive import Archives
-from holdfast.stores.sqlite.room import SQL, rows, value
+from holdfast.stores.sqlite.context import SQL, rows, value
 
 _Waiting = tuple[RunId, str, int | None, str, str | None, int, frozenset[SessionId]]
 _decode_waiting = msgspec.json.Decoder(list[_Waiting]).decode

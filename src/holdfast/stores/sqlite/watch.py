@@ -11,7 +11,7 @@ from typing import Final
 
 import apsw
 
-from holdfast.stores.sqlite.room import Ground, Room
+from holdfast.stores.sqlite.context import StoreContext, StorePort
 
 POLL_S: Final = 0.2
 """How late another process's commit is heard of. SQLite wakes nobody; to ask it costs some 50 µs."""
@@ -19,12 +19,12 @@ _ANSWER_S: Final = 0.05
 """How long the writer may take to answer when no time is given at all."""
 
 
-class Watch(Room):
+class Watch(StorePort):
     """Keeps ports.Watch, for one listener at a time."""
 
-    def __init__(self, ground: Ground) -> None:
-        super().__init__(ground)
-        self._seen = ground.data_version
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._seen = context.data_version
 
     async def changed(self, timeout_s: float) -> bool:
         until_s = time.monotonic() + timeout_s

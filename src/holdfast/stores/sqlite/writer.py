@@ -1,4 +1,4 @@
-"""The desk that writes: what waits for the disk goes there together, in one transaction, one process at a time.
+"""The thread that writes: what waits for the disk goes there together, in one transaction, one process at a time.
 
 Never here: what is written. A job touches nothing but the database, for it may be done again.
 """
@@ -16,7 +16,7 @@ import apsw
 from holdfast.errors import StoreError, StoreFull, UnknownCommit, Unstorable
 from holdfast.stores.sqlite.connection import Place, explain
 from holdfast.stores.sqlite.database import open_database, put_away
-from holdfast.stores.sqlite.desk import Desk, Job, T, Work
+from holdfast.stores.sqlite.thread import Job, StoreThread, T, Work
 from holdfast.stores.sqlite.turnstile import Turnstile
 
 
@@ -26,7 +26,7 @@ class Write(Job):
     __slots__ = ()
 
 
-class Writer(Desk):
+class Writer(StoreThread):
     """The one writing connection of this process."""
 
     place: Place

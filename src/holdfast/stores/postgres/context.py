@@ -1,4 +1,4 @@
-"""What all rooms of the store stand on.
+"""What all ports of the store stand on.
 
 Never here: a promise of the store.
 """
@@ -27,7 +27,7 @@ def sql(address: Address) -> dict[str, str]:
     return {name: address.localized(text) for name, text in _SQL.items()}
 
 
-class Ground(NamedTuple):
+class StoreContext(NamedTuple):
     """The connections and the clock of one open store."""
 
     connections: Connections
@@ -41,14 +41,14 @@ class Ground(NamedTuple):
     """Where archives go and are, besides the table."""
 
 
-class Room:
-    """What keeps a port of the store."""
+class StorePort:
+    """Keeps one port of the store, on the context of the whole store."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._db = ground.connections
-        self._clock = ground.clock
-        self._process = ground.process
-        self._sql = sql(ground.connections.address)
+    def __init__(self, context: StoreContext) -> None:
+        self._db = context.connections
+        self._clock = context.clock
+        self._process = context.process
+        self._sql = sql(context.connections.address)
 
 
 def is_run(name: str) -> bool:

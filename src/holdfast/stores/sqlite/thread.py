@@ -1,6 +1,6 @@
 """A thread with a connection of its own that does one job after another, for callers who await it.
 
-Never here: SQL, a transaction. A desk knows jobs and nothing about them.
+Never here: SQL, a transaction. A thread knows jobs and nothing about them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
 
 MOST_QUEUED: Final = 1000
-"""Jobs that may wait at a desk; whoever brings more waits before it. A job may carry a blob: this bounds memory."""
+"""Jobs that may wait for a thread; a caller that brings more waits too. A job may carry a blob: this bounds memory."""
 MOST_TOGETHER: Final = 64
-"""Jobs that a desk takes up at once."""
+"""Jobs that a thread takes up at once."""
 _FULL_PAUSE_S: Final = 0.01
 
 
 class Job:
-    """Something to be done at a desk, and the future that tells what came of it."""
+    """Something to be done in a thread, and the future that tells what came of it."""
 
     __slots__ = ("future", "work")
 
@@ -39,7 +39,7 @@ class Job:
         self.future: Future[Any] = Future()
 
 
-class Desk(ABC):
+class StoreThread(ABC):
     """One thread, one connection; jobs are done in the order in which they came."""
 
     def __init__(self, name: str, path: Path) -> None:
@@ -58,7 +58,7 @@ class Desk(ABC):
         await self.ask(lambda db: None)
 
     async def ask(self, work: Work[T]) -> T:
-        """What `work` returns, or raises, in the desk's thread."""
+        """What `work` returns, or raises, in this thread."""
         found: T = await self._done(Job(work))
         return found
 
@@ -72,7 +72,7 @@ class Desk(ABC):
         self._thread.join()
 
     def submit(self, job: Job) -> None:
-        """Queue `job`, from any thread. Raises StoreError when the desk is closed."""
+        """Queue `job`, from any thread. Raises StoreError when the thread has ended."""
         with self._entrance:
             if self._closed is not None:
                 raise self._closed.with_traceback(None)
@@ -116,7 +116,7 @@ class Desk(ABC):
             self._stopped.set_result(None)
 
     def _take(self) -> list[Job]:
-        """The next jobs; none when the desk closes."""
+        """The next jobs; none when the thread is to end."""
         first = self._queue.get()
         if first is None:
             return []

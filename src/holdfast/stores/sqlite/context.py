@@ -1,4 +1,4 @@
-"""What all rooms of the store stand on.
+"""What all ports of the store stand on.
 
 Never here: a promise of the store.
 """
@@ -22,8 +22,8 @@ SQL: Final = statements("sqlite")
 Bound = Sequence[Any] | Mapping[str, Any]
 
 
-class Ground(NamedTuple):
-    """The desks and the clock of one open store, and the folder of its lock files."""
+class StoreContext(NamedTuple):
+    """The threads and the clock of one open store, and the folder of its lock files."""
 
     locks: Path
     writer: Writer
@@ -35,13 +35,13 @@ class Ground(NamedTuple):
     """Where archives go and are, besides the table."""
 
 
-class Room:
-    """What keeps a port of the store."""
+class StorePort:
+    """Keeps one port of the store, on the context of the whole store."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._writer = ground.writer
-        self._reader = ground.reader
-        self._clock = ground.clock
+    def __init__(self, context: StoreContext) -> None:
+        self._writer = context.writer
+        self._reader = context.reader
+        self._clock = context.clock
 
 
 def rows(db: apsw.Connection, statement: str, bound: Bound = ()) -> list[tuple[Any, ...]]:

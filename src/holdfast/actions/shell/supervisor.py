@@ -1,6 +1,6 @@
 """The program between a worker and a script: it starts the script, and ends it with everything that it has started.
 
-It is run by its path in an interpreter of its own (`python -I -S keeper.py FOLDER`), for three reasons. What the
+It is run by its path in an interpreter of its own (`python -I -S supervisor.py FOLDER`), for three reasons. What the
 script's children leave behind becomes this process's child (PR_SET_CHILD_SUBREAPER), also when it has left the script's
 group, so it can be found and ended. A worker that is killed closes the socket to here, and then everything ends and the
 script's private folder goes. And what must be set between fork and exec is set where that is safe: in a process with
@@ -61,7 +61,7 @@ def main() -> NoReturn:
         if script is None:
             _say(control, f"failed {why}")
         else:
-            ended = Keeper(script, order, control, woken).keep()
+            ended = Supervisor(script, order, control, woken).run()
             os.dup2(0, 1)  # whoever reads the log sees its end
             os.dup2(0, 2)
             _say(control, f"ended {ended}")
@@ -71,7 +71,7 @@ def main() -> NoReturn:
     os.execvp("rm", ["rm", "-rf", "--", folder])
 
 
-class Keeper:
+class Supervisor:
     """One script and everything that it has started, until all of it has ended."""
 
     def __init__(self, script: int, order: dict[str, Any], control: int, woken: int) -> None:
@@ -89,7 +89,7 @@ class Keeper:
         self._timed_out = False
         self._left_over = 0
 
-    def keep(self) -> str:
+    def run(self) -> str:
         """Returns when nothing is left, or what is left cannot be ended: `STATUS TIMED_OUT LEFT_OVER SURVIVORS`."""
         while self._reap():
             if self._phase == "running" and self._status is not None:
@@ -205,13 +205,13 @@ def _signals() -> int:
 def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
     """The script's process, or why there is none."""
     said, say = os.pipe()
-    keeper = os.getpid()
+    supervisor = os.getpid()
     try:
         script = os.fork()
     except OSError as problem:
         return None, f"no process could be started: {problem.strerror}"
     if script == 0:
-        _become(order, control, keeper, say)
+        _become(order, control, supervisor, say)
     os.close(say)
     why = os.read(said, 4096)  # nothing if it has become the script, which closes it
     os.close(said)
@@ -221,14 +221,14 @@ def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
     return None, why.decode(errors="replace").replace("\n", " ")
 
 
-def _become(order: dict[str, Any], control: int, keeper: int, say: int) -> NoReturn:
-    """Turn this child into the script. What goes wrong is said, never raised: this is a copy of the keeper."""
+def _become(order: dict[str, Any], control: int, supervisor: int, say: int) -> NoReturn:
+    """Turn this child into the script. What goes wrong is said, never raised: this is a copy of the supervisor."""
     command: list[bytes] = order["command"]
     try:
         os.setsid()
-        _say(control, f"started {os.getpid()}")  # not the keeper, which the script may kill in its first moment
+        _say(control, f"started {os.getpid()}")  # not the supervisor, which the script may kill in its first moment
         _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() == keeper:
+        if os.getppid() == supervisor:
             os.chdir(order["folder"])
             signal.set_wakeup_fd(-1)
             for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
