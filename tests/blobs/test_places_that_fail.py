@@ -58,7 +58,7 @@ async def opened(tmp_path: Path, blobs: str, **options: object) -> AsyncIterator
 async def in_table(tmp_path: Path) -> int:
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     try:
-        return int(await store.ground.reader.ask(lambda db: db.execute("select count(*) from blobs").get))
+        return int(await store.context.reader.ask(lambda db: db.execute("select count(*) from blobs").get))
     finally:
         await store.aclose()
 
@@ -429,7 +429,7 @@ async def test_a_store_from_before_graphs_had_a_table_keeps_them(tmp_path: Path)
         db.execute("insert into blob_homes (sha256, tenant, month) values (?, '', '')", (graph.hash,))
         db.pragma("user_version", 1)
 
-    await store.ground.writer.write(back)
+    await store.context.writer.write(back)
     await store.aclose()
     store = await SqliteStore.connect(path)
     try:

@@ -132,7 +132,7 @@ class Game:
 
     def do(
         self, command: cmd.Command, *, session: SessionId | None = HERE, slots: int | None = None,
-        graph: Graph | None = None, short: Mapping[str, cmd.Shortage] | None = None,
+        graph: Graph | None = None, shortages: Mapping[str, cmd.Shortage] | None = None,
         taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
     ) -> list[ev.Event]:  # fmt: skip
         session = self.session if session == HERE else session
@@ -140,7 +140,7 @@ class Game:
         worker = None if session is None else cmd.Worker(session, self.slots if slots is None else slots, places)
         before = snapshot(self.state)
         try:
-            events = decide(graph or self.graph, self.state, command, self.now_ms, worker, short or {}, taken or {})
+            events = decide(graph or self.graph, self.state, command, self.now_ms, worker, shortages or {}, taken or {})
         except HoldfastError:
             assert same(self.state, before), "a refusal must leave the state as it was"
             raise
@@ -173,15 +173,15 @@ class Game:
 
     def check_scopes(self, rows: Changes) -> None:
         """What the run has moved in each kind of scope is what its own books say."""
-        for charge in rows.charges:
-            books = self.scopes.setdefault(charge.scope, [0, 0, 0])
-            for part, moved in enumerate((charge.settled, charge.held, charge.in_doubt)):
+        for posting in rows.postings:
+            books = self.scopes.setdefault(posting.scope, [0, 0, 0])
+            for part, moved in enumerate((posting.settled, posting.held, posting.in_doubt)):
                 books[part] += moved
-                assert books[part] >= 0, f"{charge.scope}: {books}"
+                assert books[part] >= 0, f"{posting.scope}: {books}"
         budget = self.state.budget
         mine = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
         place = [0, int(self.state.counted and not self.state.ended), 0]
-        for family in {charge.family for charge in rows.charges}:
+        for family in {posting.family for posting in rows.postings}:
             of_family = [books for scope, books in self.scopes.items() if family_of(scope) == family]
             assert [sum(parts) for parts in zip(*of_family, strict=True)] == (
                 place if family.endswith("runs") else mine
@@ -267,12 +267,12 @@ class Game:
     def start(
         self, data: Any = None, *, limit: int | None = None, key: str | None = None, by: str | None = None,
         session: SessionId | None = HERE, team: str | None = None, queue: bool = False,
-        short: Mapping[str, cmd.Shortage] | None = None,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         command = cmd.StartRun(RUN, "acme", inline(data), digest(data), limit, key, Claim(by), team=team, queue=queue)
-        return self.do(command, session=session, short=short)
+        return self.do(command, session=session, shortages=shortages)
 
-    def short(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:
+    def shortages(self, *, left: int = 0, held: int = 0, limit: int = 1000, number: int = 0) -> dict[str, cmd.Shortage]:
         """What is known when the tenant's day has only so much left; or its month, with another `number`."""
         scope = money_scopes(self.state.tenant, self.state.team, self.now_ms)[number]
         return {scope: cmd.Shortage(limit, left, held)}
@@ -294,8 +294,8 @@ class Game:
     def cancel(self, reason: str = "no longer needed") -> list[ev.Event]:
         return self.do(cmd.CancelRun(reason, ANN))
 
-    def retry(self, *, short: Mapping[str, cmd.Shortage] | None = None) -> list[ev.Event]:
-        return self.do(cmd.RetryRun(ANN), short=short)
+    def retry(self, *, shortages: Mapping[str, cmd.Shortage] | None = None) -> list[ev.Event]:
+        return self.do(cmd.RetryRun(ANN), shortages=shortages)
 
     def raise_limit(self, limit: str, value: int) -> list[ev.Event]:
         return self.do(cmd.RaiseLimit(limit, value, ANN))
@@ -347,10 +347,10 @@ class Game:
 
     def hold(
         self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", *, args: str = "args", model: str = "m",
-        cheaper: tuple[cmd.Offer, ...] = (), short: Mapping[str, cmd.Shortage] | None = None,
+        cheaper: tuple[cmd.Offer, ...] = (), shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> list[ev.Event]:  # fmt: skip
         offers = (cmd.Offer(model, nanousd, tokens), *cheaper)
-        return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers), short=short)
+        return self.do(cmd.HoldModelCall(*self.at(name), Path(path), model, args, offers), shortages=shortages)
 
     def held(self, name: str, nanousd: int = 0, tokens: int = 0, path: str = "0", **more: Any) -> CallId:
         """A call whose hold was admitted."""

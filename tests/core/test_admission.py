@@ -14,12 +14,12 @@ FULL = cmd.Shortage(limit=2, left=0, held=2)
 
 
 def places(game: Game, events: list[ev.Event]) -> dict[str, int]:
-    return {charge.scope: charge.held for charge in game.rows(events).charges}
+    return {posting.scope: posting.held for posting in game.rows(events).postings}
 
 
 def queued(scope: str = ACME, **more: object) -> Game:
     game = Game(graph("a > b", **more), start=False)
-    game.start(queue=True, short={scope: FULL})
+    game.start(queue=True, shortages={scope: FULL})
     return game
 
 
@@ -27,10 +27,10 @@ def test_a_run_takes_a_place_of_its_tenant_and_of_the_fleet_and_gives_them_back_
     game = Game(graph("a"), start=False)
     started = game.start()
     assert places(game, started) == {ACME: 1, FLEET_RUNS: 1}
-    assert all(charge.bounded and charge.in_turn for charge in game.rows(started).charges)
+    assert all(posting.bounded and posting.in_turn for posting in game.rows(started).postings)
     ended = game.complete("a")
     assert places(game, ended) == {ACME: -1, FLEET_RUNS: -1}
-    assert not any(charge.bounded for charge in game.rows(ended).charges)
+    assert not any(posting.bounded for posting in game.rows(ended).postings)
 
 
 def test_waiting_for_a_person_keeps_the_place() -> None:
@@ -44,13 +44,13 @@ def test_waiting_for_a_person_keeps_the_place() -> None:
 def test_a_start_beyond_the_cap_is_refused_and_told_when_to_try_again(scope: str) -> None:
     game = Game(graph("a"), start=False)
     with pytest.raises(TooManyRuns, match="Nothing was started") as refused:
-        game.start(short={scope: cmd.Shortage(limit=2, left=-3, held=2)})
+        game.start(shortages={scope: cmd.Shortage(limit=2, left=-3, held=2)})
     assert (refused.value.scope, refused.value.limit, refused.value.retry_after_s) == (scope, 2, 4)
     assert game.history == []
     with pytest.raises(TooManyRuns) as refused:
-        game.start(short={scope: cmd.Shortage(limit=2, left=-999, held=2)})
+        game.start(shortages={scope: cmd.Shortage(limit=2, left=-999, held=2)})
     assert refused.value.retry_after_s == 60
-    assert kinds(game.start(short={scope: cmd.Shortage(limit=2, left=1, held=1)})) == ["RunStarted", "StepStarted"]
+    assert kinds(game.start(shortages={scope: cmd.Shortage(limit=2, left=1, held=1)})) == ["RunStarted", "StepStarted"]
 
 
 def test_a_start_that_is_queued_is_recorded_and_begins_nothing() -> None:
@@ -60,7 +60,7 @@ def test_a_start_that_is_queued_is_recorded_and_begins_nothing() -> None:
     assert [(wait.kind, wait.reason, wait.about) for wait in game.waits] == [("place", "admission", ACME)]
     assert game.due_ms is None
     rows = game.rows(game.events())
-    assert rows.charges == ()
+    assert rows.postings == ()
     assert [(waiter.scope, waiter.wanted) for waiter in rows.waiters] == [(ACME, 1)]
     assert kinds(game.tick(3600)) == []
     assert kinds(game.signal("go")) == ["SignalReceived"]
@@ -83,10 +83,10 @@ def test_room_elsewhere_is_none_of_its_business() -> None:
 
 def test_where_another_scope_is_full_it_waits_there() -> None:
     game = queued()
-    events = game.do(cmd.Tick(room=frozenset([ACME])), short={FLEET_RUNS: FULL})
+    events = game.do(cmd.Tick(room=frozenset([ACME])), shortages={FLEET_RUNS: FULL})
     assert kinds(events) == ["AdmissionDeferred"]
     assert [waiter.scope for waiter in game.rows(events).waiters] == [FLEET_RUNS]
-    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS])), short={FLEET_RUNS: FULL}) == [], "somebody was faster"
+    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS])), shortages={FLEET_RUNS: FULL}) == [], "somebody was faster"
     assert kinds(game.do(cmd.Tick(room=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
 
 
@@ -108,7 +108,7 @@ def test_a_run_that_an_early_version_started_counts_in_no_scope() -> None:
     game = Game(graph("a"), start=False)
     started = game.start()[0]
     early = ev.RunStarted(RUN, "acme", "flow", 1, game.graph.hash, NULL, None, 100)
-    assert game.rows([early]).charges == ()
+    assert game.rows([early]).postings == ()
     assert isinstance(started, ev.RunStarted)
     game.state.counted = False
-    assert game.rows([ev.RunCompleted()]).charges == ()
+    assert game.rows([ev.RunCompleted()]).postings == ()

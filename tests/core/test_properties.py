@@ -247,7 +247,7 @@ FULL = cmd.Shortage(1, 0, 1)
 
 def in_line(pick: random.Random) -> dict[str, Any]:
     """How some runs begin: with too many others before them."""
-    return {"queue": True, "short": {run_scopes("acme")[0]: FULL}} if pick.random() < 0.1 else {}
+    return {"queue": True, "shortages": {run_scopes("acme")[0]: FULL}} if pick.random() < 0.1 else {}
 
 
 # --- Chaos ------------------------------------------------------------------------------------------------------------
@@ -273,9 +273,9 @@ class Chaos:
                     self.game.resume()
                 if self.pick.random() < 0.01 and "late" not in self.game.graph.nodes:
                     self.game.migrate()
-                short = self.game.short(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
-                short = self.pick.choice([{}, {}, {}, short, dict.fromkeys(run_scopes("acme")[1:], FULL)])
-                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), short=short,
+                shortages = self.game.shortages(left=self.pick.choice([0, 50]), held=self.pick.choice([0, 100]))
+                shortages = self.pick.choice([{}, {}, {}, shortages, dict.fromkeys(run_scopes("acme")[1:], FULL)])
+                events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), shortages=shortages,
                                       taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
             except HoldfastError:
                 continue
@@ -307,7 +307,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Tick(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
-                cmd.Tick(room=frozenset([*self.game.short(), *run_scopes("acme"), "effect/wide"])),
+                cmd.Tick(room=frozenset([*self.game.shortages(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -498,7 +498,7 @@ class Crew:
             self.answer()
         elif game.state.awaits is not None:
             full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
-            game.do(cmd.Tick(room=frozenset([game.state.awaits])), short=full)
+            game.do(cmd.Tick(room=frozenset([game.state.awaits])), shortages=full)
         elif game.due_ms is not None:
             self.wait()
         else:
@@ -525,7 +525,7 @@ class Crew:
         elif 0.31 < chance < 0.34:
             self.reconcile()
         elif 0.34 < chance < 0.50 and self.game.state.short:
-            self.game.do(cmd.Tick(room=frozenset(self.game.short())))
+            self.game.do(cmd.Tick(room=frozenset(self.game.shortages())))
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""
@@ -656,8 +656,8 @@ class Crew:
         try:
             if kind == "model":
                 hold = fixed.choice([10, 60, 150])
-                short = game.short(left=self.pick.choice([0, 20]), held=self.pick.choice([0, 200]))
-                game.hold(name, hold, 40, path, short=self.pick.choice([{}, {}, {}, {}, short]))
+                shortages = game.shortages(left=self.pick.choice([0, 20]), held=self.pick.choice([0, 200]))
+                game.hold(name, hold, 40, path, shortages=self.pick.choice([{}, {}, {}, {}, shortages]))
             elif kind == "tool":
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])

@@ -180,7 +180,7 @@ def test_money_that_was_spent_stays_spent() -> None:
 
 def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_before() -> None:
     game = failed("a > b", node("j", join=Join("all", timeout_s=10)), "a > j", "b > j")
-    events = game.retry(short=FULL)
+    events = game.retry(shortages=FULL)
     assert kinds(events) == ["RunReopened", "StepReplayed"]
     assert [(wait.kind, wait.about) for wait in game.waits] == [("place", FLEET_RUNS)]
     assert (game.status, game.due_ms, game.state.counted) == ("waiting", None, False)
@@ -192,9 +192,9 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
 def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_for_anew() -> None:
     """Else the end of the day for which there was none would be due for as long as the run waits for its place."""
     game = Game(graph("a", on_limit="fail"))
-    game.hold("a", 60, short=game.short())
+    game.hold("a", 60, shortages=game.shortages())
     assert game.status == "failed"
-    game.retry(short=FULL)
+    game.retry(shortages=FULL)
     assert ([wait.kind for wait in game.waits], game.due_ms) == (["place"], None)
     assert game.tick(86_400) == []
     game.do(cmd.Tick(room=frozenset({FLEET_RUNS})))
@@ -203,11 +203,11 @@ def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_fo
 
 def test_its_place_is_taken_anew_and_given_back_again() -> None:
     game = failed()
-    taken = game.rows(game.retry()).charges
+    taken = game.rows(game.retry()).postings
     assert {(each.scope, each.held, each.bounded) for each in taken} == {
         ("tenant/acme/runs", 1, True), (FLEET_RUNS, 1, True)
     }  # fmt: skip
-    given = game.rows(game.fail("b")).charges
+    given = game.rows(game.fail("b")).postings
     assert {(each.scope, each.held) for each in given} == {("tenant/acme/runs", -1), (FLEET_RUNS, -1)}
     assert game.status == "failed"
 

@@ -68,8 +68,8 @@ def test_a_scope_can_be_told_to_a_person() -> None:
 
 def moved(game: Game, events: list[ev.Event]) -> dict[str, tuple[int, int, int]]:
     return {
-        charge.scope: (charge.settled, charge.held, charge.in_doubt)
-        for charge in game.rows(events).charges if not charge.scope.endswith("/runs")
+        posting.scope: (posting.settled, posting.held, posting.in_doubt)
+        for posting in game.rows(events).postings if not posting.scope.endswith("/runs")
     }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_a_hold_counts_in_every_scope_of_its_run_and_may_be_refused_there() -> N
     events = game.hold("a", 60)
     assert set(moved(game, events).values()) == {(0, 60, 0)}
     assert list(moved(game, events)) == list(money_scopes("acme", "search", NOVEMBER_14))
-    assert all(charge.bounded for charge in game.rows(events).charges)
+    assert all(posting.bounded for posting in game.rows(events).postings)
 
 
 def test_what_closes_a_call_is_taken_whatever_the_limit() -> None:
@@ -93,7 +93,7 @@ def test_what_closes_a_call_is_taken_whatever_the_limit() -> None:
     reconciled = game.reconcile(call, 20)
     assert moved(game, reconciled) == {DAY: (20, 0, -60), MONTH: (20, 0, -60)}
     for events in (settled, refused, doubted, reconciled):
-        assert not any(charge.bounded for charge in game.rows(events).charges)
+        assert not any(posting.bounded for posting in game.rows(events).postings)
 
 
 def test_a_settlement_counts_on_the_day_of_its_hold_however_late_it_comes() -> None:
@@ -110,7 +110,7 @@ def test_one_commit_moves_each_scope_once() -> None:
     game = two()
     call = game.held("a", 60)
     events = [*game.settle(call, 45), *game.hold("b", 10), *game.hold("a", 20, path="1")]
-    (day, month) = game.rows(events).charges
+    (day, month) = game.rows(events).postings
     assert (day.scope, day.settled, day.held, day.total, day.bounded) == (DAY, 45, -30, 15, True)
     assert month.scope == MONTH
 
@@ -133,7 +133,7 @@ def test_a_hold_of_an_early_version_moves_no_scope() -> None:
 
 def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> None:
     game = two()
-    events = game.hold("b", 60, short=game.short(left=50, held=100, limit=500))
+    events = game.hold("b", 60, shortages=game.shortages(left=50, held=100, limit=500))
     (exceeded,) = events
     assert isinstance(exceeded, ev.ScopeExceeded)
     assert (exceeded.scope, exceeded.needed_nanousd, exceeded.limit_nanousd, exceeded.blocked) == (DAY, 60, 500, False)
@@ -151,7 +151,7 @@ def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> N
 
 def test_what_would_not_fit_whatever_comes_back_blocks_its_run() -> None:
     game = Game(graph("a"), team="search")
-    game.hold("a", 60, short=game.short(left=50, held=9, number=2))
+    game.hold("a", 60, shortages=game.shortages(left=50, held=9, number=2))
     game.suspend("a")
     assert game.status == "budget_blocked"
     assert [(wait.reason, wait.about) for wait in game.waits] == [("team_budget", TEAM_DAY)]
@@ -159,7 +159,7 @@ def test_what_would_not_fit_whatever_comes_back_blocks_its_run() -> None:
 
 def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
     game = two()
-    game.hold("b", 60, short=game.short())
+    game.hold("b", 60, shortages=game.shortages())
     game.suspend("b")
     assert game.tick() == []
     assert game.do(cmd.Tick(room=frozenset([MONTH]))) == [], "another scope is none of its business"
@@ -171,7 +171,7 @@ def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
 
 def test_room_that_is_found_while_the_waiting_attempt_is_leaving_is_not_missed() -> None:
     game = two()
-    game.hold("b", 60, short=game.short())
+    game.hold("b", 60, shortages=game.shortages())
     assert kinds(game.do(cmd.Tick(room=frozenset([DAY])))) == ["OperationReopened"]
     assert kinds(game.suspend("b")) == ["StepSuspended", "StepStarted"]
 
@@ -179,7 +179,7 @@ def test_room_that_is_found_while_the_waiting_attempt_is_leaving_is_not_missed()
 @pytest.mark.parametrize(("number", "begins"), [(0, MIDNIGHT), (1, DECEMBER)])
 def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
     game = Game(graph("a"))
-    game.hold("a", 60, short=game.short(number=number))
+    game.hold("a", 60, shortages=game.shortages(number=number))
     game.suspend("a")
     assert game.due_ms == begins - START_MS
     game.now_ms = begins - 1
@@ -187,28 +187,28 @@ def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
     game.now_ms = begins
     assert kinds(game.tick()) == ["OperationReopened", "StepStarted"]
     events = game.hold("a", 60)
-    assert [charge.scope for charge in game.rows(events).charges] == list(money_scopes("acme", None, begins))
+    assert [posting.scope for posting in game.rows(events).postings] == list(money_scopes("acme", None, begins))
 
 
 def test_a_smaller_way_to_make_the_call_is_taken_where_only_that_fits_the_scope() -> None:
     game = Game(graph("a"))
     cheaper = (cmd.Offer("small", 40, 5), cmd.Offer("tiny", 10, 5))
-    (held,) = game.hold("a", 60, cheaper=cheaper, short=game.short(left=45))
+    (held,) = game.hold("a", 60, cheaper=cheaper, shortages=game.shortages(left=45))
     assert (held.sent_to, held.offer) == ("small", 1)  # type: ignore[attr-defined]
-    (exceeded,) = game.hold("a", 60, path="1", cheaper=cheaper, short=game.short(left=5))
+    (exceeded,) = game.hold("a", 60, path="1", cheaper=cheaper, shortages=game.shortages(left=5))
     assert exceeded.needed_nanousd == 10  # type: ignore[attr-defined]
 
 
 def test_the_runs_own_limit_is_asked_first() -> None:
     game = Game(graph("a", limits={"cost_nanousd": 50}))
-    assert kinds(game.hold("a", 60, short=game.short())) == ["HoldDeferred", "GateOpened"]
+    assert kinds(game.hold("a", 60, shortages=game.shortages())) == ["HoldDeferred", "GateOpened"]
 
 
 def test_a_run_that_shall_fail_at_a_limit_fails_at_one_above_it() -> None:
     game = Game(graph("a", on_limit="fail"))
-    game.hold("a", 60, short=game.short(held=100))
+    game.hold("a", 60, shortages=game.shortages(held=100))
     assert game.status == "running", "what comes back may be enough"
-    game.hold("a", 60, short=game.short(), path="1")
+    game.hold("a", 60, shortages=game.shortages(), path="1")
     assert game.status == "failed"
     assert game.state.error is not None
     assert game.state.error.error_class == policies.LIMIT
@@ -217,7 +217,7 @@ def test_a_run_that_shall_fail_at_a_limit_fails_at_one_above_it() -> None:
 
 def test_a_paused_run_takes_nobodys_turn_and_waits_again_when_it_goes_on() -> None:
     game = Game(graph("a"))
-    game.hold("a", 60, short=game.short())
+    game.hold("a", 60, shortages=game.shortages())
     game.suspend("a")
     assert game.rows(game.pause()).waiters == ()
     assert [waiter.scope for waiter in game.rows(game.resume()).waiters] == [DAY]
@@ -225,8 +225,8 @@ def test_a_paused_run_takes_nobodys_turn_and_waits_again_when_it_goes_on() -> No
 
 def test_a_step_that_ends_waits_no_more() -> None:
     game = two()
-    game.hold("b", 60, short=game.short())
-    game.hold("a", 60, short=game.short(), path="1")
+    game.hold("b", 60, shortages=game.shortages())
+    game.hold("a", 60, shortages=game.shortages(), path="1")
     assert game.rows(game.fail("b", TRANSIENT)).waiters, "it is tried again"
     assert game.rows(game.cancel()).waiters == ()
     assert game.status == "cancelled"
@@ -234,7 +234,7 @@ def test_a_step_that_ends_waits_no_more() -> None:
 
 def test_a_lost_attempt_keeps_its_wait() -> None:
     game = Game(graph("a"))
-    game.hold("a", 60, short=game.short())
+    game.hold("a", 60, shortages=game.shortages())
     game.lose()
     assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
     assert game.state.short == {}

@@ -193,7 +193,7 @@ async def test_tomorrow_is_another_day(tmp_path: Path, server: ModelServer, mode
         assert await run.result() == "."
         assert await day_of(engine) != yesterday
         assert (await day_of(engine)).settled == COST
-        assert (await engine.runtime.store.scopes.books([yesterday.scope]))[0].settled == COST
+        assert (await engine.runtime.store.scopes.balances([yesterday.scope]))[0].settled == COST
         assert (await engine.budgets("acme"))["month"].settled in (COST, 2 * COST)  # the last day of a month
 
 

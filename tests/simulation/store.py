@@ -49,7 +49,7 @@ from holdfast.ports import (
     RunFilter,
     SnapshotRecord,
     Store,
-    Told,
+    TailEvent,
     Unplaced,
     WorkflowRecord,
 )
@@ -259,18 +259,18 @@ class Disk:
 
     def _over_limit(self, append: Append) -> OverLimit | None:
         """Which scope has no room for what is to be charged; its run then waits there."""
-        for charge in append.changes.charges:
-            row = self.books(charge.scope)
-            if not charge.bounded or charge.total <= 0 or row.left is None:
+        for posting in append.changes.postings:
+            row = self.books(posting.scope)
+            if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
-            ahead = self._ahead(charge.scope, append.run) if charge.in_turn else 0
-            if charge.total <= row.left - ahead:
+            ahead = self._ahead(posting.scope, append.run) if posting.in_turn else 0
+            if posting.total <= row.left - ahead:
                 continue
-            if charge.waits:
-                self.waiters[charge.scope, append.run] = charge.total
+            if posting.waits:
+                self.waiters[posting.scope, append.run] = posting.total
             return OverLimit(
-                f"{charge.scope} has {row.left} left of {row.limit}.", run=append.run, scope=charge.scope,
-                limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
+                f"{posting.scope} has {row.left} left of {row.limit}.", run=append.run, scope=posting.scope,
+                limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
             )  # fmt: skip
         return None
 
@@ -329,10 +329,14 @@ class Disk:
         self._write_keys(changes)
 
     def _write_scopes(self, run: RunId, changes: Changes) -> None:
-        for charge in changes.charges:
-            row = self.scopes.get(charge.scope, ScopeRow(charge.scope, None))
-            self.scopes[charge.scope] = ScopeRow(
-                charge.scope, None, row.settled + charge.settled, row.held + charge.held, row.in_doubt + charge.in_doubt
+        for posting in changes.postings:
+            row = self.scopes.get(posting.scope, ScopeRow(posting.scope, None))
+            self.scopes[posting.scope] = ScopeRow(
+                posting.scope,
+                None,
+                row.settled + posting.settled,
+                row.held + posting.held,
+                row.in_doubt + posting.in_doubt,
             )
         kept = {(waiter.scope, run): waiter.wanted for waiter in changes.waiters}
         for place in [place for place in self.waiters if place[1] == run and place not in kept]:
@@ -593,7 +597,7 @@ class Scopes(Port):
         await self._mount.read()
         return {name: amount for name, amount in sorted(self._disk.limits.items()) if name.startswith(family)}
 
-    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         await self._mount.read()
         return [self._disk.books(scope) for scope in names]
 
@@ -704,7 +708,7 @@ class Graphs(Port):
 class Tail(Port):
     """Keeps ports.Tail."""
 
-    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
         await self._mount.read()
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
             raise UsageError(f"{cursor!r} is no cursor of this store's tail.")
@@ -712,7 +716,7 @@ class Tail(Port):
         if after > len(self._disk.order):
             raise CursorLost(f"The tail's cursor {after} is beyond the last event.")
         told = [
-            Told(run, self._disk.history(run, seq - 1, 1)[0], str(place))
+            TailEvent(run, self._disk.history(run, seq - 1, 1)[0], str(place))
             for place, (run, seq) in enumerate(self._disk.order[after : after + limit], after + 1)
         ]
         return told, str(after + len(told))

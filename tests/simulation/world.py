@@ -230,7 +230,7 @@ class World:
     # --- Models -------------------------------------------------------------------------------------------------------
 
     def bill(self, run: str, request: ModelRequest, usage: Usage) -> None:
-        """What a provider will charge, whatever Holdfast heard of it."""
+        """What a provider will posting, whatever Holdfast heard of it."""
         into, out = RATES_NANOUSD[request.model]
         cost = usage.input_tokens * into + usage.output_tokens * out
         self.bills[run] = self.bills.get(run, 0) + cost

@@ -39,7 +39,7 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, Told, WorkflowRecord
+from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, TailEvent, WorkflowRecord
 from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
@@ -253,17 +253,17 @@ class StoreConformance:
         first, second = Story(), Story()
         await put(mine, first.start(), second.start())
         await put(mine, first.hold(60), second.hold(40), first.hold(5, "1"))
-        assert await theirs.scopes.books([DAY, MONTH]) == [
+        assert await theirs.scopes.balances([DAY, MONTH]) == [
             ScopeRow(DAY, None, 0, 105, 0),
             ScopeRow(MONTH, None, 0, 105, 0),
         ]
         await put(theirs, first.settle(45), second.doubt())
-        assert await mine.scopes.books([MONTH, DAY]) == [
+        assert await mine.scopes.balances([MONTH, DAY]) == [
             ScopeRow(MONTH, None, 45, 5, 40),
             ScopeRow(DAY, None, 45, 5, 40),
         ]
         umbrella = "tenant/umbrella/day/2023-11-14"
-        assert await mine.scopes.books([umbrella]) == [ScopeRow(umbrella, None)]
+        assert await mine.scopes.balances([umbrella]) == [ScopeRow(umbrella, None)]
 
     async def test_a_limit_is_of_every_scope_of_its_family_whenever_it_is_set(self, connect: Connect) -> None:
         mine, theirs, story = await connect(), await connect(), Story()
@@ -271,7 +271,7 @@ class StoreConformance:
         tomorrow = "tenant/acme/day/2023-11-15"
         for limit in (100, 50, 0):
             await mine.scopes.set_limit(DAYS, limit)
-            assert await theirs.scopes.books([DAY, tomorrow]) == [
+            assert await theirs.scopes.balances([DAY, tomorrow]) == [
                 ScopeRow(DAY, limit, 0, 60),
                 ScopeRow(tomorrow, limit),
             ]
@@ -281,7 +281,7 @@ class StoreConformance:
         await mine.scopes.set_limit(DAYS, None)
         await mine.scopes.set_limit(DAYS, None)
         assert await theirs.scopes.limits("tenant/acme/") == {"tenant/acme/month": 1000}
-        assert await theirs.scopes.books([DAY]) == [ScopeRow(DAY, None, 0, 60)]
+        assert await theirs.scopes.balances([DAY]) == [ScopeRow(DAY, None, 0, 60)]
 
     async def test_a_hold_that_a_scope_has_no_room_for_is_refused_whole_and_leaves_a_waiter(
         self, connect: Connect
@@ -298,18 +298,18 @@ class StoreConformance:
         )  # fmt: skip
         assert await store.log.events(story.run) == there
         assert await store.views.run(story.run) == row
-        assert await store.scopes.books([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
+        assert await store.scopes.balances([DAY, MONTH]) == [ScopeRow(DAY, None, 0, 60), ScopeRow(MONTH, 100, 0, 60)]
         assert await store.scopes.waiting([DAY, MONTH], 10) == [Waiting(story.run, MONTH, 41, 40)]
         story.forget(refused)
         await put(store, story.hold(40, "1"))
-        assert (await store.scopes.books([MONTH]))[0].left == 0
+        assert (await store.scopes.balances([MONTH]))[0].left == 0
 
     async def test_what_gives_back_or_cannot_be_helped_is_taken_above_the_limit(self, connect: Connect) -> None:
         store, story = await connect(), Story()
         await put(store, story.start(), story.hold(60), story.hold(40, "1"), story.hold(0, "2"))
         await store.scopes.set_limit(DAYS, 10)
         await put(store, story.hold(0, "3"), story.settle(70), story.doubt("1"), story.draft())
-        assert await store.scopes.books([DAY]) == [ScopeRow(DAY, 10, 70, 0, 40)]
+        assert await store.scopes.balances([DAY]) == [ScopeRow(DAY, 10, 70, 0, 40)]
 
     async def test_in_one_flush_holds_are_admitted_in_order_as_far_as_they_fit(self, connect: Connect) -> None:
         store = await connect()
@@ -322,7 +322,7 @@ class StoreConformance:
         fates = await store.log.append([*holds[:4], giver.settle(5), *holds[4:]])
         # 30 are held; 50 fit, 30 do not, 20 do and fill it, 10 do not; then 25 come back, of which 20 are taken.
         assert [fate is None for fate in fates] == [True, False, True, False, True, True, False]
-        assert await store.scopes.books([DAY]) == [ScopeRow(DAY, 100, 5, 90, 0)]
+        assert await store.scopes.balances([DAY]) == [ScopeRow(DAY, 100, 5, 90, 0)]
         left = [(each.run, each.wanted, each.left) for each in await store.scopes.waiting([DAY], 10)]
         assert left == [(stories[1].run, 30, 5), (stories[3].run, 10, 5), (stories[5].run, 25, 5)]
         assert await store.log.seqs([story.run for story in stories[:2]]) == {stories[0].run: 3, stories[1].run: 2}
@@ -335,7 +335,7 @@ class StoreConformance:
         hold = story.hold(60)
         await put(store, hold, hold)
         assert list(await store.log.append([hold])) == [None]
-        assert (await store.scopes.books([DAY]))[0].used == 60
+        assert (await store.scopes.balances([DAY]))[0].used == 60
 
     async def test_of_two_processes_that_race_for_the_last_of_a_limit_one_gets_it(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()
@@ -343,11 +343,11 @@ class StoreConformance:
         for number in range(10):
             stories = [Story(), Story()]
             await put(mine, *(story.start() for story in stories))
-            room = (await mine.scopes.books([DAY]))[0].left or 0
+            room = (await mine.scopes.balances([DAY]))[0].left or 0
             holds = [story.hold(room - 50) for story in stories]
             fates = await asyncio.gather(told(mine, holds[0]), told(theirs, holds[1]))
             assert [type(fate) for fate in fates].count(OverLimit) == 1, f"race {number}"
-            assert (await theirs.scopes.books([DAY]))[0].left == 50
+            assert (await theirs.scopes.balances([DAY]))[0].left == 50
             winner = stories[fates.index(None)]
             await put(theirs, winner.settle(0))
 
@@ -360,7 +360,7 @@ class StoreConformance:
             refused = story.hold(wanted)
             assert isinstance(await told(mine, refused), OverLimit)
             story.forget(refused)
-            await put(mine, story.hold(wanted, short={DAY: cmd.Shortage(100, 0, 100)}))
+            await put(mine, story.hold(wanted, shortages={DAY: cmd.Shortage(100, 0, 100)}))
         assert await theirs.scopes.room(10) == []
         assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [story.run for story in stories]
         await put(theirs, giver.settle(15))
@@ -389,7 +389,7 @@ class StoreConformance:
         story.forget(refused)
         await put(store, story.does(cmd.SendSignal("ping")))
         assert await store.scopes.waiting([DAY], 10) == []
-        await put(store, story.hold(60, short={DAY: cmd.Shortage(10, 10, 0)}))
+        await put(store, story.hold(60, shortages={DAY: cmd.Shortage(10, 10, 0)}))
         await put(store, story.does(cmd.SendSignal("ping")))
         assert await store.scopes.waiting([DAY], 10) == [Waiting(story.run, DAY, 60, 10)]
         await put(store, story.does(cmd.PauseRun()))
@@ -474,9 +474,9 @@ class StoreConformance:
         mine, theirs = await connect(), await connect()
         stories = [Story(), Story(), Story(tenant="umbrella")]
         await put(mine, *(story.start() for story in stories))
-        assert [row.used for row in await theirs.scopes.books([ACME_RUNS, FLEET_RUNS])] == [2, 3]
+        assert [row.used for row in await theirs.scopes.balances([ACME_RUNS, FLEET_RUNS])] == [2, 3]
         await put(theirs, stories[0].does(cmd.CancelRun()), stories[1].draft(), stories[1].ask())
-        assert [row.used for row in await mine.scopes.books([ACME_RUNS, FLEET_RUNS])] == [1, 2]
+        assert [row.used for row in await mine.scopes.balances([ACME_RUNS, FLEET_RUNS])] == [1, 2]
 
     async def test_a_start_beyond_the_cap_is_refused_and_leaves_nothing(self, connect: Connect) -> None:
         store, first, second = await connect(), Story(), Story()
@@ -497,7 +497,7 @@ class StoreConformance:
         mine, theirs = await connect(), await connect()
         await mine.scopes.set_limit(ACME_RUNS, 1)
         active, queue = Story(), [Story() for _ in range(3)]
-        await put(mine, active.start(), *(story.start(short={ACME_RUNS: FULL}) for story in queue))
+        await put(mine, active.start(), *(story.start(shortages={ACME_RUNS: FULL}) for story in queue))
         assert await theirs.scopes.room(10) == []
         assert [each.run for each in await theirs.scopes.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
         await put(theirs, active.does(cmd.CancelRun()))
@@ -514,7 +514,7 @@ class StoreConformance:
         admissions = [story.does(look) for story in queue]
         fates = await mine.log.append(admissions)
         assert [type(fate) for fate in fates] == [type(None), type(None), OverLimit]
-        assert (await mine.scopes.books([ACME_RUNS]))[0].used == 2
+        assert (await mine.scopes.balances([ACME_RUNS]))[0].used == 2
         assert [each.run for each in await mine.scopes.waiting([ACME_RUNS], 10)] == [queue[2].run]
 
     async def test_who_is_taken_up_again_waits_once_that_is_recorded_and_never_before(self, connect: Connect) -> None:
@@ -1213,7 +1213,7 @@ class StoreConformance:
         for appends in zip(*(list(story.whole()) for story in stories), strict=True):
             assert list(await store.log.append(appends)) == [None] * 3
         for limit in (1, 2, 7, 1000):
-            found: list[Told] = []
+            found: list[TailEvent] = []
             cursor = None
             while True:
                 told, cursor = await store.tail.after(cursor, limit)

@@ -80,7 +80,7 @@ class Story:
         self.history: list[Recorded] = []
 
     def does(
-        self, command: cmd.Command, *, executes: bool = True, short: Mapping[str, cmd.Shortage] | None = None,
+        self, command: cmd.Command, *, executes: bool = True, shortages: Mapping[str, cmd.Shortage] | None = None,
         taken: Mapping[EffectKey, cmd.Taken] | None = None, placed: Iterable[str] = (),
     ) -> Append:  # fmt: skip
         """The append that `command` leads to, a millisecond after the last."""
@@ -88,7 +88,7 @@ class Story:
         self.at_ms += 1
         worker = cmd.Worker(self.session, 10, frozenset(map(StepId, placed))) if executes else None
         return self.happens(
-            before, decide(self.graph, self.state, command, self.at_ms, worker, short or {}, taken or {})
+            before, decide(self.graph, self.state, command, self.at_ms, worker, shortages or {}, taken or {})
         )
 
     def happens(self, before: int, events: list[Event]) -> Append:
@@ -109,9 +109,9 @@ class Story:
 
     # --- Money, while the draft is being written --------------------------------------------------------------------------
 
-    def hold(self, nanousd: int, path: str = "0", *, short: Mapping[str, cmd.Shortage] | None = None) -> Append:
+    def hold(self, nanousd: int, path: str = "0", *, shortages: Mapping[str, cmd.Shortage] | None = None) -> Append:
         command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, 1),))
-        return self.does(command, short=short)
+        return self.does(command, shortages=shortages)
 
     def settle(self, nanousd: int, path: str = "0") -> Append:
         return self.does(cmd.SettleModelCall(self.money(path), nanousd, 1, 1, inline("text")))
@@ -137,14 +137,14 @@ class Story:
 
     def start(
         self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
-        short: Mapping[str, cmd.Shortage] | None = None,
+        shortages: Mapping[str, cmd.Shortage] | None = None,
     ) -> Append:  # fmt: skip
-        """With `short`, to be queued where that says that there is no place."""
+        """With `shortages`, to be queued where that says that there is no place."""
         given = inline({"text": text})
         command = cmd.StartRun(
-            self.run, self.tenant, given, digest(text), key=key, by=Claim(by), queue=short is not None
+            self.run, self.tenant, given, digest(text), key=key, by=Claim(by), queue=shortages is not None
         )
-        return self.does(command, executes=executes, short=short)
+        return self.does(command, executes=executes, shortages=shortages)
 
     def start_again(self) -> Append:
         """The start of this run once more, by somebody who does not know that it has begun."""

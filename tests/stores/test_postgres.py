@@ -152,11 +152,11 @@ async def test_a_flush_under_no_limit_is_one_statement(connect: Connect, proxy: 
     day = "tenant/acme/day/2023-11-14"
     if limit is None:
         assert await witness.log.events(story.run) == tuple(story.history)
-        assert await witness.scopes.books([day]) == [ScopeRow(day, None, 0, 60)]
+        assert await witness.scopes.balances([day]) == [ScopeRow(day, None, 0, 60)]
     else:
         assert await witness.log.events(story.run) == before
     await put(store, hold, hold)
-    assert await witness.scopes.books([day]) == [ScopeRow(day, limit, 0, 60)]
+    assert await witness.scopes.balances([day]) == [ScopeRow(day, limit, 0, 60)]
 
 
 @bounded
@@ -179,7 +179,7 @@ async def test_flushes_that_charge_the_same_scopes_never_wait_for_each_other_in_
     assert await stores[0].context.connections.fetch(deadlocks) == before
     books = {
         row.scope: row.settled
-        for row in await stores[0].scopes.books([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])
+        for row in await stores[0].scopes.balances([f"tenant/{each}/day/2023-11-14" for each in ("acme", "umbrella")])
     }
     assert set(books.values()) == {80}
 

@@ -149,7 +149,7 @@ async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
         costs = await store.costs.rollup("0000", "9999", tenant="acme")
         assert {(each.tenant, each.workflow) for each in costs} == {("acme", "flow")}
         assert {(each.day, each.node, each.model): each.cost_nanousd for each in costs} == dict(mine)
-    assert {row.scope: row.settled for row in await store.scopes.books(list(scopes))} == dict(scopes)
+    assert {row.scope: row.settled for row in await store.scopes.balances(list(scopes))} == dict(scopes)
     assert len(mine) >= 5, "hardly anything cost anything"
 
 

@@ -339,7 +339,7 @@ async def test_a_store_of_an_earlier_version_is_brought_up_to_date_with_what_is_
         other = Story()
         assert list(await again.log.append([other.start(), Story().start()])) == [None, None]
         assert list(await again.log.append([other.hold(60)])) == [None]
-        assert (await again.scopes.books(["tenant/acme/day/2023-11-14"]))[0].held == 60
+        assert (await again.scopes.balances(["tenant/acme/day/2023-11-14"]))[0].held == 60
 
 
 async def test_a_run_that_stood_in_line_before_lines_had_their_workflows_is_found(path: Path, opened: Opened) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.compose import Engine
-    from holdfast.engine.explaining import Waits
+    from holdfast.engine.diagnosis import WaitReason
     from holdfast.ports import PlacedStep
     from holdfast.scheduling.job import Key, Reason
 
@@ -95,11 +95,11 @@ async def _held(engine: Engine, holders: set[Key], now_ms: int) -> dict[Key, str
     }
 
 
-def words(waits: Waits, now_ms: int, held: Mapping[Key, str]) -> str:
+def words(wait: WaitReason, now_ms: int, held: Mapping[Key, str]) -> str:
     """Why a step waits, for people, and what they can do about it. `held` says where the holders are, and since when."""
-    step, reason = waits.step, waits.reason
-    head = f"{step.run}/{step.step} has waited for {span(now_ms - waits.since_ms)}. "
-    if not waits.workers:
+    step, reason = wait.step, wait.reason
+    head = f"{step.run}/{step.step} has waited for {span(now_ms - wait.since_ms)}. "
+    if not wait.workers:
         return head + "No process is running that could take it."
     if reason.waits_for == "pool":
         return head + _of_pool(step.demand.pools.get(reason.pool or "") or 1, reason, held)
@@ -107,7 +107,7 @@ def words(waits: Waits, now_ms: int, held: Mapping[Key, str]) -> str:
         return head + "There is a place for it: it starts in a moment, if a process that has its workflow is running."
     if reason.lacking not in (None, "capacity"):
         return (
-            f"{head}It needs {_lacking(reason.lacking or '', step)}, which no running worker has ({waits.workers} known)."
+            f"{head}It needs {_lacking(reason.lacking or '', step)}, which no running worker has ({wait.workers} known)."
             " Start one that has it (holdfast worker --help), or change what the step asks for."
         )
     by = f" with {_holders(reason, held)}" if reason.holders else ""

@@ -21,7 +21,7 @@ from holdfast.errors import CursorLost, StoreError, StoreGone, StoreTooNew
 
 if TYPE_CHECKING:
     from holdfast.ports import Store as StorePort
-    from holdfast.ports import Told
+    from holdfast.ports import TailEvent
 
 START: Final = "start"
 NOW: Final = "now"
@@ -69,7 +69,7 @@ class Telling:
         again = ("--json",) if self.as_json else ()
         return f"Interrupted. Go on with: {typed('runs', 'tail', '--from', self.since, *again, store=self.store)}"
 
-    def tell(self, told: Sequence[Told]) -> bool:
+    def tell(self, told: Sequence[TailEvent]) -> bool:
         """Print events; False when nobody reads them any more."""
         for each in told:
             if self.as_json:
@@ -122,13 +122,13 @@ async def _next(store: StorePort, telling: Telling) -> bool:
     return telling.follow
 
 
-def _facts(told: Told) -> dict[str, Any]:
+def _facts(told: TailEvent) -> dict[str, Any]:
     from holdfast.service import view
 
     return {"cursor": told.cursor, "run_id": told.run, **view.of_event(told.recorded)}
 
 
-def _words(told: Told) -> str:
+def _words(told: TailEvent) -> str:
     from holdfast.cli import moment
     from holdfast.cli.telling import gist
 

@@ -40,7 +40,7 @@ class Allowances(ControlBase):
         scopes = owner_scopes(
             word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms()
         )
-        return dict(zip(PERIODS, await store.scopes.books(scopes), strict=True))
+        return dict(zip(PERIODS, await store.scopes.balances(scopes), strict=True))
 
     async def doubts(
         self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None,
@@ -70,7 +70,7 @@ class Allowances(ControlBase):
     async def admission(self, tenant: str | None = None) -> ScopeRow:
         """How many runs of a tenant, or of all together, are active (`held`), and how many may be."""
         scope = FLEET_RUNS if tenant is None else tenant_runs(word("tenant", tenant))
-        (row,) = await self.store.scopes.books([scope])
+        (row,) = await self.store.scopes.balances([scope])
         return row
 
     async def roll_up_costs(self, within_s: float = float("inf")) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
-    from holdfast.engine.explaining import Waits
+    from holdfast.engine.diagnosis import WaitReason
 
 
 class Inquiries:
@@ -146,17 +146,17 @@ class Inquiries:
 
     async def line(self) -> Sequence[PlacedStep]:
         """The steps that wait for a worker or a pool, longest first."""
-        from holdfast.engine import explaining  # noqa: PLC0415 - it places steps as an engine would, with all that takes
+        from holdfast.engine import diagnosis  # noqa: PLC0415 - it places steps as an engine would, with all that takes
 
-        return await explaining.line(self.store.views)
+        return await diagnosis.line(self.store.views)
 
-    async def why(self, run_id: str, step: str | None = None) -> Sequence[Waits]:
+    async def why(self, run_id: str, step: str | None = None) -> Sequence[WaitReason]:
         """What the steps of a run wait for before they can start, or one of them (`draft#1`). Raises NotFound."""
-        from holdfast.engine import explaining  # noqa: PLC0415 - the same
+        from holdfast.engine import diagnosis  # noqa: PLC0415 - the same
 
         row = await self.find(run_id)
         store, one = self.store, None if step is None else StepId(step)
-        return await explaining.waits_of(store.views, store.lending, store.sessions, row.run, one)
+        return await diagnosis.waits_of(store.views, store.lending, store.sessions, row.run, one)
 
     async def waiting(self, scopes: Sequence[str]) -> Sequence[Waiting]:
         """The runs that wait for room in these scopes, longest first."""

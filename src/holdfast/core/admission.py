@@ -17,16 +17,18 @@ _LONGEST_RETRY_S: Final = 60
 
 def full_scope(d: Decision, tenant: str) -> str | None:
     """The first scope that is known to have no place left for a run of `tenant`."""
-    if not d.short:
+    if not d.shortages:
         return None
-    return next((scope for scope in scopes.run_scopes(tenant) if scope in d.short and d.short[scope].left < 1), None)
+    return next(
+        (scope for scope in scopes.run_scopes(tenant) if scope in d.shortages and d.shortages[scope].left < 1), None
+    )
 
 
 def claim(d: Decision, c: commands.StartRun) -> str | None:
     """See whether the run has a place; where it has to wait for one. Raises TooManyRuns for one that would not wait."""
     full = full_scope(d, c.tenant)
     if full is not None and not c.queue:
-        short = d.short[full]
+        short = d.shortages[full]
         wait_s = min(_LONGEST_RETRY_S, 1 - short.left)
         raise TooManyRuns(
             f"{scopes.in_words(full).capitalize()}: {short.limit} may be active, and all places are taken or awaited."

@@ -58,18 +58,18 @@ _AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.
 """The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
 failed may be taken up again."""
 
-_NOTHING_SHORT: Final[Mapping[str, commands.Shortage]] = {}
+_NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
 
 
 def decide(
     graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None,
-    short: Mapping[str, commands.Shortage] = _NOTHING_SHORT,
+    shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
     taken: Mapping[EffectKey, commands.Taken] = _NOTHING_TAKEN,
 ) -> list[Event]:  # fmt: skip
     """The events that `command` causes at `now_ms`; empty where nothing is to be done.
 
-    `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `short` is what
+    `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `shortages` is what
     is known of scopes above the run into which its money did not fit before, `taken` of effects that are other runs'.
     `state` is used up: it comes back as the fold of the returned events, so whoever fails to append them must load it
     again. A refusal (an error of holdfast.errors) leaves it as it was.
@@ -84,7 +84,7 @@ def decide(
         if isinstance(command, commands.DecideGate) and command.gate in state.decided:
             raise gates.closed(state, command.gate)
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")
-    decision = Decision(graph, state, now_ms, worker, short, taken)
+    decision = Decision(graph, state, now_ms, worker, shortages, taken)
     _RULES[type(command)](decision, command)
     if not state.ended:
         if state.gates:

@@ -26,7 +26,7 @@ class Decision:
         "placed",
         "ready",
         "session",
-        "short",
+        "shortages",
         "slots",
         "state",
         "taken",
@@ -34,7 +34,7 @@ class Decision:
     )
 
     def __init__(
-        self, graph: Graph, state: State, now_ms: int, worker: Worker | None, short: Mapping[str, Shortage],
+        self, graph: Graph, state: State, now_ms: int, worker: Worker | None, shortages: Mapping[str, Shortage],
         taken: Mapping[EffectKey, Taken],
     ) -> None:  # fmt: skip
         self.graph = graph
@@ -44,7 +44,7 @@ class Decision:
         self.session = worker.session if worker is not None else None
         self.slots = worker.slots if worker is not None else 0
         self.placed = worker.placed if worker is not None else frozenset()
-        self.short = short
+        self.shortages = shortages
         """Scopes above the run that are known to have little room left, or none."""
         self.taken = taken
         """Tenant-wide effects that are known to be another run's."""

@@ -112,17 +112,17 @@ def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
 
 def scope_short_of(d: Decision, hold_nanousd: int) -> str | None:
     """The first scope above the run that is known to have no room for so much."""
-    if not d.short:
+    if not d.shortages:
         return None
     mine = scopes.money_scopes(d.state.tenant, d.state.team, d.now_ms)
-    return next((scope for scope in mine if scope in d.short and hold_nanousd > d.short[scope].left), None)
+    return next((scope for scope in mine if scope in d.shortages and hold_nanousd > d.shortages[scope].left), None)
 
 
 def wait_for_scope(d: Decision, c: commands.HoldModelCall, needed_nanousd: int) -> None:
     """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
     scope = scope_short_of(d, needed_nanousd)
     assert scope is not None
-    short = d.short[scope]
+    short = d.shortages[scope]
     blocked = needed_nanousd > short.left + short.held
     d.emit(
         ev.ScopeExceeded(

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import Payload
-from holdfast.core.scopes import PLACEMENT, Charge, Waiter, charges, family_of
+from holdfast.core.scopes import PLACEMENT, Posting, Waiter, family_of, postings
 from holdfast.core.state import State
 from holdfast.core.status import due_at_ms, may_be_placed, status, waiting_for
 
@@ -135,7 +135,7 @@ class KeyOutcome(msgspec.Struct, frozen=True):
 class Changes(msgspec.Struct, frozen=True):
     """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
 
-    `charges` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
+    `postings` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
     there from now on. `effect_keys` are taken and closed in this order.
     """
 
@@ -146,7 +146,7 @@ class Changes(msgspec.Struct, frozen=True):
     gate_changes: tuple[GateChange, ...] = ()
     effects: tuple[EffectRow, ...] = ()
     effect_changes: tuple[EffectChange, ...] = ()
-    charges: tuple[Charge, ...] = ()
+    postings: tuple[Posting, ...] = ()
     waiters: tuple[Waiter, ...] = ()
     effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
 
@@ -181,7 +181,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
-        charges(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
+        postings(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
     )  # fmt: skip
 

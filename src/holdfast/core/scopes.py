@@ -33,10 +33,10 @@ _MOST_REMEMBERED: Final = 4096
 """Keys that were made before: each commit of a tenant's runs asks for the same few all day long."""
 
 
-class Charge(msgspec.Struct, frozen=True):
+class Posting(msgspec.Struct, frozen=True):
     """What one append moves in the books of one scope: nano-dollars, or places. Each part may be negative.
 
-    `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` charge is refused where
+    `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` posting is refused where
     the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
     would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
     scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
@@ -190,18 +190,18 @@ class _Move(msgspec.Struct, frozen=True):
     waits: bool = True
 
 
-def charges(after: State, events: Sequence[ev.Event]) -> tuple[Charge, ...]:
-    """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one charge a
+def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
+    """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one posting a
     scope."""
-    found: dict[str, Charge] = {}
+    found: dict[str, Posting] = {}
     for event in events:
         moved = _MOVES.get(type(event))  # most events cost nothing
         move = moved(event, after) if moved is not None else None
         if move is None:
             continue
         for scope, family in _scopes_of(after, move):
-            before = found.get(scope) or Charge(scope, family)
-            found[scope] = Charge(
+            before = found.get(scope) or Posting(scope, family)
+            found[scope] = Posting(
                 scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
                 before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
             )  # fmt: skip

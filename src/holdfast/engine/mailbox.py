@@ -36,7 +36,7 @@ from holdfast.core.events import Event, Recorded, StepReady, StepStarted
 from holdfast.core.graph import Graph
 from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq, StepId
 from holdfast.core.projection import project
-from holdfast.core.scopes import charges
+from holdfast.core.scopes import postings
 from holdfast.core.state import State
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.flush import Flush
@@ -73,11 +73,11 @@ _LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
 """What an attempt says last."""
 
 
-def _take_up(short: dict[str, Shortage], state: State, events: list[Event]) -> None:
+def _take_up(shortages: dict[str, Shortage], state: State, events: list[Event]) -> None:
     """What these events take of the little that is left in scopes, the next envelope cannot have."""
-    for charge in charges(state, events):
-        if (known := short.get(charge.scope)) is not None:
-            short[charge.scope] = Shortage(known.limit, known.left - charge.total, known.held + charge.held)
+    for posting in postings(state, events):
+        if (known := shortages.get(posting.scope)) is not None:
+            shortages[posting.scope] = Shortage(known.limit, known.left - posting.total, known.held + posting.held)
 
 
 class Envelope(NamedTuple):
@@ -245,23 +245,23 @@ class Mailbox:
     async def _deliver(self, envelopes: list[Envelope]) -> None:
         """Decide `envelopes` together until they are committed, refused, or known to be impossible."""
         conflicts = 0
-        short: dict[str, Shortage] = {}
+        shortages: dict[str, Shortage] = {}
         taken: dict[EffectKey, Taken] = {}
         while conflicts <= _MOST_CONFLICTS:
             try:
                 if conflicts < _MOST_CONFLICTS:
-                    envelopes = await self._try(envelopes, short, taken)
+                    envelopes = await self._try(envelopes, shortages, taken)
                 else:
                     async with self._runtime.log.exclusive(self.run):
-                        envelopes = await self._try(envelopes, short, taken)
+                        envelopes = await self._try(envelopes, shortages, taken)
             except SeqConflict:
                 conflicts += 1
                 continue
             except OverLimit as refused:
                 # Decided again by what is left there, whoever's hold it was that did not fit beside the others; where
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most.
-                left = 0 if refused.scope in short else refused.limit - refused.used
-                short[refused.scope] = Shortage(refused.limit, left, refused.held)
+                left = 0 if refused.scope in shortages else refused.limit - refused.used
+                shortages[refused.scope] = Shortage(refused.limit, left, refused.held)
                 continue
             except EffectKeyTaken as other:
                 # Decided again knowing whose it is: one refusal an effect at most.
@@ -295,10 +295,10 @@ class Mailbox:
                 envelope.told.set_exception(problem)
 
     async def _try(
-        self, envelopes: list[Envelope], short: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
+        self, envelopes: list[Envelope], shortages: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
     ) -> list[Envelope]:
         """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, OverLimit when a scope has
-        no room for it, and EffectKeyTaken; `short` and `taken` are what earlier tries have found about that."""
+        no room for it, and EffectKeyTaken; `shortages` and `taken` are what earlier tries have found about that."""
         state = await self._fresh(envelopes)
         before = state.seq
         now_ms = max(self._runtime.now_ms(), state.at_ms)
@@ -308,10 +308,10 @@ class Mailbox:
         assert self.graph is not None
         starter = self._runtime.starter
         worker = starter.worker(self.run, self.graph, freed=freed) if starter is not None else None
-        answers, events, traces, started = self._decide(envelopes, state, now_ms, worker, dict(short), taken)
+        answers, events, traces, started = self._decide(envelopes, state, now_ms, worker, dict(shortages), taken)
         placed = self._place(state, events, worker, started)
         if placed is not None:
-            events += decide(self.graph, state, Tick(), now_ms, placed, short, taken)
+            events += decide(self.graph, state, Tick(), now_ms, placed, shortages, taken)
             traces += [state.trace_id] * (len(events) - len(traces))
         if events:
             at = zip(itertools.count(before + 1), events, traces, strict=False)
@@ -360,7 +360,7 @@ class Mailbox:
         state: State,
         now_ms: int,
         worker: Worker | None,
-        short: dict[str, Shortage],
+        shortages: dict[str, Shortage],
         taken: Mapping[EffectKey, Taken],
     ) -> tuple[list[tuple[Envelope, list[Event] | HoldfastError]], list[Event], list[str | None], int]:
         """What each envelope is answered, once all of it is durable; the events of all, in which trace each came to be, and how
@@ -376,7 +376,7 @@ class Mailbox:
                 continue
             here = msgspec.structs.replace(worker, slots=worker.slots - started) if started and worker else worker
             try:
-                caused = decide(envelope.graph or graph, state, envelope.command, now_ms, here, short, taken)
+                caused = decide(envelope.graph or graph, state, envelope.command, now_ms, here, shortages, taken)
             except HoldfastError as refusal:
                 answers.append((envelope, refusal))
                 continue
@@ -387,8 +387,8 @@ class Mailbox:
                 state.trace_id = asker.trace_id
             events += caused
             traces += [state.trace_id] * len(caused)
-            if short:
-                _take_up(short, state, caused)
+            if shortages:
+                _take_up(shortages, state, caused)
             if envelope.graph is not None and envelope.graph.hash == state.graph_hash:
                 graph = envelope.graph  # what follows in this batch follows a migration
         return answers, events, traces, started

@@ -103,9 +103,9 @@ class Scopes(Protocol):
     """The books of scopes above runs (core.scopes): what appends move in them, up to which limit, and who waits.
 
     Books are moved by appends alone, in the transaction of the append: its scopes' rows are locked in the order of
-    their keys, and charges are taken in the order of the appends, so that a flush writes each row once. An append that
-    has a bounded charge above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
-    whole with OverLimit; every other charge is taken. For a charge `in_turn` it counts as used what those want who wait
+    their keys, and postings are taken in the order of the appends, so that a flush writes each row once. An append that
+    has a bounded posting above zero that would bring a scope's settled + held + in doubt above its limit is refused as a
+    whole with OverLimit; every other posting is taken. For a posting `in_turn` it counts as used what those want who wait
     in the scope before its run, or all who wait there if its run does not. Books are kept whether there is a limit or
     not.
 
@@ -123,7 +123,7 @@ class Scopes(Protocol):
         """The limits that are set, of families that begin with `family`."""
         ...
 
-    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         """The books of these scopes, in the order asked for; empty ones where nothing was ever charged."""
         ...
 
@@ -456,7 +456,7 @@ class Watch(Protocol):
         ...
 
 
-class Told(msgspec.Struct, frozen=True):
+class TailEvent(msgspec.Struct, frozen=True):
     """An event as a tail tells it. A tail that begins at `cursor` goes on right after it."""
 
     run: RunId
@@ -470,7 +470,7 @@ class Tail(Protocol):
     A cursor is a text that outlives processes: whoever keeps it goes on from there, wherever.
     """
 
-    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
         """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
         Fewer say that everything was told that was committed when this was asked.
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import State, Step
+    from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.doubt import Doubt
-    from holdfast.engine.explaining import Waits
     from holdfast.ports import PlacedStep
 
 
@@ -327,17 +327,17 @@ def demanded(demand: Demand) -> str:
     return ", ".join(parts)
 
 
-def of_wait(waits: Waits) -> dict[str, Any]:
+def of_wait(wait: WaitReason) -> dict[str, Any]:
     """Why a step waits. The clock of whoever found that out means nothing to anybody else."""
-    reason: dict[str, Any] = msgspec.to_builtins(waits.reason)
+    reason: dict[str, Any] = msgspec.to_builtins(wait.reason)
     del reason["since_s"]
     return {
-        "run": waits.step.run,
-        "step": waits.step.step,
-        "since_ms": waits.since_ms,
-        "demand": msgspec.to_builtins(waits.step.demand),
+        "run": wait.step.run,
+        "step": wait.step.step,
+        "since_ms": wait.since_ms,
+        "demand": msgspec.to_builtins(wait.step.demand),
         **reason,
-        "holders": ["/".join(key) for key in waits.reason.holders],
+        "holders": ["/".join(key) for key in wait.reason.holders],
     }
 
 

@@ -85,7 +85,7 @@ async def write(
 ) -> Written:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
     could be refused for a limit has one; without, whoever asks moves them."""
-    charges = [(new.run, charge) for new in entries for charge in new.changes.charges] if charging else []
+    postings = [(new.run, posting) for new in entries for posting in new.changes.postings] if charging else []
     row = await db.fetchrow(
         sql["append"],
         *_columns((new.row for new in entries), _RUN_COLUMNS),
@@ -96,10 +96,10 @@ async def write(
             ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
         ),
         *_columns(
-            ((run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in charges),
+            ((run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in postings),
             _CHARGE_COLUMNS,
         ),
-        [*{each.family for _, each in charges if each.bounded and each.total > 0}],
+        [*{each.family for _, each in postings if each.bounded and each.total > 0}],
     )
     return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
 

@@ -25,7 +25,7 @@ from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Conn
 from holdfast.stores.postgres.context import StoreContext, is_run
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import make
-from holdfast.stores.postgres.scope import Books
+from holdfast.stores.postgres.scope import ScopeBalances
 from holdfast.stores.postgres.snapshot import Snapshots
 
 Fates = dict[RunId, HoldfastError | None]
@@ -179,20 +179,20 @@ class Log(Archives):
         """
         await db.execute(self._sql["lock_runs"], [new.run for new in entries])
         keys = await Keys.locked(db, self._sql, entries)
-        books = await Books.locked(db, self._sql, entries)
-        admitted = [new for new in entries if keys.admit(new) and await books.admit(new)]
+        balances = await ScopeBalances.locked(db, self._sql, entries)
+        admitted = [new for new in entries if keys.admit(new) and await balances.admit(new)]
         now_ms, runs, _ = await write(db, self._sql, self._process, admitted, charging=False)
         fates: Fates = {RunId(run): None for run in runs}
         written = [new for new in admitted if new.run in runs]
         await write_ledger(db, self._sql, written)
         await keys.write(written)
-        await books.write(written)
+        await balances.write(written)
         left = [new for new in entries if new.run not in runs]
         if left:
-            fates |= await fates_of(db, self._sql, left, {**keys.taken, **books.refused})
+            fates |= await fates_of(db, self._sql, left, {**keys.taken, **balances.refused})
             for new in left:
                 if isinstance(refused := fates[new.run], OverLimit):
-                    await books.leave_waiter(new, refused)
+                    await balances.leave_waiter(new, refused)
         return fates, now_ms
 
     async def _make_months(self, entries: Sequence[Entry]) -> None:

@@ -1,6 +1,6 @@
 """The books of the scopes above runs: moved by appends, read by people, and who waits for room in them.
 
-Never here: what a charge means, or who goes on when there is room.
+Never here: what a posting means, or who goes on when there is room.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
+from holdfast.core.scopes import Posting, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import StorePort
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.stores.postgres.append import Entry
 
 
-class Books:
+class ScopeBalances:
     """The books of the scopes that one flush touches, their rows locked in the order of their keys."""
 
     def __init__(self, db: Connection, sql: dict[str, str], rows: dict[str, ScopeRow]) -> None:
@@ -30,8 +30,8 @@ class Books:
         """What the appends would be told that do not fit, if they are at their places."""
 
     @classmethod
-    async def locked(cls, db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> Books:
-        touched = {charge.scope: charge.family for new in entries for charge in new.changes.charges}
+    async def locked(cls, db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> ScopeBalances:
+        touched = {posting.scope: posting.family for new in entries for posting in new.changes.postings}
         if not touched:
             return cls(db, sql, {})
         names = sorted(touched)
@@ -41,22 +41,22 @@ class Books:
 
     async def admit(self, new: Entry) -> bool:
         """Move the books as `new` does, if there is room in every scope."""
-        for charge in new.changes.charges:
-            row = self._rows[charge.scope]
-            if not charge.bounded or charge.total <= 0 or row.left is None:
+        for posting in new.changes.postings:
+            row = self._rows[posting.scope]
+            if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
             ahead = 0
-            if charge.in_turn:
-                asked = (charge.scope, new.run, self._admitted)
+            if posting.in_turn:
+                asked = (posting.scope, new.run, self._admitted)
                 ahead = int(await self._db.fetchval(self._sql["wanted_ahead"], *asked))
-            if charge.total > row.left - ahead:
-                self.refused[new.run] = _over(new, row, ahead, charge)
+            if posting.total > row.left - ahead:
+                self.refused[new.run] = _over(new, row, ahead, posting)
                 return False
-        for charge in new.changes.charges:
-            before = self._rows[charge.scope]
-            self._rows[charge.scope] = ScopeRow(
-                before.scope, before.limit, before.settled + charge.settled, before.held + charge.held,
-                before.in_doubt + charge.in_doubt,
+        for posting in new.changes.postings:
+            before = self._rows[posting.scope]
+            self._rows[posting.scope] = ScopeRow(
+                before.scope, before.limit, before.settled + posting.settled, before.held + posting.held,
+                before.in_doubt + posting.in_doubt,
             )  # fmt: skip
         self._admitted.append(new.run)
         return True
@@ -65,25 +65,25 @@ class Books:
         """Write down what the appends that were written move, each scope once."""
         moved: dict[str, tuple[int, int, int]] = {}
         for new in written:
-            for charge in new.changes.charges:
-                settled, held, in_doubt = moved.get(charge.scope, (0, 0, 0))
-                moved[charge.scope] = settled + charge.settled, held + charge.held, in_doubt + charge.in_doubt
+            for posting in new.changes.postings:
+                settled, held, in_doubt = moved.get(posting.scope, (0, 0, 0))
+                moved[posting.scope] = settled + posting.settled, held + posting.held, in_doubt + posting.in_doubt
         if moved:
             names = sorted(moved)
             parts = ([moved[name][part] for name in names] for part in range(3))
             await self._db.execute(self._sql["move_scopes"], names, *parts)
 
     async def leave_waiter(self, new: Entry, refused: OverLimit) -> None:
-        if any(charge.waits for charge in new.changes.charges if charge.scope == refused.scope):
+        if any(posting.waits for posting in new.changes.postings if posting.scope == refused.scope):
             await self._db.execute(
                 self._sql["put_waiter"], refused.scope, new.run, refused.wanted, new.changes.run.graph_hash
             )
 
 
-def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
+def _over(new: Entry, row: ScopeRow, ahead: int, posting: Posting) -> OverLimit:
     return OverLimit(
-        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {charge.total}. Nothing was written.",
-        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
+        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {posting.total}. Nothing was written.",
+        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
     )  # fmt: skip
 
 
@@ -99,9 +99,9 @@ class Scopes(StorePort):
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._db.fetch(self._sql["limits"], family))
 
-    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         asked = list(names), [family_of(name) for name in names]
-        return [ScopeRow(*row) for row in await self._db.fetch(self._sql["books"], *asked)]
+        return [ScopeRow(*row) for row in await self._db.fetch(self._sql["balances"], *asked)]
 
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
         return [Waiting(*row) for row in await self._db.fetch(self._sql["waiting"], list(scopes), limit)]

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.core.events import Recorded
 from holdfast.core.ids import RunId
 from holdfast.errors import CorruptHistory, CursorLost, NotFound, UsageError
-from holdfast.ports import Told
+from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded
 from holdfast.stores.postgres.context import StoreContext, StorePort
 from holdfast.stores.postgres.log import Log
@@ -80,7 +80,7 @@ class Tail(StorePort):
         super().__init__(context)
         self._log = log
 
-    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
         given = Cursor.of(cursor) if cursor is not None else None
         ((snapshot, line),) = await self._db.fetch(self._sql["tail_end"])
         if given is None:
@@ -93,7 +93,7 @@ class Tail(StorePort):
                 " start, and leave out by run and seq what was told before."
             )
         at = given if given.until is not None else given._replace(until=snapshot)
-        told: list[Told] = []
+        told: list[TailEvent] = []
         while True:
             left = limit - len(told)
             spans = await self._spans(at, left)
@@ -130,7 +130,7 @@ class Tail(StorePort):
                 left -= found[-1].last - first + 1
         return found
 
-    async def _told(self, at: Cursor, spans: Sequence[Span]) -> list[Told]:
+    async def _told(self, at: Cursor, spans: Sequence[Span]) -> list[TailEvent]:
         rows = await self._db.fetch(
             self._sql["events_of_spans"], [span.run for span in spans], [span.first for span in spans],
             [span.last for span in spans],
@@ -139,7 +139,7 @@ class Tail(StorePort):
         for place, *event in rows:
             there.setdefault(place - 1, []).append(event)
         return [
-            Told(span.run, each, str(at.at(span.xid, span.place, each.seq)))
+            TailEvent(span.run, each, str(at.at(span.xid, span.place, each.seq)))
             for number, span in enumerate(spans)
             for each in await self._events_of(span, there.get(number, []))
         ]

@@ -21,7 +21,7 @@ from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_chang
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
-from holdfast.stores.sqlite.scope import Books
+from holdfast.stores.sqlite.scope import ScopeBalances
 from holdfast.stores.statement import widened
 
 _WIDEST: Final = 128
@@ -36,7 +36,7 @@ _decode_sessions = msgspec.json.Decoder(list[str]).decode
 def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError | None]:
     """Write `entries`, inside a transaction, and say what became of each."""
     standings = _standings(db, entries)
-    books, keys = Books(db, entries), Keys(db, entries)
+    balances, keys = ScopeBalances(db, entries), Keys(db, entries)
     fates: list[HoldfastError | None] = []
     accepted: list[Entry] = []
     before: list[str] = []
@@ -45,7 +45,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         fate: HoldfastError | None
         if seq != new.expected:
             fate = _late(db, new, seq)
-        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or books.admit(new)) is None:
+        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or balances.admit(new)) is None:
             keys.write(new)
             if new.changes.start_key is not None:
                 rows(db, "insert_start_key", astuple(new.changes.start_key))
@@ -60,7 +60,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
             _move_flights(db, new, set(_decode_sessions(sessions)))
     _write_people(db, accepted)
     _write_ledger(db, accepted)
-    books.write(accepted)
+    balances.write(accepted)
     return fates
 
 

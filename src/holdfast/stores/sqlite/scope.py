@@ -1,6 +1,6 @@
 """The books of the scopes above runs: moved by appends, read by people, and who waits for room in them.
 
-Never here: what a charge means, or who goes on when there is room.
+Never here: what a posting means, or who goes on when there is room.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import Charge, ScopeRow, Waiting, family_of
+from holdfast.core.scopes import Posting, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
 from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
 from holdfast.stores.sqlite.entry import Entry
 
 _encode = msgspec.json.Encoder().encode
-_decode_books = msgspec.json.Decoder(list[tuple[str, int | None, int, int, int]]).decode
+_decode_balances = msgspec.json.Decoder(list[tuple[str, int | None, int, int, int]]).decode
 
 
-class Books:
+class ScopeBalances:
     """The books of the scopes that one commit touches: read once, moved append by append, written once."""
 
     def __init__(self, db: apsw.Connection, entries: Sequence[Entry]) -> None:
         self._db = db
-        asked = {charge.scope: charge.family for new in entries for charge in new.changes.charges}
+        asked = {posting.scope: posting.family for new in entries for posting in new.changes.postings}
         self._families = asked
         self._rows = {row.scope: row for row in read(db, list(asked.items()))} if asked else {}
         self._admitted: list[RunId] = []
@@ -33,17 +33,17 @@ class Books:
 
     def admit(self, new: Entry) -> OverLimit | None:
         """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
-        for charge in new.changes.charges:
-            row = self._rows[charge.scope]
-            if not charge.bounded or charge.total <= 0 or row.left is None:
+        for posting in new.changes.postings:
+            row = self._rows[posting.scope]
+            if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
-            ahead = self._ahead(charge.scope, new.run) if charge.in_turn else 0
-            if charge.total > row.left - ahead:
-                if charge.waits:
-                    self._refused.append((charge.scope, new.run, charge.total, new.changes.run.graph_hash))
-                return _over(new, row, ahead, charge)
-        for charge in new.changes.charges:
-            self._rows[charge.scope] = _moved(self._rows[charge.scope], charge)
+            ahead = self._ahead(posting.scope, new.run) if posting.in_turn else 0
+            if posting.total > row.left - ahead:
+                if posting.waits:
+                    self._refused.append((posting.scope, new.run, posting.total, new.changes.run.graph_hash))
+                return _over(new, row, ahead, posting)
+        for posting in new.changes.postings:
+            self._rows[posting.scope] = _moved(self._rows[posting.scope], posting)
         self._admitted.append(new.run)
         return None
 
@@ -73,19 +73,19 @@ class Books:
 
 def read(db: apsw.Connection, scopes: Sequence[tuple[str, str]]) -> list[ScopeRow]:
     """The books of (scope, family) each, with the limits of their families."""
-    return [ScopeRow(*row) for row in _decode_books(value(db, "books", (_encode(scopes).decode(),)))]
+    return [ScopeRow(*row) for row in _decode_balances(value(db, "balances", (_encode(scopes).decode(),)))]
 
 
-def _moved(row: ScopeRow, charge: Charge) -> ScopeRow:
+def _moved(row: ScopeRow, posting: Posting) -> ScopeRow:
     return ScopeRow(
-        row.scope, row.limit, row.settled + charge.settled, row.held + charge.held, row.in_doubt + charge.in_doubt
+        row.scope, row.limit, row.settled + posting.settled, row.held + posting.held, row.in_doubt + posting.in_doubt
     )
 
 
-def _over(new: Entry, row: ScopeRow, ahead: int, charge: Charge) -> OverLimit:
+def _over(new: Entry, row: ScopeRow, ahead: int, posting: Posting) -> OverLimit:
     return OverLimit(
-        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {charge.total}. Nothing was written.",
-        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=charge.total,
+        f"{row.scope} has {row.left} of {row.limit} left, and run {new.run} wants {posting.total}. Nothing was written.",
+        run=new.run, scope=row.scope, limit=row.limit, used=row.used + ahead, held=row.held, wanted=posting.total,
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ class Scopes(StorePort):
     async def limits(self, family: str) -> Mapping[str, int]:
         return dict(await self._reader.ask(lambda db: rows(db, "limits", {"family": family})))
 
-    async def books(self, names: Sequence[str]) -> Sequence[ScopeRow]:
+    async def balances(self, names: Sequence[str]) -> Sequence[ScopeRow]:
         return await self._reader.ask(lambda db: read(db, [(scope, family_of(scope)) for scope in names]))
 
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from holdfast.core.ids import RunId
 from holdfast.errors import CursorLost, UsageError
-from holdfast.ports import Told
+from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded
 from holdfast.stores.sqlite.context import StorePort, rows, value
 
@@ -41,7 +41,7 @@ class Cursor(NamedTuple):
 class Tail(StorePort):
     """Keeps ports.Tail."""
 
-    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[Told], str]:
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
         given = Cursor.of(cursor) if cursor is not None else None
         if given is not None and given.place > int(await self.end()):
             raise CursorLost(
@@ -59,7 +59,7 @@ class Tail(StorePort):
                 " none was missed. Begin anew from the start, and read what is archived from the histories of the runs."
             )
         told = [
-            Told(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload, trace_id), str(Cursor(place, at.gap)))
+            TailEvent(RunId(run), recorded(RunId(run), seq, seq, at_ms, payload, trace_id), str(Cursor(place, at.gap)))
             for place, run, seq, at_ms, payload, trace_id in found
         ]
         return told, told[-1].cursor if told else str(at)

@@ -248,7 +248,7 @@ where scope = $1::text and run <> $2::uuid and run <> all($3::uuid[])
 insert into holdfast.waiters (scope, run, wanted, graph) values ($1, $2::uuid, $3, $4)
 on conflict (scope, run) do update set wanted = excluded.wanted, graph = excluded.graph
 
--- name: books
+-- name: balances
 -- The books of scopes with the limits of their families; zeros where nothing was ever charged.
 select asked.scope, limits.amount, coalesce(settled, 0), coalesce(held, 0), coalesce(in_doubt, 0)
 from unnest($1::text[], $2::text[]) with ordinality as asked (scope, family, place)

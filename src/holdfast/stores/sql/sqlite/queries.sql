@@ -90,7 +90,7 @@ select max(at_ms) from (select at_ms from events order by id desc limit 256)
 
 -- --- Scopes -----------------------------------------------------------------------------------------------------------
 
--- name: books
+-- name: balances
 -- The books of the scopes of a list [[scope, family], ...], with their limits: [[scope, limit, settled, held, in_doubt],
 -- ...], in the order of the list; zeros where nothing was ever charged.
 select json_group_array(

@@ -30,7 +30,7 @@ _decode_waits = msgspec.json.Decoder(list[Wait]).decode
 _decode_report = msgspec.json.Decoder(Report).decode
 
 
-class Waits(NamedTuple):
+class WaitReason(NamedTuple):
     """A step that waits for its place since `since_ms`, and why. `workers` is how many processes live that could be given
     steps."""
 
@@ -55,7 +55,7 @@ async def line(views: Views) -> Sequence[PlacedStep]:
 
 async def waits_of(
     views: Views, lending: Lending, sessions: Sessions, run: RunId, step: StepId | None = None
-) -> list[Waits]:  # fmt: skip
+) -> list[WaitReason]:  # fmt: skip
     """What the steps of a run wait for, or one of them. Empty where none waits for a place."""
     scheduler = Scheduler(tenants_apart=True)
     workers = await _join(sessions, scheduler)
@@ -77,7 +77,7 @@ async def waits_of(
     waits = {wait.step: wait.since_ms for wait in _decode_waits(row.waiting_for)} if row is not None else {}
     reasons = ((each, scheduler.why((each.run, each.step), 0.0)) for each in asked)
     return [
-        Waits(each, waits[each.step], reason, workers)
+        WaitReason(each, waits[each.step], reason, workers)
         for each, reason in reasons
         if reason is not None and each.step in waits
     ]
