@@ -94,6 +94,25 @@ def test_an_effect_is_not_done_twice_wherever_the_new_code_asks_for_it() -> None
     assert kinds(game.open_gate("a", "2")) == ["GateOpened"], "answers are asked for again"
 
 
+@pytest.mark.parametrize(("decision", "data"), [("approve", None), ("answer", "restart")])
+def test_an_effect_whose_outcome_came_too_late_for_its_step_is_not_done_twice_by_other_code(
+    decision: str, data: str | None
+) -> None:
+    game = Game(graph("a"))
+    call = game.intended("a", policy="idempotent")
+    game.doubt(call)
+    assert game.op("a").status == "failed"
+    game.did(call, "late")
+    game.stop("a")
+    answers = game.gate.shown.value()["answers"]
+    assert "gets what is there: tool 'send' at 0." in answers["approve"]
+    game.decide(decision, data=data)
+    game.tick()
+    assert kinds(game.intend("a", policy="idempotent")) == ["OperationReused"]
+    op = game.op("a")
+    assert (op.status, op.error, op.outcome and op.outcome.value()) == ("done", None, "late")
+
+
 def test_what_the_new_code_asks_for_otherwise_has_a_name_of_its_own() -> None:
     game = stopped()
     game.decide("answer", data="restart")

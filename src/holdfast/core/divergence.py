@@ -56,7 +56,9 @@ def withdraw_moot(d: Decision) -> None:
 
 
 def _shown(step: Step, c: commands.StopStep) -> dict[str, Any]:
-    done = {path: op for path, op in step.journal.items() if op.status == "done" and op.kind not in ("now", "result")}
+    done = {
+        path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in ("now", "result")
+    }
     told = {path: f"{op.kind} {op.name!r} at {path}" for path, op in done.items()}
     here = [path for path in done if comes_from(path, c.path)]
     again = [path for path, op in done.items() if op.kind not in KEPT_FROM_THE_BEGINNING]

@@ -39,7 +39,7 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 6
+FOLD_VERSION: Final = 7
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
 KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep"})
@@ -95,6 +95,11 @@ class Operation(msgspec.Struct, omit_defaults=True):
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
+
+    @property
+    def has_come_to_something(self) -> bool:
+        """Whether it has its outcome, be it too late for who saw it fail."""
+        return self.status == "done" or (self.status == "failed" and self.outcome is not None)
 
 
 class Step(msgspec.Struct, omit_defaults=True):
@@ -724,7 +729,8 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
         step.pending.pop(path, None)
         s.deferred.pop(f"{step.id}:{path}", None)
         s.short.pop(f"{step.id}:{path}", None)
-        if op.status == "done" and op.kind in keeps:
+        if op.has_come_to_something and op.kind in keeps:
+            op.status, op.error = "done", None
             step.kept[step.named(path)] = op
     step.generation += 1
     step.stops, step.retry_at_ms = 0, None
@@ -820,7 +826,7 @@ def _reopen(step: Step, path: Path | None) -> None:
     op = step.journal.get(path) if path is not None else None
     if path is not None and op is not None and op.status == "failed":
         op.error = None
-        _mark(step, path, op, "done" if op.outcome is not None else "reopened")
+        _mark(step, path, op, "done" if op.has_come_to_something else "reopened")
 
 
 # --- Operations -------------------------------------------------------------------------------------------------------
