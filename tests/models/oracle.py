@@ -14,7 +14,7 @@ import httpx2
 import msgspec
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     InstructionPart,
@@ -51,8 +51,8 @@ class Heard(NamedTuple):
     response_id: str | None
 
 
-async def asked(url: str, request: ModelRequest) -> Heard:
-    """Have the provider at `url` asked what `request` says, and its reply read."""
+async def asked(url: str, request: ModelRequest, *, in_pieces: bool = False) -> Heard:
+    """Have the provider at `url` asked what `request` says, and its reply read, which may come `in_pieces`."""
     provider, name = provider_of(request.model, {})
     async with httpx2.AsyncClient(verify=False) as http:
         model, is_own = _model(provider, url, name, http)
@@ -62,14 +62,20 @@ async def asked(url: str, request: ModelRequest) -> Heard:
         settings |= {"service_tier": "default"} if is_own else {}
         if request.answer and not request.tools:
             with contextlib.suppress(UserError):  # of those that cannot be forced: it finds out before it sends
-                return await _asked(model, settings | {"tool_choice": [request.answer.name]}, request)
-        return await _asked(model, settings, request)
+                return await _asked(model, settings | {"tool_choice": [request.answer.name]}, request, in_pieces)
+        return await _asked(model, settings, request, in_pieces)
 
 
-async def _asked(model: Model, settings: Any, request: ModelRequest) -> Heard:
-    response = await model_request(
-        model, _messages(request.turns), model_settings=settings, model_request_parameters=_parameters(request)
-    )
+async def _asked(model: Model, settings: Any, request: ModelRequest, in_pieces: bool) -> Heard:
+    messages = _messages(request.turns)
+    options: Any = {"model_settings": settings, "model_request_parameters": _parameters(request)}
+    if in_pieces:
+        async with model_request_stream(model, messages, **options) as stream:
+            async for _ in stream:
+                pass
+            response = stream.get()
+    else:
+        response = await model_request(model, messages, **options)
     assert isinstance(response, ModelResponse)
     return Heard(
         "".join(part.content for part in response.parts if isinstance(part, TextPart)),

@@ -50,6 +50,7 @@ class Wire:
         self.replies: list[bytes] = []
         self.requests: list[dict[str, Any]] = []
         self.heads: list[str] = []
+        self.connections = 0
 
     @property
     def url(self) -> str:
@@ -61,11 +62,17 @@ class Wire:
         head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         self.replies.append(f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode() + content)
 
+    def will_stream(self, *events: Any, done: bool = True, **headers: str) -> None:
+        """Server-sent events, as both providers write them; `done` is OpenAI's last word."""
+        said = "".join(f"event: {event.get('type', 'chunk')}\ndata: {json.dumps(event)}\n\n" for event in events)
+        self.will_say(f"{said}{'data: [DONE]' * done}\n\n".encode(), **{"content-type": "text/event-stream"}, **headers)
+
     def says_only(self, body: Any) -> None:
         self.replies.clear()
         self.will_say(body)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         with contextlib.suppress(asyncio.IncompleteReadError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])

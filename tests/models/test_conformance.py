@@ -14,6 +14,7 @@ from holdfast.errors import ModelError
 from holdfast.models.providers import Providers
 from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Turn, UserTurn
 from tests.models.provider import CLAUDE, GPT, LOOK_UP, VERDICT, Wire, anthropic_reply, ask, openai_reply
+from tests.models.test_streams import block, chunk, message_end, message_start, piece, text_block
 from tests.testing import sdk
 
 if TYPE_CHECKING:
@@ -275,6 +276,36 @@ async def test_replies_are_read_as_by_the_sdks(
         assert ours == theirs, name
         taken += ours is not None
     assert taken > 5
+
+
+STREAMS = {
+    CLAUDE: [
+        message_start(), *text_block(0, "Y", "es."), *block(1, USE | {"input": {}}, piece('{"name": '), piece('"Ada"}')),
+        *block(2, USE | {"id": "use_2", "input": {}}, piece("")), *message_end("tool_use"),
+    ],
+    GPT: [
+        chunk({"role": "assistant", "content": ""}), chunk({"content": "Yes."}),
+        chunk({"tool_calls": [{"index": 0, **CALL, "function": {"name": "look_up", "arguments": '{"name": '}}]}),
+        chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"Ada"}'}}]}),
+        chunk({"tool_calls": [{"index": 1, **CALL, "id": "call_2", "function": {"name": "look_up", "arguments": ""}}]}),
+        chunk({}, "tool_calls"), chunk({}, choices=[], usage={"prompt_tokens": 10, "completion_tokens": 5}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [CLAUDE, GPT])
+async def test_streams_are_asked_for_and_read_as_by_the_sdks(wire: Wire, wired: Providers, model: str) -> None:
+    from tests.models import oracle
+
+    async def last() -> Any:
+        return [each async for each in wired.stream(request)][-1]
+
+    request = ask(model, tools=(LOOK_UP,))
+    wire.will_stream(*STREAMS[model], done=model == GPT)
+    ours, theirs = await heard(last()), await oracle.asked(wire.url, request, in_pieces=True)
+    assert ours == theirs
+    assert len(theirs.calls) == 2
+    assert wire.requests[0] == wire.requests[1]
 
 
 async def test_what_histories_of_pydantic_ai_hold_is_replayed(wire: Wire, wired: Providers) -> None:

@@ -6,7 +6,7 @@ It knows what reached it and what it answered, and nothing of what Holdfast beli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Literal, Protocol
 
@@ -15,7 +15,8 @@ import msgspec
 from holdfast.actions.shell import Script
 from holdfast.core import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
-from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.testing.pieces import streamed
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import Lane, SimulatedLoop, current_lane
@@ -260,6 +261,9 @@ class SimulatedModel:
     async def prepare(self, model: str) -> None:
         if model not in RATES_NANOUSD:
             raise ModelRefused(f"There is no model {model}.", error_class=policies.VALIDATION)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        return streamed(self.request(request))
 
     async def request(self, request: ModelRequest) -> ModelReply:
         world, faults = self._world, self._world.faults

@@ -40,6 +40,12 @@ _FINISHED: Final[Mapping[str, str]] = {
 }
 
 
+class Unparsed(str):
+    """What a tool is called with, as it came, where that is no object: only a stream shows it (anthropic_stream)."""
+
+    __slots__ = ()
+
+
 def headers(key: str, _: Mapping[str, str]) -> dict[str, str]:
     return {"anthropic-version": _VERSION, **({"authorization": f"Bearer {key}"} if key else {})}
 
@@ -144,6 +150,8 @@ def _part(block: Any) -> Part:
             return turn.text(text)
         case {"type": "tool_use", "id": str(call), "name": str(name), "input": dict(args)}:
             return turn.tool_call(call, name, args)
+        case {"type": "tool_use", "id": str(call), "name": str(name), "input": Unparsed() as args}:
+            return turn.tool_call(call, name, str(args))
         case {"type": "thinking", "thinking": str(text), "signature": str(signature)}:
             return turn.thinking("anthropic", text, signature=signature)
         case {"type": "redacted_thinking", "data": str(data)}:

@@ -35,6 +35,9 @@ _REASONS: Final = re.compile(
 _REASONING: Final = ("reasoning", "reasoning_content")
 """Where others put what a model thought, to be given back there: OpenRouter and vLLM, DeepSeek."""
 
+THOUGHT_BEGINS: Final = "<think>"
+THOUGHT_ENDS: Final = "</think>"
+
 _FINISHED: Final[Mapping[str, str]] = {
     "content_filter": "content_filter",
     "function_call": "tool_call",
@@ -138,12 +141,21 @@ def _thoughts(message: Mapping[str, Any]) -> list[Part]:
 
 
 def _texts(content: Any) -> list[Part]:
-    """What a model says to somebody: some servers list it in pieces, and some leave in it what the model thought."""
+    text = spoken(content_text(content))
+    return [turn.text(text)] if text else []
+
+
+def content_text(content: Any) -> str:
+    """The text of what a model says: some servers list it in pieces."""
     if isinstance(content, list):
         content = "".join(piece["text"] for piece in content if piece["type"] == "text")
-    *thought, rest = (content or "").split("</think>")
-    text = "".join(each.partition("<think>")[0] for each in thought) + rest
-    return [turn.text(text)] if text else []
+    return content or ""
+
+
+def spoken(text: str) -> str:
+    """What a model says to somebody, where its server has left in it what the model thought."""
+    *thought, rest = text.split(THOUGHT_ENDS)
+    return "".join(each.partition(THOUGHT_BEGINS)[0] for each in thought) + rest
 
 
 def _called(call: Any) -> Part:

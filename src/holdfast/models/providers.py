@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
 from holdfast.models.family import ProviderName, provider_of
-from holdfast.ports import ModelReply, ModelRequest
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.models.wire import Line
@@ -53,6 +54,22 @@ class Providers:
             exchange.timed_out |= isinstance(error, TimeoutError)
             failure = exchange.failure(request.model, error)
         raise failure  # out of the handler: the traceback may hold what the provider echoed of a key
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        """The same with the reply in pieces; see ports.Model."""
+        provider, name = provider_of(request.model, self._declared)
+        line = await self._line(provider)
+        exchange = line.exchange()
+        until_s = asyncio.get_running_loop().time() + request.timeout_s
+        try:
+            async with aclosing(line.stream(name, request, exchange, until_s)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            exchange.timed_out |= isinstance(error, TimeoutError)
+            failure = exchange.failure(request.model, error)
+        raise failure
 
     async def aclose(self) -> None:
         """Close every connection. Calls in flight fail."""

@@ -8,31 +8,32 @@ Never here: a retry, a redirect that is followed, a decision about money, the me
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import httpx2
-import msgspec
 
 from holdfast.core import policies
 from holdfast.errors import ModelRefused
-from holdfast.models import anthropic, openai, turn, usage
+from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
 from holdfast.models.exchange import Exchange, UnusableReply
 from holdfast.models.family import ProviderName
+from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, Excess, decoded
 from holdfast.models.turn import Said
-from holdfast.ports import ModelReply, ModelRequest, ToolRequest
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 
-REPLY_BYTES: Final = 4 * 1024 * 1024
-"""Of a reply, unpacked: several times the longest answer that a model gives, and no longer to read than others may wait."""
-_COLLECTIONS: Final = 50_000
-"""Lists and objects in a reply, and brackets in its words: what is made of them takes a hundred times their bytes."""
 PARTS: Final = 256
 """Of a reply are gone on with: more than anybody asks for, and than is taken (engine.conversation)."""
+
+_LAST_PIECE_S: Final = 1.0
+"""How long the end of a body may take whose reply is whole."""
 
 _NO_CREDIT: Final = frozenset({
     "billing_error",  # Anthropic's
@@ -55,12 +56,21 @@ class Format(NamedTuple):
     headers: Callable[[str, Mapping[str, str]], dict[str, str]]
     body: Callable[[str, ModelRequest], dict[str, Any]]
     said: Callable[[Mapping[str, Any], int], Said]
+    in_pieces: Mapping[str, Any]
+    """What is sent besides where the reply is to come in pieces."""
+    assembly: Callable[[], Assembly]
 
 
 _FORMATS: Final[Mapping[ProviderName, Format]] = {
-    "anthropic": Format(anthropic.HOME, anthropic.PATH, anthropic.headers, anthropic.body, anthropic.said),
-    "openai": Format(openai.HOME, openai.PATH, openai.headers, openai.body, openai.said),
-}
+    "anthropic": Format(
+        anthropic.HOME, anthropic.PATH, anthropic.headers, anthropic.body, anthropic.said,
+        anthropic_stream.ASKED, anthropic_stream.MessageAssembly,
+    ),
+    "openai": Format(
+        openai.HOME, openai.PATH, openai.headers, openai.body, openai.said,
+        openai_stream.ASKED, openai_stream.CompletionAssembly,
+    ),
+}  # fmt: skip
 
 
 def connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
@@ -94,31 +104,54 @@ class Line:
 
     async def ask(self, name: str, request: ModelRequest, exchange: Exchange) -> ModelReply:
         """Send `request` to the model called `name` here; what happens on the wire is noted in `exchange`."""
-        sent = self._http.build_request("POST", self._format.path, json=self._format.body(name, request))
+        response = await self._sent(self._format.body(name, request), exchange)
+        content = await _read(response)
+        if not response.is_success:
+            raise _refusal(exchange, response, content)
+        with _reading(exchange, response.status_code):
+            return self._understood(decoded(content), request, exchange)
+
+    async def stream(
+        self, name: str, request: ModelRequest, exchange: Exchange, until_s: float
+    ) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        """The same in pieces. None of them is waited for beyond `until_s` by the loop's clock."""
+        async with asyncio.timeout_at(until_s):
+            response = await self._sent({**self._format.body(name, request), **self._format.in_pieces}, exchange)
+        try:
+            if not response.is_success:
+                async with asyncio.timeout_at(until_s):
+                    content = await _read(response)
+                raise _refusal(exchange, response, content)
+            body, assembly = Body(response.aiter_bytes(), until_s), self._format.assembly()
+            while not assembly.is_complete():
+                piece = await body.next_piece()
+                with _reading(exchange, response.status_code):
+                    events = list(body.events(piece))
+                for data in events:
+                    with _reading(exchange, response.status_code):
+                        deltas = assembly.add(data)
+                    for delta in deltas:
+                        yield delta
+                    if assembly.is_complete():
+                        break
+            with _reading(exchange, response.status_code):
+                reply = self._understood(assembly.body(), request, exchange)
+            yield reply
+            await body.drain()
+        finally:
+            await response.aclose()
+
+    async def _sent(self, body: Mapping[str, Any], exchange: Exchange) -> httpx2.Response:
+        """What the provider answers, of which nothing has been read but its head."""
+        sent = self._http.build_request("POST", self._format.path, json=body)
         sent.extensions["trace"] = exchange.trace
         exchange.begun = True
-        body = await self._reply(sent, exchange)
-        exchange.usage = usage.of_reply(self._provider, body)
-        try:
-            said = self._format.said(body, PARTS)
-        except (AttributeError, LookupError, TypeError) as problem:
-            raise UnusableReply(
-                f"it is not of {self._provider}'s format ({type(problem).__name__}: {problem})"
-            ) from None
-        return _reply(said, request, exchange)
+        return await self._http.send(sent, stream=True)
 
-    async def _reply(self, sent: httpx2.Request, exchange: Exchange) -> Any:
-        """The JSON of a reply that is one."""
-        response = await self._http.send(sent, stream=True)
-        content = await _read(response)
-        exchange.status = response.status_code
-        if not response.is_success:
-            _note_refusal(exchange, response, content)
-            raise UnusableReply(f"HTTP {response.status_code}")
-        exchange.excess = _excess(content)
-        if exchange.excess:
-            raise UnusableReply(exchange.excess)
-        return msgspec.json.decode(content)  # refuses half a character, too: what cannot be stored cannot be used
+    def _understood(self, body: Any, request: ModelRequest, exchange: Exchange) -> ModelReply:
+        """What the JSON of a whole reply says."""
+        exchange.usage = usage.of_reply(self._provider, body)
+        return _reply(self._format.said(body, PARTS), request, exchange)
 
 
 async def _read(response: httpx2.Response) -> bytes:
@@ -134,21 +167,63 @@ async def _read(response: httpx2.Response) -> bytes:
     return bytes(body)
 
 
-def _excess(body: bytes) -> str:
-    """What there is too much of in a reply, if so: it is told from its bytes, before anything is made of them."""
-    if len(body) > REPLY_BYTES:
-        return f"it has more than {REPLY_BYTES // 1024 // 1024} MiB"
-    if body.count(b"[") + body.count(b"{") > _COLLECTIONS:
-        return f"it has more than {_COLLECTIONS:,} lists and objects"
-    return ""
+@contextmanager
+def _reading(exchange: Exchange, status: int) -> Iterator[None]:
+    """What goes wrong inside is the fault of a reply that came with that status, and not the line's."""
+    try:
+        yield
+    except Excess as excess:
+        exchange.status, exchange.excess = status, str(excess)
+        raise UnusableReply(exchange.excess) from None
+    except (AttributeError, LookupError, TypeError) as problem:
+        exchange.status = status
+        raise UnusableReply(
+            f"it is not of {exchange.provider}'s format ({type(problem).__name__}: {problem})"
+        ) from None
+    except Exception:
+        exchange.status = status
+        raise
 
 
-def _note_refusal(exchange: Exchange, response: httpx2.Response, content: bytes) -> None:
-    """What a reply that is no answer says of itself."""
+class Body:
+    """A reply that comes in pieces, as far as it has come. What nobody asks for stays on the line."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], until_s: float) -> None:
+        self._pieces = pieces
+        self._until_s = until_s
+        self._events = Events()
+        self._size = 0
+
+    async def next_piece(self) -> bytes:
+        """Raises TimeoutError; UnusableReply where there is no more."""
+        async with asyncio.timeout_at(self._until_s):
+            piece = await anext(self._pieces, None)
+        if piece is None:
+            raise UnusableReply("the stream ended before the reply was complete")
+        return piece
+
+    def events(self, piece: bytes) -> Iterator[bytes]:
+        """The data of the events that `piece` completes. Raises Excess."""
+        self._size += len(piece)
+        if self._size > STREAM_BYTES:
+            raise Excess(f"its stream has more than {STREAM_BYTES // 1024 // 1024} MiB")
+        return self._events.feed(piece)
+
+    async def drain(self) -> None:
+        """Read what ends the body behind a whole reply, so that another call can have the connection."""
+        with suppress(TimeoutError, httpx2.HTTPError):
+            async with asyncio.timeout(_LAST_PIECE_S):
+                async for _ in self._pieces:
+                    pass
+
+
+def _refusal(exchange: Exchange, response: httpx2.Response, content: bytes) -> UnusableReply:
+    """A reply that is no answer, with what it says of itself noted."""
+    exchange.status = response.status_code
     exchange.retry_after_s = _retry_after_s(response.headers)
     try:
-        said = None if _excess(content) else msgspec.json.decode(content)
-    except (ValueError, RecursionError):
+        said = decoded(content)
+    except (Excess, ValueError, RecursionError):
         said = None
     error = said.get("error", said) if isinstance(said, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
@@ -156,6 +231,7 @@ def _note_refusal(exchange: Exchange, response: httpx2.Response, content: bytes)
     if isinstance(error, dict):
         exchange.out_of_credit = not _NO_CREDIT.isdisjoint(map(str, (error.get("type"), error.get("code"))))
     exchange.out_of_credit |= _NO_CREDIT_WORDS in exchange.said.lower()
+    return UnusableReply(f"HTTP {exchange.status}")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

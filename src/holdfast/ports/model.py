@@ -5,6 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import msgspec
@@ -103,6 +104,29 @@ class ModelReply(msgspec.Struct, frozen=True):
     turn: Any
 
 
+class TextDelta(msgspec.Struct, frozen=True):
+    """More of what the model says."""
+
+    text: str
+
+
+class ToolDelta(msgspec.Struct, frozen=True):
+    """More of the arguments of a tool request, or of the answer, which is one: a piece of their JSON, "" where it begins."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class UsageDelta(msgspec.Struct, frozen=True):
+    """The tokens so far. The reply has those that count."""
+
+    usage: Usage
+
+
+ModelDelta = TextDelta | ToolDelta | UsageDelta
+
+
 class Model(Protocol):
     """Something that answers requests: a provider reached over the network, or a double of one."""
 
@@ -114,5 +138,16 @@ class Model(Protocol):
         """Send `request` exactly once, never retrying.
 
         Raises ModelRefused (ModelRateLimited) when certainly nothing was spent, ModelUncertain when nobody can know.
+        """
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        """The same, with the reply in pieces as they come, and whole as the last of all: its text is that of the pieces, and
+        so are the arguments of its tool requests.
+
+        Raises what `request` raises: ModelRefused before the first piece, and once there was one only ModelUncertain. No
+        piece is waited for when `timeout_s` have passed since the request began, however many have come and however long
+        whoever reads them took. Nothing is read ahead of him but what the connection holds. Who leaves before the reply
+        (`contextlib.aclosing`) has a call whose outcome is unknown.
         """
         ...

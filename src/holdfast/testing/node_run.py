@@ -13,7 +13,7 @@ import inspect
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,9 +33,10 @@ from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import State
 from holdfast.core.status import waiting_for
 from holdfast.errors import ModelRefused, UsageError
-from holdfast.ports import ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.pieces import streamed
 
 _TESTER: Final = "the test"
 _PERSON: Final = "whoever is asked"
@@ -140,6 +141,9 @@ class _Replies:
 
     async def prepare(self, model: str) -> None:
         """Nothing needs to be loaded."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        return streamed(self.request(request))
 
     async def request(self, request: ModelRequest) -> ModelReply:
         self.requests.append(request)

@@ -1,0 +1,41 @@
+"""A reply that is known whole, as a stream would have brought it: for doubles of the Model port.
+
+Never here: a provider's format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.ports import ModelDelta, ModelReply, TextDelta, ToolDelta, UsageDelta
+
+_LETTERS: Final = 16
+
+
+async def streamed(asked: Awaitable[ModelReply]) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+    """The pieces of the reply, and the reply. Raises what asking raises, before any of them."""
+    reply = await asked
+    for piece in pieces(reply):
+        yield piece
+    yield reply
+
+
+def pieces(reply: ModelReply) -> Iterator[ModelDelta]:
+    """What comes of it before it is whole."""
+    for text in _cut(reply.text):
+        yield TextDelta(text)
+    for call in (*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])):
+        arguments = call.arguments
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        for piece in ("", *_cut(text)):
+            yield ToolDelta(call.id, call.name, piece)
+    if reply.usage is not None:
+        yield UsageDelta(reply.usage)
+
+
+def _cut(text: str) -> Iterator[str]:
+    for at in range(0, len(text), _LETTERS):
+        yield text[at : at + _LETTERS]
