@@ -149,7 +149,7 @@ async def _serving() -> AsyncIterator[tuple[Engine, str]]:
     """A server as `holdfast serve --grpc --yaml` has it, with a workflow whose one task is a worker's."""
     made = Workflow("task")
     made.node("do")(remote_task(task="do")(lambda state: state.input))
-    registry = registry_.WorkerRegistry(registry_.Bounds(), tell=lambda _: None)
+    registry = registry_.WorkerRegistry(registry_.Bounds(), notify=lambda _: None)
     server = Port(registry, Identity(_TOKEN))
     async with (
         asyncio.timeout(50),

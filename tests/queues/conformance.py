@@ -144,7 +144,7 @@ class QueueConformance:
     async def test_news_come_to_everybody_who_listens(self, connect: Connect) -> None:
         teller, one, two = await connect(), await connect(), await connect()
         async with listening(one) as first, listening(two) as second:
-            await teller.tell({RunId("run-1"): Seq(7)})
+            await teller.notify({RunId("run-1"): Seq(7)})
             assert await first.get() == await second.get() == {"run-1": 7}
 
     async def test_who_stops_waiting_leaves_no_task_behind_and_misses_nothing(self, connect: Connect) -> None:

@@ -101,7 +101,7 @@ async def test_when_redis_has_forgotten_everything_jobs_and_news_come_again(
         await client.flushall()
         await worker.offer([job(2)])
         await leader.place(WORKER, [Handed(job(3), "")])
-        await leader.tell({RunId("run"): Seq(1)})
+        await leader.notify({RunId("run"): Seq(1)})
         async with asyncio.timeout(MOST_S):
             assert jobs(await offered) == [job(2)]
             assert jobs(await placed) == [job(3)]
@@ -142,7 +142,7 @@ async def test_a_redis_that_stands_still_is_given_up_in_a_bounded_time(
     try:
         async with asyncio.timeout(MOST_S):
             await queue.offer([job(2)])
-            await queue.tell({RunId("run"): Seq(1)})
+            await queue.notify({RunId("run"): Seq(1)})
             await queue.aclose()
     finally:
         own_server.signal(signal.SIGCONT)
@@ -200,7 +200,7 @@ async def test_what_nobody_can_read_is_dropped_and_stops_nobody(
         async with listening(queue) as news:
             await client.publish(f"{prefix}:news", b"{]")
             assert await news.get() == {}
-            await queue.tell({RunId("run"): Seq(1)})
+            await queue.notify({RunId("run"): Seq(1)})
             assert await news.get() == {"run": 1}
 
 

@@ -68,7 +68,7 @@ class Hand:
         self.connection = connection
 
     def say(self, **said: Any) -> None:
-        self.registry.hear(self.connection, self.outbox, wire.FromWorker(**said))
+        self.registry.on_message(self.connection, self.outbox, wire.FromWorker(**said))
 
     async def told(self, kind: str, count: int) -> list[Any]:
         """What it has been told of a kind, once it is so much."""

@@ -582,14 +582,14 @@ def _visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand
     return step
 
 
-def _tell_moved(s: State, name: NodeName) -> None:
+def _note_moved(s: State, name: NodeName) -> None:
     for each in s.__dict__.values():
         each.moved[name] = None
 
 
 def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) -> None:
     """Give a step its status, with everything that is looked up by it."""
-    _tell_moved(s, name)
+    _note_moved(s, name)
     step.status, step.since_ms, step.parked = status, at_ms, False
     if status != "active":
         step.stopped = None
@@ -770,7 +770,7 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
         _unjudge(s, id_)
     for name in e.bygone:
         s.previous.pop(name, None)
-        _tell_moved(s, name)
+        _note_moved(s, name)
     for name in e.rearmed:
         s.joins.pop(name, None)
         s.summoned.pop(name, None)
@@ -791,7 +791,7 @@ def _unjudge(s: State, id_: StepId) -> None:
     for known in (s.verdicts, s.asked):
         for key in [key for key in known if key.startswith((f"{id_}>", f">{id_}:"))]:
             del known[key]
-    _tell_moved(s, node_of(id_))
+    _note_moved(s, node_of(id_))
 
 
 def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
@@ -801,7 +801,7 @@ def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
 def _guard_judged(s: State, e: ev.GuardJudged, at_ms: int) -> None:
     s.asked.pop(verdict_key(e.step, e.target, e.guard), None)
     s.verdicts[verdict_key(e.step, e.target, e.guard)] = e.allowed
-    _tell_moved(s, node_of(e.step))
+    _note_moved(s, node_of(e.step))
 
 
 def _join_opened(s: State, e: ev.JoinOpened, at_ms: int) -> None:
@@ -843,7 +843,7 @@ def _operation(
         step.stopped = None  # its code has got past all that is known
     op.args_hash, op.since_ms = args_hash, at_ms
     _mark(step, path, op, status)
-    _tell_moved(s, node_of(id_))
+    _note_moved(s, node_of(id_))
     return op
 
 
@@ -894,7 +894,7 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
         return
     op.error = error
     _mark(step, call.path, op, status)
-    _tell_moved(s, node_of(call.step))
+    _note_moved(s, node_of(call.step))
     if status in ("reopened", "unverified") or (status == "failed" and not _awaited(step, call)):
         _wake(s, step)
 

@@ -57,7 +57,7 @@ class Dispatch:
         self._news: dict[RunId, Seq] = {}
         self._reported: Report | None = None
         self._reported_s = 0.0
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._looks: set[asyncio.Task[None]] = set()
         self._taken = 0
@@ -66,7 +66,7 @@ class Dispatch:
         """Those of them that it has not looked at yet: each may need a slot."""
 
     def start(self) -> None:
-        loops = [self._speak, self._hear, *([self._take] if self._runtime.membership.works else [])]
+        loops = [self._speak, self._receive, *([self._take] if self._runtime.membership.works else [])]
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-dispatch-{n}") for n, loop in enumerate(loops)
         ]
@@ -104,11 +104,11 @@ class Dispatch:
             )
         if not self._runtime.membership.works or state.ended or not (state.active or wants or steps):
             self._news[state.run] = state.seq  # others may wait for what was said, or for where it rests
-        self._stirred.set()
+        self._woken.set()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Slots have been taken or freed."""
-        self._stirred.set()
+        self._woken.set()
 
     # --- Speaking -----------------------------------------------------------------------------------------------------
 
@@ -116,10 +116,10 @@ class Dispatch:
         while True:
             try:
                 async with asyncio.timeout(REPORT_EVERY_S):
-                    await self._stirred.wait()
+                    await self._woken.wait()
             except TimeoutError:
                 pass
-            self._stirred.clear()
+            self._woken.clear()
             await self._say()
             await self._runtime.clock.sleep(_SHORTEST_S)
 
@@ -128,7 +128,7 @@ class Dispatch:
         news, self._news = self._news, {}
         for lane, jobs in offers.items():
             await self._queue.offer(list(jobs.values()), lane)
-        await self._queue.tell(news)
+        await self._queue.notify(news)
         await self._report()
 
     async def _report(self) -> None:
@@ -144,7 +144,7 @@ class Dispatch:
 
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
-    async def _hear(self) -> None:
+    async def _receive(self) -> None:
         """Bring up to date what others have changed of runs in memory, and tell those who wait here."""
         runtime = self._runtime
         while True:
@@ -187,7 +187,7 @@ class Dispatch:
             await asyncio.gather(*(self._take_one(each.job) for each in handed))
         finally:
             self._taking -= _slots(handed)
-            self._stirred.set()
+            self._woken.set()
         await self._queue.acknowledge(session, handed)
 
     async def _take_one(self, job: Job) -> None:

@@ -46,13 +46,13 @@ class Running(NamedTuple):
 
 
 class FleetNotifier(Protocol):
-    """Whoever tells the rest of the fleet of what happens here; must not raise."""
+    """Tells the rest of the fleet what happens here; must not raise."""
 
     def committed(self, state: State, *, here: bool) -> None:
         """A run has gone on; `here`: this process takes up what is ready in it."""
         ...
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Slots have been taken or freed."""
         ...
 
@@ -82,7 +82,7 @@ class Executor:
         self._working = 0
         self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms)
         self._reminders = Reminders(services.runtime)
-        self._hungry = FairQueue(weights)
+        self._slot_queue = FairQueue(weights)
         """Runs with ready steps that wait for a slot here."""
         self._turn_of_placed = False
         """Whether the next free slot is first offered to steps that are to be placed: they and the others take turns."""
@@ -103,7 +103,7 @@ class Executor:
         self.placing.serves = services.workers is not None
         self.fleet: FleetNotifier | None = None
         services.desk.on_more = self.placing.stir
-        services.threads.on_return = self._feed
+        services.threads.on_return = self._fill_slots
         catalog.on_change = self._say_what_is_able
         runs.starter = membership.work = self
         runs.subscribers.append(self)
@@ -119,7 +119,7 @@ class Executor:
     def place(self, state: State, room: int) -> frozenset[StepId]:
         if not self.places(state):
             return frozenset()
-        return self.placing.place_at_once(state, max(0, room - len(self._hungry)))
+        return self.placing.place_at_once(state, max(0, room - len(self._slot_queue)))
 
     def settle(self, run: RunId, steps: Collection[StepId], *, known: bool) -> None:
         if not known:
@@ -135,12 +135,12 @@ class Executor:
         """How many more steps could be begun here, those that wait already left out."""
         if self._membership.closing or self._membership.broken is not None:
             return 0
-        return max(0, self._free - len(self._hungry))
+        return max(0, self._free - len(self._slot_queue))
 
     def take_slots(self, count: int) -> None:
         self._starting += count
         if count < 0:
-            self._feed()
+            self._fill_slots()
 
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
         run = mailbox.run
@@ -155,9 +155,9 @@ class Executor:
         if not self._membership.closing:
             self._reminders.committed(mailbox, events)
             self._guards.committed(mailbox, state)
-        if may_start(state) and run not in self._hungry:
-            self._hungry.join(run, state.tenant)
-            self._feed()
+        if may_start(state) and run not in self._slot_queue:
+            self._slot_queue.join(run, state.tenant)
+            self._fill_slots()
 
     def needs(self, mailbox: Mailbox) -> bool:
         run = mailbox.run
@@ -202,7 +202,7 @@ class Executor:
         return bool(under_way) or self._runs.busy
 
     def session_held(self) -> None:
-        self._feed()  # nobody was given a slot while it was not known whether the session lives
+        self._fill_slots()  # nobody was given a slot while it was not known whether the session lives
 
     def session_lost(self) -> None:
         self.services.desk.lose()
@@ -216,7 +216,7 @@ class Executor:
 
     def wants(self, run: RunId) -> bool:
         """Whether a ready step of this run already waits for a slot here."""
-        return run in self._hungry
+        return run in self._slot_queue
 
     # --- Attempts ----------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Executor:
                 "holdfast cannot go on: %s", problem, exc_info=None if isinstance(problem, StoreError) else problem
             )
             self._membership.give_up(problem)
-        self._feed()
+        self._fill_slots()
         mailbox.rest()
 
     def _leave(self, key: Key) -> None:
@@ -276,40 +276,39 @@ class Executor:
                 del self._attempts[key.run]
             self.placing.ended(key.run, key.step)
             if self.fleet is not None:
-                self.fleet.stir()
+                self.fleet.wake()
 
-    def _feed(self) -> None:
-        """Give free slots to the runs whose turn it is. A slot is kept for each until it has had its look."""
-        while self._free > 0 and self._hungry and self._membership.may_begin:
+    def _fill_slots(self) -> None:
+        """Give free slots to the runs whose turn it is. A slot is kept for each until it has had its tick."""
+        while self._free > 0 and self._slot_queue and self._membership.may_begin:
             if self._turn_of_placed:
                 self._turn_of_placed = False
                 self.placing.place(1)
                 continue
             self._turn_of_placed = True
-            run = self._hungry.next()
+            run = self._slot_queue.next()
             self._starting += 1
             told = self._runs.mailbox(run).post(cmd.Tick(), slots=1)
-            told.add_done_callback(self._fed)
+            told.add_done_callback(self._slot_taken)
         self.placing.stir()
 
     def _begin_placed(self, run: RunId) -> None:
-        """Steps of a run were placed: look at it, so that they start."""
-
+        """Steps of a run were placed: send it a tick, so that they start."""
         steps = self.placing.ready(run)
 
-        def looked(told: asyncio.Future[list[Event]]) -> None:
+        def ticked(told: asyncio.Future[list[Event]]) -> None:
             if not told.cancelled() and isinstance(told.exception(), UnknownCommit):
                 self.placing.doubt(run, steps)
             unheard(told)
             self.placing.settle(run, steps)
 
-        self._runs.mailbox(run).post(cmd.Tick()).add_done_callback(looked)
+        self._runs.mailbox(run).post(cmd.Tick()).add_done_callback(ticked)
 
-    def _fed(self, told: asyncio.Future[list[Event]]) -> None:
-        """A hungry run had its look. It may have started by another way before: then its slot is the next one's."""
+    def _slot_taken(self, told: asyncio.Future[list[Event]]) -> None:
+        """A run that wanted a slot had its tick. It may have started by another way before: then its slot is the next one's."""
         self._starting -= 1
         unheard(told)
-        self._feed()
+        self._fill_slots()
 
     # --- The end -----------------------------------------------------------------------------------------------------
 
@@ -333,7 +332,7 @@ class Executor:
         self._runs.keep()
         self.placing.close()
         if self.fleet is not None:
-            self.fleet.stir()
+            self.fleet.wake()
         tasks = [each.task for running in self._attempts.values() for each in running.values()]
         if tasks and grace_s > 0 and self._membership.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)

@@ -63,10 +63,10 @@ class Flush:
         try:
             fates = await self._until_known(batch, since_s)
         except asyncio.CancelledError:
-            _tell(batch, StoreError("The process is stopping."))
+            _fail(batch, StoreError("The process is stopping."))
             raise
         except HoldfastError as problem:
-            _tell(batch, problem)
+            _fail(batch, problem)
             return
         if self._observers:
             self._observers.notify(Flushed(len(batch), fates.count(None), self._clock.monotonic_s() - since_s))
@@ -102,12 +102,12 @@ class Flush:
 
     def _send_away(self, batch: list[_Waiting], unknown: UnknownCommit) -> None:
         """Tell the impatient how it stands; those behind this batch have not even left."""
-        _tell([each for each in batch if not each.patient], unknown)
-        _tell([each for each in self._waiting if not each.patient], StoreError(f"Nothing was written: {unknown}"))
+        _fail([each for each in batch if not each.patient], unknown)
+        _fail([each for each in self._waiting if not each.patient], StoreError(f"Nothing was written: {unknown}"))
         self._waiting = [each for each in self._waiting if each.patient]
 
 
-def _tell(those: list[_Waiting], problem: HoldfastError) -> None:
+def _fail(those: list[_Waiting], problem: HoldfastError) -> None:
     for each in those:
         if not each.done.done():
             each.done.set_exception(problem)

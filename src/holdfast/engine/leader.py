@@ -132,7 +132,7 @@ class Leader:
 
     def start(self) -> None:
         self._desk.start(self._runtime.membership.give_up)
-        loops = (self._claim, self._hear_jobs, self._hear_workers, self._sweep, self._place)
+        loops = (self._claim, self._receive_jobs, self._receive_reports, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
         ]
@@ -177,7 +177,7 @@ class Leader:
                 await self._queue.drop(self._jobs.clear())
             await self._runtime.clock.sleep(CLAIM_EVERY_S)
 
-    async def _hear_jobs(self) -> None:
+    async def _receive_jobs(self) -> None:
         while True:
             await self.leads.wait()
             session = self._runtime.membership.session
@@ -188,7 +188,7 @@ class Leader:
             if any(useless):
                 await self._queue.drop([handed for handed in useless if handed is not None])
 
-    async def _hear_workers(self) -> None:
+    async def _receive_reports(self) -> None:
         while True:
             reports, now_s, workers = (
                 await self._queue.reported(),

@@ -141,7 +141,7 @@ class Runtime(Protocol):
         """Nobody here knows what the run's last append came to: see that it is looked at."""
         ...
 
-    def rested(self, mailbox: Mailbox) -> None:
+    def evict(self, mailbox: Mailbox) -> None:
         """Called when a mailbox has nothing more to do."""
         ...
 
@@ -208,7 +208,7 @@ class Mailbox:
     def rest(self) -> None:
         """Have the run let go of, if nobody here needs it in memory."""
         if self._working is None:
-            self._runtime.rested(self)
+            self._runtime.evict(self)
 
     async def stable(self) -> State:
         """The state with nothing in it that is still on its way to the disk."""

@@ -65,7 +65,7 @@ class Retention:
                 try:
                     freed = await administration.archive(month)
                 except MonthHeld as held:
-                    self._tell(month, held)
+                    self._notify(month, held)
                     continue
                 log.info(
                     "holdfast archived %s: %d runs, %d events, %d bytes compressed.",
@@ -74,7 +74,7 @@ class Retention:
                 return True
         return False
 
-    def _tell(self, month: str, held: MonthHeld) -> None:
+    def _notify(self, month: str, held: MonthHeld) -> None:
         now_s = self._clock.monotonic_s()
         if now_s - self._told_s.get(month, -_TOLD_EVERY_S) >= _TOLD_EVERY_S:
             self._told_s[month] = now_s

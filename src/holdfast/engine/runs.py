@@ -38,8 +38,8 @@ class Watcher(asyncio.Event):
         """The latest that is known of the run."""
         self.elsewhere = True
 
-    def hear(self, state: State) -> None:
-        """Look at what has just been committed."""
+    def check(self, state: State) -> None:
+        """Hold what has just been committed against what is waited for."""
         self.seq = state.seq
         try:
             met = self._met(state)
@@ -50,7 +50,7 @@ class Watcher(asyncio.Event):
 
 
 class Subscriber(Protocol):
-    """Whoever does what follows from commits; must not raise."""
+    """Does what follows from commits; must not raise."""
 
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State) -> None:
         """A run has gone on, here or elsewhere; `events` may be empty, where only its state became known."""
@@ -177,13 +177,13 @@ class Runs:
 
     def committed(self, mailbox: Mailbox, events: Sequence[Event], state: State, *, own: bool) -> None:
         for watcher in self._watchers.get(mailbox.run, ()):
-            watcher.hear(state)
+            watcher.check(state)
         if events and self.observers:
             self.observers.committed(events, state, own=own)
         for subscriber in self.subscribers:
             subscriber.committed(mailbox, events, state)
 
-    def rested(self, mailbox: Mailbox) -> None:
+    def evict(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
         run = mailbox.run
         if self._closing or mailbox.busy or any(each.needs(mailbox) for each in self.subscribers):

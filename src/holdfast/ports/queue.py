@@ -95,7 +95,7 @@ class Queue(Protocol):
         """Tell the leader what a worker has free."""
         ...
 
-    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+    async def notify(self, seqs: Mapping[RunId, Seq]) -> None:
         """Tell everybody how far these runs are, because somebody else may wait for it."""
         ...
 

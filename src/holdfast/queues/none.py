@@ -23,7 +23,7 @@ class NoQueue:
     async def report(self, report: Report) -> None:
         pass
 
-    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+    async def notify(self, seqs: Mapping[RunId, Seq]) -> None:
         pass
 
     async def news(self) -> Mapping[RunId, Seq]:

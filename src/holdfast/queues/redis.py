@@ -107,7 +107,7 @@ class RedisQueue:
             pipe.publish(self._reports, said)
             await self._say(pipe.execute)
 
-    async def tell(self, seqs: Mapping[RunId, Seq]) -> None:
+    async def notify(self, seqs: Mapping[RunId, Seq]) -> None:
         if seqs:
             await self._say(lambda: self._redis.publish(self._news, _encode(seqs)))
 
@@ -143,12 +143,12 @@ class RedisQueue:
         try:
             told = await speak()
         except _TROUBLE as problem:
-            self._tell_trouble(problem)
+            self._report_trouble(problem)
             return None
         self._troubled = False
         return told
 
-    def _tell_trouble(self, problem: BaseException) -> None:
+    def _report_trouble(self, problem: BaseException) -> None:
         if not self._troubled:
             self._troubled = True
             log.warning("holdfast's Redis does not answer (%s). Work goes on, and is found a little later.", problem)
@@ -156,7 +156,7 @@ class RedisQueue:
     # --- Hearing ------------------------------------------------------------------------------------------------------
 
     async def offered(self, leader: SessionId) -> Sequence[Handed]:
-        return await self._heard(self._ready, "leaders", leader, lambda: self._left_over(leader))
+        return await self._received(self._ready, "leaders", leader, lambda: self._left_over(leader))
 
     async def _left_over(self, leader: SessionId) -> list[Handed]:
         """Everything that was read by leaders before and not placed."""
@@ -177,9 +177,9 @@ class RedisQueue:
 
     async def placed(self, worker: SessionId) -> Sequence[Handed]:
         stream = self._workers + worker
-        return await self._heard(stream, "worker", worker, lambda: self._read(stream, "worker", worker, _ITS_OWN))
+        return await self._received(stream, "worker", worker, lambda: self._read(stream, "worker", worker, _ITS_OWN))
 
-    async def _heard(
+    async def _received(
         self, stream: str, group: str, consumer: SessionId, left: Callable[[], Awaitable[list[Handed]]]
     ) -> Sequence[Handed]:
         """New entries; first what is `left`: of others before, or of a read whose reply was lost."""
@@ -242,7 +242,7 @@ class RedisQueue:
 
     async def _next_reports(self) -> list[Report]:
         if await self._listens(self._reports):
-            return _understood(_decode_report, [await self._hear(self._reports)])
+            return _understood(_decode_report, [await self._receive(self._reports)])
         latest: Any = self._redis.hgetall(self._reports)
         return _understood(_decode_report, (await latest).values())
 
@@ -252,7 +252,7 @@ class RedisQueue:
     async def _next_news(self) -> Mapping[RunId, Seq]:
         if not await self._listens(self._news):
             return {}
-        understood = _understood(_decode_seqs, [await self._hear(self._news)])
+        understood = _understood(_decode_seqs, [await self._receive(self._news)])
         return understood[0] if understood else {}
 
     async def _listens(self, channel: str) -> bool:
@@ -264,7 +264,7 @@ class RedisQueue:
         self._listening[channel] = ear
         return False
 
-    async def _hear(self, channel: str) -> bytes:
+    async def _receive(self, channel: str) -> bytes:
         """The next message."""
         while True:
             message = await self._listening[channel].get_message(timeout=_BLOCK_MS / 1000)
@@ -279,7 +279,7 @@ class RedisQueue:
             try:
                 heard = await hear()
             except _TROUBLE as problem:
-                self._tell_trouble(problem)
+                self._report_trouble(problem)
                 self._caught_up.clear()
                 await self._listen_no_more(channel)
                 await asyncio.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])

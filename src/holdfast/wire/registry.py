@@ -53,12 +53,12 @@ class WorkerRegistry:
     """Keeps ports.WorkerGateway."""
 
     def __init__(
-        self, bounds: Bounds, tell: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False
+        self, bounds: Bounds, notify: Callable[[str], None] = log.info, *, tells_tenants_apart: bool = False
     ) -> None:
-        """`tell` is told who comes and goes, in words. `tells_tenants_apart`: some may not be given every tenant's jobs."""
+        """`notify` is told who comes and goes, in words. `tells_tenants_apart`: some may not be given every tenant's jobs."""
         self.bounds = bounds
         self.tells_tenants_apart = tells_tenants_apart
-        self._tell = tell
+        self._notify = notify
         self._connections: dict[str, WorkerConnection] = {}
         self._placing: Placing | None = None
         self._draining = False
@@ -111,7 +111,7 @@ class WorkerRegistry:
         for job in said.jobs:
             connection.say(cancel=wire.Cancel(job=job, reason="This server does not know the job."))
         self._watch(connection)
-        self._tell(f"Worker {connection.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
+        self._notify(f"Worker {connection.name} is connected: {', '.join(sorted(said.tasks))}; {said.slots} slots.")
         self._offer(connection)
         return connection
 
@@ -134,7 +134,7 @@ class WorkerRegistry:
                     self._break_off(connection, job)
             else:
                 self._send(connection, job)  # it never arrived
-        self._tell(f"Worker {connection.name} is back, at {len(connection.jobs)} jobs.")
+        self._notify(f"Worker {connection.name} is back, at {len(connection.jobs)} jobs.")
         self._offer(connection)
         return connection
 
@@ -155,7 +155,7 @@ class WorkerRegistry:
         if connection.draining and not connection.jobs:
             self._lose(connection, "it has finished its work")
         else:
-            self._tell(
+            self._notify(
                 f"Worker {connection.name} is away, at {len(connection.jobs)} jobs; it has {self.bounds.lease_s:g} s."
             )
 
@@ -168,7 +168,7 @@ class WorkerRegistry:
             self._placing.leave(connection.name)
         if connection.timer is not None:
             connection.timer.cancel()
-        self._tell(f"Worker {connection.name} is gone: {why}. It was at {len(connection.jobs)} jobs.")
+        self._notify(f"Worker {connection.name} is gone: {why}. It was at {len(connection.jobs)} jobs.")
         for job in connection.jobs.values():
             _put(job, PlaceLost(f"The worker {connection.name} is gone: {why}."))
         if connection.outbox is not None:
@@ -219,7 +219,7 @@ class WorkerRegistry:
 
     # --- What workers say ---------------------------------------------------------------------------------------------
 
-    def hear(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
+    def on_message(self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: wire.FromWorker) -> None:
         """A message of a worker. What it says of jobs that are not its own any more counts for nothing."""
         if connection.outbox is not outbox:
             return
@@ -230,17 +230,17 @@ class WorkerRegistry:
             case wire.Drain():
                 connection.draining = True
                 self._offer(connection)
-                self._tell(f"Worker {connection.name} takes no more; it finishes {len(connection.jobs)} jobs.")
+                self._notify(f"Worker {connection.name} takes no more; it finishes {len(connection.jobs)} jobs.")
             case wire.Ack() | wire.Call() | wire.Progress() | wire.Result():
                 job = connection.jobs.get(message.job)
                 if job is not None:
-                    self._hear_of(connection, job, message)
+                    self._on_job_message(connection, job, message)
                 elif isinstance(message, wire.Result):
                     connection.say(taken=wire.Taken(job=message.job))
             case _:
                 pass  # a heartbeat, or what a later version says
 
-    def _hear_of(
+    def _on_job_message(
         self, connection: WorkerConnection, job: Job, said: wire.Ack | wire.Call | wire.Progress | wire.Result
     ) -> None:
         if isinstance(said, wire.Ack) and said.declined:
@@ -337,7 +337,7 @@ class _Performance:
         if call.number in self._asked:
             return  # sent again after a reconnection; its answer is on its way
         if len(self._asked) >= self._most:
-            self._tell(call, failure=_failure(VALIDATION, f"At most {self._most} calls of a job may be on their way."))
+            self._reply(call, failure=_failure(VALIDATION, f"At most {self._most} calls of a job may be on their way."))
             return
         task = self._asked[call.number] = asyncio.create_task(self._answer(call))
         task.add_done_callback(lambda done: self._answered(call.number, done))
@@ -354,13 +354,13 @@ class _Performance:
             self._job.failures[call.number] = problem
             record = getattr(problem, "error", None)
             klass = record.error_class if record is not None else getattr(problem, "error_class", ERROR)
-            self._tell(call, failure=_failure(klass, problem.message, retryable=bool(record and record.retryable)))
+            self._reply(call, failure=_failure(klass, problem.message, retryable=bool(record and record.retryable)))
             return
         if len(value) > MESSAGE_BYTES - 4096:
             words = f"The answer has {len(value)} bytes, and a message at most {MESSAGE_BYTES}."
-            self._tell(call, failure=_failure(VALIDATION, words))
+            self._reply(call, failure=_failure(VALIDATION, words))
         else:
-            self._tell(call, value_json=value.decode())
+            self._reply(call, value_json=value.decode())
 
     async def _made(self, call: wire.Call) -> Any:
         if call.WhichOneof("asked") == "model":
@@ -377,7 +377,7 @@ class _Performance:
             return await self._calls.next(call.number, await _decoded(call.next.done_json, "report of its work"))
         raise StepError("The worker asks for something that this server does not know.", error_class=VALIDATION)
 
-    def _tell(self, call: wire.Call, **came: Any) -> None:
+    def _reply(self, call: wire.Call, **came: Any) -> None:
         self._member.say(answer=wire.Answer(job=call.job, number=call.number, **came))
 
     async def _outcome(self, result: wire.Result) -> Any:

@@ -140,7 +140,9 @@ class Server:
         if isinstance(connection, wire.Refused):
             yield wire.ToWorker(refused=connection)
             return
-        hearing = asyncio.create_task(self._hear(connection, outbox, said), name=f"holdfast-worker-{connection.name}")
+        hearing = asyncio.create_task(
+            self._read_messages(connection, outbox, said), name=f"holdfast-worker-{connection.name}"
+        )
         try:
             async for message in outbox.messages():
                 yield message
@@ -163,14 +165,14 @@ class Server:
             return wire.Refused(reason="A worker says first who it is, and it did not.", again=False)
         return self._registry.register(first.register, outbox, holder)
 
-    async def _hear(
+    async def _read_messages(
         self, connection: WorkerConnection, outbox: Outbox[wire.ToWorker], said: AsyncIterator[bytes]
     ) -> None:
         try:
             async for raw in said:
                 message = shape.made(wire.FromWorker, raw)
                 for number, each in enumerate((message, *message.more), 1):
-                    self._registry.hear(connection, outbox, each)
+                    self._registry.on_message(connection, outbox, each)
                     if not number % _AT_ONCE:
                         await asyncio.sleep(0)
         except InvalidInput as problem:

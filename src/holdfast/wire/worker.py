@@ -62,7 +62,7 @@ class Worker:
         self._addresses = list(addresses)
         self._offer = offer
         self._trust = trust if trust is not None else Trust()
-        self._tell = tell
+        self._notify = tell
         self._instance = RandomIds().session()
         self._threads = Threads(min(offer.slots, 64))
         self._outbox: Outbox[wire.FromWorker] | None = None
@@ -124,7 +124,7 @@ class Worker:
         else:
             words = str(problem) or "it does not answer"
         if tries < len(self._addresses):
-            self._tell(f"Not connected to {address}: {words}. Trying on.")
+            self._notify(f"Not connected to {address}: {words}. Trying on.")
         return tries + 1
 
     async def _stream(self, address: str) -> None:
@@ -140,7 +140,7 @@ class Worker:
                     raise TimeoutError("it ended the stream")
                 if first.WhichOneof("said") != "registered":
                     raise _Refusal(first.refused.reason or "It did not say why.", again=first.refused.again)
-                self._tell(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
+                self._notify(f"Connected to {address} as {self._offer.name}: {', '.join(sorted(self._bodies))}.")
                 await self._talk(call, outbox, first)
             finally:
                 self._hang_up(outbox)
@@ -162,7 +162,7 @@ class Worker:
     def _say(self, **said: Any) -> None:
         """On the stream that stands; without one it is said again on the next, where it must be."""
         if self._outbox is not None and not self._outbox.say(wire.FromWorker(**said)):
-            self._tell("The server does not read what it is told; connecting again.")
+            self._notify("The server does not read what it is told; connecting again.")
             self._hang_up(self._outbox)
 
     async def _talk(self, call: Any, outbox: Outbox[wire.FromWorker], first: wire.ToWorker) -> None:
@@ -180,7 +180,7 @@ class Worker:
             self._heed(each)
         self._heard_s = asyncio.get_running_loop().time()
         parts = [
-            asyncio.create_task(self._hear(call)), asyncio.create_task(self._beat(first.registered)),
+            asyncio.create_task(self._read_messages(call)), asyncio.create_task(self._beat(first.registered)),
             asyncio.create_task(self._idle.wait()),
         ]  # fmt: skip
         try:
@@ -204,12 +204,12 @@ class Worker:
             if loop.time() - due_s > terms.lease_s / 2:
                 self._heard_s = loop.time()  # this process stood still; what it was told lies unread
             if loop.time() - self._heard_s > terms.lease_s:
-                self._tell(f"The server has been silent for {terms.lease_s:g} s; connecting again.")
+                self._notify(f"The server has been silent for {terms.lease_s:g} s; connecting again.")
                 return
 
     # --- What the server says -----------------------------------------------------------------------------------------
 
-    async def _hear(self, call: Any) -> None:
+    async def _read_messages(self, call: Any) -> None:
         while (said := await call.read()) is not grpc.aio.EOF:
             self._heard_s = asyncio.get_running_loop().time()
             for each in (said, *said.more):
@@ -227,7 +227,7 @@ class Worker:
             case "cancel":
                 self._cancel(said.cancel)
             case "drain":
-                self._tell("The server takes leave: it has no more work, what runs is finished.")
+                self._notify("The server takes leave: it has no more work, what runs is finished.")
             case _:
                 pass  # a heartbeat, or what a later version says
 

@@ -79,7 +79,7 @@ class Progress:
         """What expressions see in a step with that environment, and after the last."""
         return {**self._contexts, "env": environment, "steps": self._known, "job": {"status": self.status}}
 
-    def tell(
+    def record(
         self, step: Step, key: str, outcome: Result, conclusion: Result, outputs: Mapping[str, str] | None = None
     ) -> None:
         """A step is over."""

@@ -70,13 +70,13 @@ class StepRun:
             own = await self._evaluated(lambda: context.environment(self._step.env, seen))
             self._environment = {**progress.environment, **own}
             if not await self._is_to_run():
-                progress.tell(self._step, self._key, "skipped", "skipped")
+                progress.record(self._step, self._key, "skipped", "skipped")
                 return
             outcome = await self._perform()
         except _OWN_FAILURES as problem:
             outcome = Outcome(succeeded=False, said=problem.message)
         if outcome is None:
-            progress.tell(self._step, self._key, "cancelled", "cancelled")
+            progress.record(self._step, self._key, "cancelled", "cancelled")
             return
         progress.environment = {**progress.environment, **outcome.environment}
         progress.path = (*reversed(outcome.path), *progress.path)
@@ -84,7 +84,7 @@ class StepRun:
             for line in (f"summary of step {await self._name()!r}:", *outcome.summary.splitlines()):
                 progress.log.say(line)
         if outcome.succeeded:
-            progress.tell(self._step, self._key, "success", "success", outcome.outputs)
+            progress.record(self._step, self._key, "success", "success", outcome.outputs)
         else:
             await self._fail(outcome)
 
@@ -109,7 +109,7 @@ class StepRun:
         else:
             # What is recorded of a step that runs once stays, so another try would fail as this one did.
             self._progress.fail(why, for_good=self._step.effect == "once")
-        self._progress.tell(self._step, self._key, "failure", "success" if spared else "failure", outcome.outputs)
+        self._progress.record(self._step, self._key, "failure", "success" if spared else "failure", outcome.outputs)
 
     async def _name(self) -> str:
         """What people see of it. A name without a value is no reason to fail."""

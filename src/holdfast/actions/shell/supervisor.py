@@ -142,9 +142,9 @@ class Supervisor:
             self._send(signal.SIGKILL)  # again and again: who was just being born was not hit
             duration_s = min(duration_s, _KILL_AGAIN_S)
         for descriptor, _ in self._poll.poll(max(0.0, duration_s) * 1000):
-            self._hear(descriptor, _read(descriptor, 64))
+            self._on_message(descriptor, _read(descriptor, 64))
 
-    def _hear(self, descriptor: int, said: bytes) -> None:
+    def _on_message(self, descriptor: int, said: bytes) -> None:
         if descriptor == self._woken:
             asked = any(each in said for each in _ASKED_TO_END)
             if asked and self._phase in ("running", "lingering"):

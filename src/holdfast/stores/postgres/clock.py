@@ -33,7 +33,7 @@ class StoreClock:
         self._heard_boot_ms = boot_ms()
         self._latest_ms = newest_ms
 
-    def hear(self, now_ms: int) -> None:
+    def observe(self, now_ms: int) -> None:
         """The database has just told the time: `now_ms` is past by now."""
         here_ms = boot_ms()
         offset_ms = now_ms - here_ms

@@ -127,7 +127,7 @@ class Log(Archives):
             held.is_open = False
             fates, now_ms = await self._written(held.db, entries)
             await durable(held.db, held.db.execute("commit"))
-            self._clock.hear(now_ms)
+            self._clock.observe(now_ms)
             return fates
         async with self._connected() as db:
             if not self._db.address.pooled and all(new.is_plain for new in entries):
@@ -136,7 +136,7 @@ class Log(Archives):
                     return fates_at_once
             async with transaction(db):
                 fates, now_ms = await self._written(db, entries)
-            self._clock.hear(now_ms)
+            self._clock.observe(now_ms)
             return fates
 
     @contextlib.asynccontextmanager
@@ -156,7 +156,7 @@ class Log(Archives):
         """One statement, and so one round trip. Whoever was left out by it is told why in a transaction after it. None, and
         nothing written, where there is a limit that one of them might pass."""
         now_ms, runs, is_free = await durable(db, write(db, self._sql, self._process, entries, charging=True))
-        self._clock.hear(now_ms)
+        self._clock.observe(now_ms)
         if not is_free:
             return None
         fates: Fates = {RunId(run): None for run in runs}

@@ -221,12 +221,12 @@ class Sessions(StorePort):
             return
         sessions = list(self._leases)
         job = Write(lambda db: self._extend(db, sessions))
-        job.future.add_done_callback(lambda renewal: self._heard(sessions, renewal))
+        job.future.add_done_callback(lambda renewal: self._on_renewal(sessions, renewal))
         self._renewal = job.future
         with contextlib.suppress(StoreError):  # the store is closing
             self._writer.submit(job)
 
-    def _heard(self, sessions: Sequence[SessionId], renewal: Future[Renewal]) -> None:
+    def _on_renewal(self, sessions: Sequence[SessionId], renewal: Future[Renewal]) -> None:
         if renewal.exception() is None:
             self._renewed(sessions, renewal.result())
         # else not renewed; the next one may be
