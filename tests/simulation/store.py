@@ -60,7 +60,8 @@ RENEWED_EVERY_S: Final = 2.0
 WAIT_S: Final = 30.0
 """How long to wait for another process that holds the store, before an error says so."""
 _LINE_S: Final = 1.0
-"""How often to look at those who stand in line to be placed: less often than in the world, so that long waits stay short."""
+"""How often to look at those who stand in line to be placed: less often than in the world, so that long waits stay short, and
+ever less often where nobody has written anything for minutes: a script may hang for six hours."""
 _LARGEST: Final = 2**63
 _OVERDUE_S: Final = 1.0
 """How often a patient listener looks at what is due and cannot be taken up: all slots are busy."""
@@ -196,6 +197,7 @@ class Disk:
         self.leases: dict[SessionId, Lease] = {}
         self.newest_ms = 0
         self.version = 0
+        self._touched_s = 0.0
         self.owner: Mount | None = None
         self._queue: deque[asyncio.Future[None]] = deque()
         self._mounts: list[Mount] = []
@@ -361,10 +363,16 @@ class Disk:
     def touched(self, by: Mount | None) -> None:
         """Somebody wrote: others may want to know."""
         self.version += 1
+        self._touched_s = self.clock_s()
         for mount in self._mounts:
             if mount is not by:
                 mount.heard_of += 1
             mount.wake()
+
+    @property
+    def quiet_s(self) -> float:
+        """For how long nobody has written anything."""
+        return self.clock_s() - self._touched_s
 
     def nudge(self) -> None:
         """A lease may be over: everybody should look."""
@@ -1041,7 +1049,7 @@ class Watch(Port):
         if self._mount.leases and self._disk.with_room():
             return left_s
         if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
-            return max(left_s, _LINE_S)
+            return max(left_s, _LINE_S, self._disk.quiet_s / 100)
         due_ms = self._disk.next_due_ms(None)
         if due_ms is None or not self._mount.leases:  # who has no session takes nothing up
             return None
