@@ -10,7 +10,7 @@
     │   ├── MissingExtra               a package is not installed that only this needs
     │   ├── UnknownPrice               no price, so no limit can be kept
     │   └── UnboundableRequest         no upper bound of its cost can be computed
-    ├── NotPermitted                   whoever acts may not do this; nothing was done
+    ├── NotPermitted                   the principal may not do this; nothing was done
     ├── NotFound                       no such run, gate, call or workflow
     ├── Conflict                       somebody else was first; nothing was written
     │   ├── SeqConflict                the run is not where the append expected it (reload and decide again)
@@ -147,7 +147,7 @@ class UnboundableRequest(UsageError):
 
 
 class NotPermitted(HoldfastError):
-    """Whoever acts may not do this. Nothing was done."""
+    """The principal may not do this. Nothing was done."""
 
 
 class NotFound(HoldfastError):

@@ -133,7 +133,7 @@ class Mask:
             known = {start: set(group) for start, group in self._forms.items()}
             for form in (form for value in self._new for form in forms(value)):
                 known.setdefault(form[:SHORTEST], set()).add(form)
-            # The forms before the pattern: whoever masks meanwhile finds every start that he knows.
+            # The forms before the pattern: a masking meanwhile finds every start that it knows.
             self._forms = {start: sorted(group, key=len, reverse=True) for start, group in known.items()}
             self._pattern = re.compile(_any_of(self._forms), re.DOTALL)
             self._new = set()

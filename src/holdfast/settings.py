@@ -86,7 +86,7 @@ class RetentionRules(BaseModel):
 
     hot_days: int = Field(ge=1, le=36_500)
     """How many days after its last run may have been started a month stays in the tables. Then `holdfast serve` archives it
-    (on PostgreSQL whoever leads, on SQLite with `--grpc`), as soon as nothing of it holds it back."""
+    (on PostgreSQL the leader, on SQLite with `--grpc`), as soon as nothing of it holds it back."""
 
 
 class LaneRules(BaseModel):
@@ -133,7 +133,7 @@ class ScriptLimits(BaseModel):
     file_mb: int = Field(default=64_000, ge=1)
     """Megabytes of one file that it writes."""
     processes: int = Field(default=16_384, ge=1)
-    """Processes and threads of the worker's account, whoever started them; Linux does not hold root to it."""
+    """Processes and threads of the worker's account, by whatever they were started; Linux does not hold root to it."""
 
 
 class Settings(BaseModel):

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class Threads:
-    """At most `most` plain functions at once. `abandoned` of them have been given up by whoever called them.
+    """At most `most` plain functions at once. `abandoned` of them have been given up by their callers.
 
     `on_return` is called, in the event loop, whenever an abandoned one has come back.
     """

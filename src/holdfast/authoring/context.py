@@ -94,7 +94,7 @@ class Context(Protocol):
     ) -> Any:
         """Call a tool that this node lists, its arguments as an object or by name; what it returned.
 
-        `key` names the effect by what it is, `unique` in the run or in the tenant: whoever means the same thing gets the
+        `key` names the effect by what it is, `unique` in the run or in the tenant: two calls that mean the same thing get the
         same outcome, and waits for it while another has it in flight.
         """
         ...

@@ -313,7 +313,7 @@ def human_gate(
     `form` is the shape of the decision's data, filled from fields of the same name in what is shown; without one there
     is a single field, `edited_body`, filled with the `diff` that is shown, else with everything. The deadline
     (`timeout_days`, `timeout_hours`, `timeout_s` add up) never decides: it summons attention, and `cancel_after_s`
-    later cancels the run. With `four_eyes` whoever started the run cannot decide, and it must be known who that is.
+    later cancels the run. With `four_eyes` the person who started the run cannot decide, and it must be known who that is.
     """
     for decision in decisions:
         if decision not in GATE_DECISIONS:

@@ -76,7 +76,7 @@ def _unstorable(where: str) -> InvalidInput:
 
 
 def _is_deep(encoded: bytes) -> bool:
-    """Whether JSON may be too deep for whoever reads it."""
+    """Whether JSON may be too deep for its readers."""
     if encoded.count(b"[") + encoded.count(b"{") <= _MOST_DEPTH:
         return False
     try:

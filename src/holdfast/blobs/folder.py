@@ -122,7 +122,7 @@ def _holds(file: Path, content: bytes) -> bool:
 
 
 def _replace(file: Path, content: bytes) -> None:
-    """Put `content` at `file`, at once: whoever looks finds all of it, or what was there before."""
+    """Put `content` at `file`, at once: a reader finds all of it, or what was there before."""
     handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as out:

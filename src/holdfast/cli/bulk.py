@@ -38,7 +38,7 @@ Deed = Callable[[str], "OfRun"]
 
 
 class Many(NamedTuple):
-    """Which runs are meant, and how sure whoever says so is."""
+    """Which runs are meant, and how sure the caller is."""
 
     asked: Asked
     limit: int

@@ -34,7 +34,7 @@ COLUMNS: Final = (
 _SHORT: Final = 80
 """JSON up to this length is shown on one line."""
 _MOST_NAMED: Final = 10
-"""Gates of one run: whoever is to choose among more looks at the list."""
+"""Gates of one run: a person who is to choose among more looks at the list."""
 
 GateArgument = Annotated[
     str,

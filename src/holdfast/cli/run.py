@@ -101,7 +101,7 @@ class How(NamedTuple):
 
 
 class Following:
-    """How far this command has come with its run, for whoever interrupts it."""
+    """How far this command has come with its run, for the person who interrupts it."""
 
     def __init__(self, target: str, store: str | None) -> None:
         self.target = target

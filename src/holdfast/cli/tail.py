@@ -1,6 +1,6 @@
-"""`holdfast runs tail`: every event of all runs, for whoever exports or watches them.
+"""`holdfast runs tail`: every event of all runs, to be exported or watched.
 
-Each line carries the cursor after it, so that whoever keeps the last line he has dealt with misses nothing and gets
+Each line carries the cursor after it, so that a reader who keeps the last line he has dealt with misses nothing and gets
 nothing twice. Never here: what an event means.
 """
 

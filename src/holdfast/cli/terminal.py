@@ -96,7 +96,7 @@ def outlive_readers() -> None:
 
 
 def is_unread() -> bool:
-    """Whether whoever read the data has gone away, for what is done for him alone."""
+    """Whether the reader of the data has gone away, for what is done for him alone."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     return isinstance(raw, _Patient) and raw.is_unread
 
@@ -116,7 +116,7 @@ def _written(found: re.Match[str]) -> str:
 
 
 def _set_in(text: str) -> str:
-    """`text` shown, each of its lines after the first set in: whoever wrote a part of it has begun no line of ours."""
+    """`text` shown, each of its lines after the first set in: the author of a part of it has begun no line of ours."""
     above = len(text) - len(text.lstrip("\n"))
     first, *others = plain(text[above:]).split("\n")
     return "\n" * above + "\n".join([first, *(o if not o or o.startswith("  ") else f"  {o}" for o in others)])
@@ -167,7 +167,7 @@ def _console() -> type[Console]:
     from rich.segment import Segment
 
     class Guarded(Console):
-        """Shows every text as `plain` does, whoever laid it out."""
+        """Shows every text as `plain` does, whatever laid it out."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Inquiries:
-    """Answered from what the store says: whoever only asks needs no engine, and does not wait for one to be loaded."""
+    """Answered from what the store says: a caller that only asks needs no engine, and does not wait for one to be loaded."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

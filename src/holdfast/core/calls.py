@@ -1,7 +1,7 @@
 """The rules of calls: an intent opens one, an outcome closes it exactly once, and what is lost is in doubt.
 
 Two fences: an intent must come from the step's current attempt; an outcome is addressed to its call and is accepted
-whoever brings it, whatever became of the attempt or the run. Never here: how a call is made.
+whichever process brings it, whatever became of the attempt or the run. Never here: how a call is made.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
     step = intends(d, c, c.path, "model", c.model, c.args_hash)
     op = step.journal.get(c.path)
     if op is not None and op.status in ("done", "failed", "open"):
-        return  # it has its outcome, or another call of it is in flight: whoever asks looks at the journal
+        return  # it has its outcome, or another call of it is in flight: the caller looks at the journal
     d.record(c.step, c.values)
     stopped = limits.stops_calls(d)
     rooms = [d.state.room(offer.hold_nanousd, offer.tokens) for offer in c.offers]

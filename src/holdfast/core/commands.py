@@ -1,6 +1,6 @@
 """What can be asked of a run: imperative, complete, decided by core.decide or refused there.
 
-Never here: a rule. Whoever executes steps puts itself into `Worker`, so that what becomes ready can start at once.
+Never here: a rule. A process that executes steps puts itself into `Worker`, so that what becomes ready can start at once.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def decide(
 
     `worker` is the session that may start what becomes ready, None for somebody who executes nothing. `shortages` is what
     is known of scopes above the run into which its money did not fit before, `taken` of effects that are other runs'.
-    `state` is used up: it comes back as the fold of the returned events, so whoever fails to append them must load it
+    `state` is used up: it comes back as the fold of the returned events, so a caller that fails to append them must load it
     again. A refusal (an error of holdfast.errors) leaves it as it was.
     """
     if not state.seq and not isinstance(command, commands.StartRun):

@@ -676,7 +676,7 @@ class GateOpened(Event, frozen=True):
 
 
 class GateReminded(Event, frozen=True):
-    """Nobody has answered yet; whoever notifies people should do so again."""
+    """Nobody has answered yet; people should be notified again."""
 
     gate: GateId
     number: int

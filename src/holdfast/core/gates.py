@@ -41,7 +41,7 @@ DEADLINE: Final = "gate_deadline_passed"
 STALE: Final = "gate_stale_limit_exceeded"
 """Nobody answered for `cancel_after_s` more; the run was cancelled."""
 MOST_REMINDERS: Final = 1000
-"""Of one question: whoever has not heard by then will not hear the next one either, and each is an event for ever."""
+"""Of one question: a person who has not heard by then will not hear the next one either, and each is an event for ever."""
 
 
 # --- Opening ----------------------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def _not_taken(opened: ev.GateOpened, decision: str) -> InvalidDecision:
 
 
 def _check_person(opened: ev.GateOpened, c: commands.DecideGate) -> None:
-    """Raises DecisionRefused unless whoever decides is among those who are asked and, with four eyes, is certainly not who
-    asked for the run. Names are compared, which nobody has verified."""
+    """Raises DecisionRefused unless the person who decides is among those who are asked and, with four eyes, is certainly not
+    the one who asked for the run. Names are compared, which nobody has verified."""
     if not opened.reviewers and not opened.four_eyes:
         return
     gate, name = opened.gate, c.by.name

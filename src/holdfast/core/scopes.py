@@ -25,7 +25,7 @@ Period = Literal["day", "month"]
 PERIODS: Final[tuple[Period, ...]] = ("day", "month")
 
 PLACEMENT: Final = "placement"
-"""Where runs wait with steps that are to be placed. No books are kept of it; whoever places makes the room."""
+"""Where runs wait with steps that are to be placed. No books are kept of it; placement makes the room."""
 
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)

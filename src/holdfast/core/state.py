@@ -1,7 +1,7 @@
 """What a run's history amounts to: the state, and `evolve`, which folds one event into it.
 
 `evolve` knows no graph and refuses nothing: it is total over known events and raises CorruptHistory only for a history
-that no rule can have written. It folds in place; whoever holds the state owns it.
+that no rule can have written. It folds in place; the holder of a state owns it.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Step(msgspec.Struct, omit_defaults=True):
     """Its talk with a model, for its next visit."""
     journal: dict[Path, Operation] = {}
     pending: dict[Path, None] = {}
-    """The places in the journal whose operations have no outcome: whoever looks for them need not look through it all."""
+    """The places in the journal whose operations have no outcome: a search for them need not go through it all."""
 
     def named(self, path: Path) -> Path:
         """`path`, as the names of calls and gates have it that are new there."""
@@ -742,7 +742,7 @@ def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     step.journal[e.path] = step.kept.pop(e.kept)
     step.stopped = None
-    _wake(s, step)  # whoever asked for it may have to come again to hear of it
+    _wake(s, step)  # the step that asked for it may have to come again to hear of it
 
 
 def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
@@ -991,7 +991,7 @@ def _model_call_in_doubt(s: State, e: ev.ModelCallInDoubt, at_ms: int) -> None:
     else:
         _set_open(s, call, e.call, "reopened" if e.reopens else "failed", None if e.reopens else e.error)
     _doubt(call, e.error, at_ms)
-    _wake_deferred(s)  # whoever waited for this hold must be told that it will not come back
+    _wake_deferred(s)  # what waited for this hold must be told that it will not come back
 
 
 def _doubt(call: OpenCall, error: ErrorRecord | None, at_ms: int) -> None:
@@ -1099,7 +1099,7 @@ def _effect_reopened(s: State, e: ev.EffectReopened, at_ms: int) -> None:
 
 
 def _unname(s: State, id_: CallId, call: OpenCall) -> None:
-    """Free the name of an effect that did not happen, or that may be called again: whoever means it may call it."""
+    """Free the name of an effect that did not happen, or that may be called again: another call may take it."""
     if call.named and call.key is not None and (known := s.named.get(call.key)) is not None and known.call == id_:
         del s.named[call.key]
 

@@ -173,7 +173,7 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     due: list[int | None] = []
     pickup_ms = state.at_ms + (_PICKUP_MS if executing else 0)
     if may_start(state) or (may_be_placed(state) and questions.is_open(state, WORKFLOW_MISSING)):
-        due.append(pickup_ms)  # whoever has the code again takes the question back, even where there is no place
+        due.append(pickup_ms)  # a process with the code takes the question back, even where there is no place
     if state.asked and not state.phase:
         due.append(pickup_ms)
     for name in state.timed():

@@ -348,7 +348,7 @@ def _start(d: Decision) -> None:
         id_ = step.id if step is not None else next_step(state, name)
         demand = step.demand if step is not None else d.graph.demanding.get(name)
         if may and d.session is not None and (id_ in d.placed if demand is not None else d.slots > 0):
-            d.slots -= demand is None  # whoever was placed has a slot of his own
+            d.slots -= demand is None  # a placed step has a slot of its own
             d.emit(ev.StepStarted(id_, (step.attempt if step is not None else 0) + 1, d.session))
         elif name in d.ready:
             d.emit(ev.StepReady(id_, demand))

@@ -1,6 +1,6 @@
 """Workflows that a process learns from the store: those of runs with something to do, whose graph says all there is to know.
 
-Never here: which graphs those are (whoever restores workflows knows that), the runs themselves (the sweep finds them).
+Never here: which graphs those are (the restorer of workflows knows that), the runs themselves (the sweep finds them).
 """
 
 from __future__ import annotations

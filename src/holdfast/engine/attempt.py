@@ -61,7 +61,7 @@ class Posted(NamedTuple):
 
 
 class Attempt:
-    """A step being worked on. Whoever holds it may cancel its task: what it has committed stands."""
+    """A step being worked on. Its holder may cancel its task: what it has committed stands."""
 
     def __init__(
         self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None = None
@@ -190,7 +190,7 @@ class Attempt:
         """Have an end or outcomes committed, in this order; returns the events of the last, or raises its refusal.
 
         A store that is away for a while is waited for: nobody else would bring them. What became of a call is brought
-        even if whoever brings it is given up meanwhile.
+        even if the task that brings it is given up meanwhile.
         """
         try:
             return await self._bring(*commands)
@@ -234,7 +234,7 @@ class Attempt:
         posted.told.add_done_callback(heard)
 
     def _take_back(self, intent: asyncio.Future[list[Event]]) -> None:
-        """Release the call of an intent that is committed, or still will be: whoever was to make it has been called off
+        """Release the call of an intent that is committed, or still will be: the task that was to make it has been called off
         before it heard of that, so it never left."""
 
         def heard(_: asyncio.Future[list[Event]]) -> None:
@@ -281,7 +281,7 @@ class Attempt:
         for posted in posts:
             self._see_home(posted)
         if self._runtime.membership.closing:
-            # Handed over, not lost: whoever takes it up goes on where the journal ends.
+            # Handed over, not lost: the next process goes on where the journal ends.
             handed = self.mailbox.post(cmd.SuspendStep(self.step, self.number, values, yields=True))
             await asyncio.wait([handed])
             handed.exception()

@@ -82,7 +82,7 @@ class Catalog:
 
     @property
     def scripts(self) -> list[str]:
-        """What whoever runs the scripts of these workflows is able to, as that is called."""
+        """What a process that runs the scripts of these workflows is able to, as that is called."""
         return [scripts_of(hash_) for hash_, workflow in self.workflows.items() if workflow.graph.has_scripts]
 
     def lacking(self, workflow: Workflow) -> list[str]:
@@ -118,7 +118,7 @@ class Catalog:
 
     @property
     def loaded(self) -> tuple[Loaded, ...]:
-        """The workflows that this process can run, for whoever decides about runs that nobody can."""
+        """The workflows that this process can run, for a decision about runs that nobody can."""
         definitions = [(hash_, workflow.graph.definition) for hash_, workflow in self.workflows.items()]
         return tuple(Loaded(definition.name, definition.version, hash_) for hash_, definition in definitions)
 

@@ -30,7 +30,7 @@ class ConnectedWorkers:
         """The same, with what follows from it."""
 
     def run_scripts_of(self, workflows: Collection[str]) -> None:
-        """Whoever has a shell can run the scripts of these workflows from now on."""
+        """A worker with a shell can run the scripts of these workflows from now on."""
         if frozenset(workflows) != self._scripts:
             self._scripts = frozenset(workflows)
             for offer in [*self._offers.values()]:

@@ -94,7 +94,7 @@ class Dispatch:
     def committed(self, state: State, *, here: bool) -> None:
         """A run has gone on. `here`: this process takes up what is ready in it."""
         wants = may_start(state) or (bool(state.asked) and not state.phase and not state.ended)
-        # The tasks of connected workers are found by whoever they are connected to; a leader knows none of these.
+        # The tasks of connected workers are found by the process that they are connected to; a leader knows none of these.
         waits = () if self._executor.places(state) else unplaced_of(state)
         steps = tuple(each for each in waits if not each.demand.is_remote)
         if (wants and not here) or steps:

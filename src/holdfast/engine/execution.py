@@ -52,7 +52,7 @@ async def execute(attempt: Attempt) -> None:
             attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in pace.uses())
         await attempt.drain()
     except (Conflict, NotFound):
-        return  # the step has moved on; whoever moved it knows better
+        return  # the step has moved on, and what moved it knows better
     except CorruptHistory as problem:
         # Its own run is lost to us; the others are not.
         log.error("holdfast leaves run %s alone: %s", attempt.run, problem)

@@ -1,4 +1,4 @@
-"""Runs that wait for a slot of this process: tenants take turns by their weight, and of each whoever came first goes first.
+"""Runs that wait for a slot of this process: tenants take turns by their weight, and of each the first to come goes first.
 
 So a tenant with 800 of 1,000 waiting runs gets its share of the slots and no more while the others want theirs. The turns
 are those of start-time fair queueing (Goyal, Vin, Cheng 1996): who comes anew begins where the queue is, and nobody saves

@@ -48,7 +48,7 @@ class GuardJudge:
             self._judging[mailbox.run] = task
 
     async def aclose(self) -> None:
-        """Ask nobody any more: whoever takes up the runs asks again."""
+        """Ask nobody any more: the process that takes up the runs asks again."""
         tasks = [*self._judging.values()]
         for task in tasks:
             task.cancel()

@@ -1,6 +1,6 @@
 """What keeps this process from going on with its runs: a store or a place for payloads that does not take what they say.
 
-It is logged, not too often, and told to whoever asks about the run, by way of what the session says of itself. Never
+It is logged, not too often, and told to those who ask about the run, by way of what the session says of itself. Never
 here: trying again.
 """
 
@@ -96,5 +96,5 @@ class Hindrances:
         said: tuple[Hindered, ...] | None = None
         while said != self.told():  # more may have come while it was told
             said = self.told()
-            with contextlib.suppress(StoreError):  # whoever asks the same store would not hear of it either
+            with contextlib.suppress(StoreError):  # a reader of the same store would not hear of it either
                 await self._tell()

@@ -15,7 +15,7 @@ _HASHES_EVERY_S: Final = 1.0
 
 
 class LaneDue:
-    """Those of the lane of a catalog, of whoever's workflows they are."""
+    """Those of the lane of a catalog, whosever workflows they are."""
 
     def __init__(self, leadership: Leadership, views: Views, catalog: Catalog, clock: Clock) -> None:
         self._leadership = leadership

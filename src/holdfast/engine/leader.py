@@ -39,7 +39,7 @@ log = logging.getLogger("holdfast")
 
 LEASE_S: Final = 2.0
 """A leader's lease: five renewals, one every 0.4 s. Another leads within three seconds of its death: the lease, the next
-look of whoever waits to lead, and the first sweep."""
+look of a process that waits to lead, and the first sweep."""
 CLAIM_EVERY_S: Final = 0.4
 MOST_RUNS: Final = 2_000
 """Of one sweep; the rest is found by the next, which follows at once."""
@@ -197,9 +197,7 @@ class Leader:
             )
             for report in reports:
                 workers.report(report, now_s)
-            if (
-                not self.leads.is_set()
-            ):  # nobody tidies here; whoever has said nothing is asked for in the store (_living)
+            if not self.leads.is_set():  # nobody tidies here; a silent worker is looked for in the store (_living)
                 for worker in workers.silent(now_s - _SILENT_S):
                     workers.forget(worker)
             self._awake.set()

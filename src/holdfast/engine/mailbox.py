@@ -258,7 +258,7 @@ class Mailbox:
                 conflicts += 1
                 continue
             except OverLimit as refused:
-                # Decided again by what is left there, whoever's hold it was that did not fit beside the others; where
+                # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
                 # that has changed again, as if nothing were left: so there are two refusals a scope at most.
                 left = 0 if refused.scope in shortages else refused.limit - refused.used
                 shortages[refused.scope] = Shortage(refused.limit, left, refused.held)

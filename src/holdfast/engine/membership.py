@@ -35,7 +35,7 @@ class Work(Protocol):
         ...
 
     def given_up(self) -> None:
-        """The process can no longer work: whoever waits here is told."""
+        """The process can no longer work: its callers are told."""
         ...
 
 
@@ -69,7 +69,7 @@ class Membership:
         return not self.closing and self.alive()
 
     def give_up(self, problem: BaseException) -> None:
-        """Begin nothing more: whoever waits here is told, and another process can take over."""
+        """Begin nothing more: callers that wait are told, and another process can take over."""
         self.broken = problem
         self.work.given_up()
 

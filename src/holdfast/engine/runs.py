@@ -43,7 +43,7 @@ class Watcher(asyncio.Event):
         self.seq = state.seq
         try:
             met = self._met(state)
-        except Exception:  # noqa: BLE001 - whoever waits asks the same again, and hears of the error
+        except Exception:  # noqa: BLE001 - the waiting caller asks the same again, and hears of the error
             met = True
         if met:
             self.set()
@@ -163,7 +163,7 @@ class Runs:
         return any(box.graph is not None and box.graph.hash == graph_hash for box in self._mailboxes.values())
 
     def take_unknown_commits(self) -> list[RunId]:
-        """The runs about whose last append nobody here could know; whoever takes them looks at them."""
+        """The runs about whose last append nobody here could know; the caller sends them a tick."""
         runs, self._unknown_commits = list(self._unknown_commits), {}
         return runs
 

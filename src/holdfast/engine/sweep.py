@@ -48,7 +48,7 @@ _MAINTAIN_EVERY_S: Final = 3600.0
 
 
 class Lane(Protocol):
-    """Whoever may lead this process's sweep to be a patient one."""
+    """A lane whose leader makes this process's sweep a patient one."""
 
     async def is_led(self) -> bool: ...
 
@@ -196,7 +196,7 @@ class Sweep:
         return ordered[: max(executor.room, FEWEST_RUNS)]
 
     async def _look_for_stranded(self) -> None:
-        """Find the runs that nobody will go on with, whoever's they were, and have a person asked about each."""
+        """Find the runs that nobody will go on with, whosever they were, and have a person asked about each."""
         runtime = self._runtime
         now_s = runtime.clock.monotonic_s()
         if now_s - self._looked_for_stranded_s < _STRANDED_LOOK_S:

@@ -91,7 +91,7 @@ class Line:
         self._provider, self._format, self._key = provider, format_, key
         address = httpx2.URL(url)
         self._shown_url = f"{address.scheme}://{address.netloc.decode()}{address.path}"  # without a user or password
-        # No time-out of its own: whoever asks has a deadline for the whole call.
+        # No time-out of its own: the caller has a deadline for the whole call.
         self._http = httpx2.AsyncClient(
             base_url=address, headers=headers, verify=_tls(), limits=_CONNECTIONS, timeout=None, follow_redirects=False
         )

@@ -4,7 +4,7 @@
     GET /readyz    200 while it reaches its store, 503 otherwise: wait
     GET /metrics   the figures, in Prometheus' text format
 
-Never here: anything about a tenant or a run. Whoever can reach the port may read it, so it listens on loopback unless
+Never here: anything about a tenant or a run. All who can reach the port may read it, so it listens on loopback unless
 told otherwise.
 """
 

@@ -123,7 +123,7 @@ class Journal(Protocol):
     async def fail(self, call: CallId, error: ErrorRecord) -> None: ...
 
     async def release(self, call: CallId) -> NoReturn:
-        """The call never left. Leaves the step: whoever holds the lease goes on with it."""
+        """The call never left. Leaves the step: the holder of the lease goes on with it."""
         ...
 
     async def doubt_effect(self, call: CallId, error: ErrorRecord, *, reopens: bool = False) -> None:

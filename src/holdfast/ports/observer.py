@@ -1,4 +1,4 @@
-"""Whoever looks on while an engine works: what it is told of runs, and of what happens around them.
+"""Those who look on while an engine works: what they are told of runs, and of what happens around them.
 
 Never here: what is made of it (a metric, a trace, a line of progress), anything that the engine would wait for.
 """

@@ -27,7 +27,7 @@ class PlacedStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run with something to do for whoever can run its workflow; `dead` are dead sessions that it still waits for.
+    """A run with something to do for processes that can run its workflow; `dead` are dead sessions that it still waits for.
 
     Offered, `steps` are to be placed; handed to a worker, they were placed with it, and begin there only if it takes them up
     until `until_ms` (store time). `looks`: the run has something to do besides them.
@@ -83,8 +83,8 @@ class Queue(Protocol):
     """Hints between the processes of a fleet. Any of them may be lost, late or told twice: the store has the truth, and
     the sweep finds in it what nobody was told of. So nothing here raises for a queue that cannot be reached.
 
-    Whoever leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept until it is
-    acknowledged, and comes to others when its holder is dead. News of runs go to everybody.
+    A process that leads or works belongs to one lane. Jobs go to the lane's leader, from there to workers; each is kept
+    until it is acknowledged, and comes to others when its holder is dead. News of runs go to everybody.
     """
 
     async def offer(self, jobs: Sequence[Job], lane: str = DEFAULT) -> None:

@@ -169,7 +169,7 @@ class Lending(Protocol):
         ...
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
-        """Who has how much of a pool, by holder, for whoever asks. The dead are among them until somebody visits."""
+        """Who has how much of a pool, by holder. The dead are among them until somebody visits."""
         ...
 
     async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
@@ -246,7 +246,7 @@ class Blobs(Protocol):
         ...
 
     async def get(self, tenant: str, month: str, sha256: str) -> bytes:
-        """What was put there; no tenant is given what only another has put. Whoever asks checks it against its hash.
+        """What was put there; no tenant is given what only another has put. The caller checks it against its hash.
 
         Raises NotFound where there is none, StoreError where nobody can know for now.
         """
@@ -275,8 +275,8 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
 
 
 class Graphs(Protocol):
-    """The workflows by name and version, and their graphs by hash, beside the runs that follow them: whoever decides about
-    a run needs its graph, whoever starts one needs to know what fits, and neither may have the workflow's code."""
+    """The workflows by name and version, and their graphs by hash, beside the runs that follow them: to decide about
+    a run needs its graph, to start one needs to know what fits, and neither may have the workflow's code."""
 
     async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
         """Keep a workflow that was loaded, and its graph: from now on it is the one of its name and version. What is there
@@ -405,7 +405,7 @@ class Views(Protocol):
         """Runs that have been due, or have had work in flight in a dead session, or steps in line for a place and nothing
         happening to them, since `before_ms` or longer, and whose workflow no session that lived after that moment could run.
         Those that have waited longest come first. Left out are those about which a gate of reason
-        `workflow_missing` is open. (Whoever asks has buried the dead first.)"""
+        `workflow_missing` is open. (The caller has expired dead sessions first.)"""
         ...
 
     async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
@@ -467,7 +467,7 @@ class TailEvent(msgspec.Struct, frozen=True):
 class Tail(Protocol):
     """Every committed event of all runs, once, in order within a run; for exports and live views.
 
-    A cursor is a text that outlives processes: whoever keeps it goes on from there, wherever.
+    A cursor is a text that outlives processes: a reader that keeps it goes on from there, wherever.
     """
 
     async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
@@ -495,7 +495,7 @@ class Upkeep(Protocol):
     """Opened and closed, and kept in order meanwhile."""
 
     async def maintain(self) -> None:
-        """Do what the store needs done now and then, whoever does it: rooms for the months to come, what is no longer
+        """Do what the store needs done now and then, by any process: rooms for the months to come, what is no longer
         needed. To be asked for about once an hour."""
         ...
 

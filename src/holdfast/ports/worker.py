@@ -53,7 +53,7 @@ class Calls(Protocol):
         ...
 
     async def line(self, text: str) -> None:
-        """What the worker has to show to whoever looks at its work."""
+        """What the worker has to show of its work."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The queue of a fleet on Redis (6.2 or newer) or Valkey: jobs in streams, news over publish and subscribe.
 
-    PREFIX:ready:LANE       stream, group `leaders`: jobs for whoever leads
+    PREFIX:ready:LANE       stream, group `leaders`: jobs for the leader
     PREFIX:worker:SESSION   stream, group `worker`: jobs that were placed with one worker
     PREFIX:reports:LANE     hash: the latest that each worker said of itself; and a channel of the same name
     PREFIX:news             channel: how far runs are

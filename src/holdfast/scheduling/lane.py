@@ -67,7 +67,7 @@ class Lane:
                 self._since_s.setdefault(key, now_s)
 
     def forget_others(self, runs: Collection[RunId], since_s: float) -> None:
-        """All who stood in line in the store at that time are these: whoever else waits here was started elsewhere."""
+        """All who stood in line in the store at that time are these: a job that still waits here was started elsewhere."""
         for key in [key for key, at_s in self._since_s.items() if at_s < since_s and key[0] not in runs]:
             self.scheduler.cancel(key)
             del self._steps[key], self._since_s[key]

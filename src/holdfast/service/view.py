@@ -328,7 +328,7 @@ def demanded(demand: Demand) -> str:
 
 
 def of_wait(wait: WaitReason) -> dict[str, Any]:
-    """Why a step waits. The clock of whoever found that out means nothing to anybody else."""
+    """Why a step waits. The clock of the process that found that out means nothing to another."""
     reason: dict[str, Any] = msgspec.to_builtins(wait.reason)
     del reason["since_s"]
     return {

@@ -1,7 +1,7 @@
 """Months that go: into archives when every run of them has ended, and for good when a person says so.
 
 A run is archived in an order that may be cut short anywhere: its archive is written, read back and compared; then a row
-says where it is; and only where every run of the month is found so, as it is now, do the tables let it go. Whoever reads
+says where it is; and only where every run of the month is found so, as it is now, do the tables let it go. A process that reads
 finds the events in the tables until then, and in the archive from then on.
 
 Never here: SQL, how tables let go (that is each store's), whether a month should go (a person's, or a setting's).

@@ -120,7 +120,7 @@ def serve_until_signalled(server: LoopbackServer, port_file: Path | None, announ
         if port_file is not None:
             unfinished = port_file.with_name(f"{port_file.name}.{os.getpid()}")
             unfinished.write_text(f"{server.port}\n")
-            unfinished.replace(port_file)  # whoever sees the file sees the whole port
+            unfinished.replace(port_file)  # a reader of the file sees the whole port
         sys.stdout.write(announcement() + "\n")
         sys.stdout.flush()
         signal.sigwait(STOP_SIGNALS)

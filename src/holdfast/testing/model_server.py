@@ -1,4 +1,4 @@
-"""A model provider on the loopback interface, for tests, demos and benchmarks: whoever calls a provider is its client.
+"""A model provider on the loopback interface, for tests, demos and benchmarks: every caller of a provider is its client.
 
 It speaks the Anthropic Messages API and OpenAI Chat Completions, answers by rules (`Rule`) or plausibly by itself,
 fails on demand (`Fault`), and keeps a journal by which a judge can count calls even if everything else was killed. It

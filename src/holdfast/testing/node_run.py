@@ -260,7 +260,7 @@ async def _play(
         gates = [wait for wait in waits if wait.kind == "gate"]
         for wait in gates:
             before = node_of(wait.step) if wait.step is not None else NodeName(node)
-            roles = state.gates[GateId(wait.id or "")].opened.reviewers  # whoever is asked answers
+            roles = state.gates[GateId(wait.id or "")].opened.reviewers  # the person who is asked answers
             if before != node:
                 await engine.decide(wait.id, *_decided(outputs[before]), by=_PERSON)
             elif answers:

@@ -32,7 +32,7 @@ ACCESS_KEY = "AKIAOBJECTSERVER"
 SECRET_KEY = "the-secret-of-the-object-server"
 REGION = "us-east-1"
 MOST_LISTED = 3
-"""Names on one page: so few that whoever lists has to turn pages."""
+"""Names on one page: so few that a listing has to turn pages."""
 
 STATUS = {
     "NoSuchKey": 404,

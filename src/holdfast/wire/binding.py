@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from holdfast.wire import wire_pb2
 
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""No message is larger; whoever is to send one says so instead. Large data goes by reference."""
+"""No message is larger; a sender of one says so instead. Large data goes by reference."""
 _SLACK_BYTES: Final = 64 * 1024
 """What the transport takes beyond it, so that a message is refused in words and not with its connection."""
 

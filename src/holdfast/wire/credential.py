@@ -35,7 +35,7 @@ class Scope(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Whoever has a token: what it is called, whether it asks and decides as clients do, what it may do as a worker."""
+    """The holder of a token: what it is called, whether it asks and decides as clients do, what it may do as a worker."""
 
     name: str
     asks: bool = True

@@ -68,7 +68,7 @@ class WorkerRegistry:
         return list(self._connections.values())
 
     def open(self, placing: Placing) -> None:
-        """Have steps placed with whoever is connected, now and from now on."""
+        """Have steps placed with connected workers, now and from now on."""
         self._placing = placing
         for connection in self.connections:
             self._offer(connection)

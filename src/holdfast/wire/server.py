@@ -39,7 +39,7 @@ _BUFFERS: Final = (
     ("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.experimental.tcp_max_read_chunk_size", 65_536),
 )  # fmt: skip
-"""How much a connection may send ahead of what is read, whoever is at its other end."""
+"""How much a connection may send ahead of what is read, whichever kind it is."""
 _AT_ONCE: Final = 100
 """Of what is said in one breath, so much is heard before others have a turn."""
 _LAST_WORDS_S: Final = 1.0
@@ -91,7 +91,7 @@ class Server:
     # --- Clients ------------------------------------------------------------------------------------------------------
 
     async def _workflows(self, context: Any) -> Workflows:
-        """The service for whoever calls. Ends the call of one who is no client."""
+        """The service for a caller. Ends the call of one who is no client."""
         holder = await self._holder(context)
         if not holder.asks:
             words = f"The token {holder.name!r} is a worker's: it asks and decides nothing. Nothing was done."

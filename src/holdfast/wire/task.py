@@ -77,7 +77,7 @@ class Job:
         return await self._asks.call(self.id, self._next(), tool=name, arguments=dict(arguments or {}), key=key)
 
     def progress(self, text: str) -> None:
-        """A line for whoever looks at the server's log."""
+        """A line for readers of the server's log."""
         self._asks.progress(self.id, text)
 
     async def next(self, done: Any) -> Any:

@@ -31,7 +31,7 @@ class Refusal(Exception):
 
 
 class NotQuick(Exception):
-    """An evaluation takes longer than whoever asked for it would wait. Nothing has been drawn for it."""
+    """An evaluation takes longer than its caller would wait. Nothing has been drawn for it."""
 
 
 class Account:

@@ -16,7 +16,7 @@
     step        one step: whether it runs, what it is given, what its ending means
     once        a step that is never run twice, under the ledger
     context     what expressions see
-    log         what steps print, on its way to whoever looks
+    log         what steps print, on its way to those who watch
     command     what scripts say to their runner by what they print
 
 Never here: reading a file, the meaning of an expression, starting a process, the store.

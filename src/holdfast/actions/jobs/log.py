@@ -1,4 +1,4 @@
-"""What steps print, on its way to whoever looks: a record of Python's logging for each line, and the end of it kept.
+"""What steps print, on its way to those who watch: a record of Python's logging for each line, and the end of it kept.
 
 Never here: a screen.
 """

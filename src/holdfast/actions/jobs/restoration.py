@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
     """The workflow in YAML that has this definition; None for any other, and for one that this version cannot read.
 
-    Whoever uses it compares the hashes: what another version says may mean something else here. `shell` stands in for the
+    The caller compares the hashes: what another version says may mean something else here. `shell` stands in for the
     machine's, where scripts are not to be run.
     """
     *jobs, end = definition.nodes

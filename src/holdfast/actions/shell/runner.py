@@ -2,7 +2,7 @@
 
     run ── private folder: script, output file, environment file
         ── supervisor (a process) ── the script, in a session of its own
-        ── the log, line by line to whoever wants it
+        ── the log, line by line to its listener
         ── what the files say, when nothing that the script started is left
 
 Whatever happens here - an exception, a cancellation, a kill of this very process - closes the socket to the supervisor, which
@@ -79,7 +79,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     When `timeout_s` is over or it is cancelled, everything that it started gets SIGTERM and, `grace_s` later, SIGKILL.
     What is left when the script itself has ended has `linger_s` to end by itself, and is then ended likewise.
     `memory_bytes`, `cpu_s` and `file_bytes` hold for each process by itself. `processes` counts all processes of the
-    account, whoever started them, and Linux does not hold root to it.
+    account, by whatever process they were started, and Linux does not hold root to it.
     """
 
     timeout_s: float
@@ -275,7 +275,7 @@ class _Run:
             open_.callback(control.close)
             open_.enter_context(printed)
             answers, self._to_keeper = await asyncio.open_connection(sock=control, limit=_REPORT_BYTES)
-            # Before the socket: closed later, it would take whoever has the socket's number by then off the loop.
+            # Before the socket: closed later, it would take another file with the socket's number off the loop.
             open_.callback(self._to_keeper.close)
             self._to_keeper.write(_order(prepared, self._script.folder, self._limits) + self._asked)
             printing = asyncio.ensure_future(self._print(printed))

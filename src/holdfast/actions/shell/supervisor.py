@@ -62,7 +62,7 @@ def main() -> NoReturn:
             _say(control, f"failed {why}")
         else:
             ended = Supervisor(script, order, control, woken).run()
-            os.dup2(0, 1)  # whoever reads the log sees its end
+            os.dup2(0, 1)  # the reader of the log sees its end
             os.dup2(0, 2)
             _say(control, f"ended {ended}")
         while _read(control, 64):

@@ -1,4 +1,4 @@
-"""What is wrong with a file, said so that whoever wrote it can mend it: a person, or a model.
+"""What is wrong with a file, said so that its author can mend it: a person, or a model.
 
 Never here: a rule of the format.
 """

@@ -84,7 +84,7 @@ async def write(
     db: Connection, sql: dict[str, str], process: Any, entries: Sequence[Entry], *, charging: bool
 ) -> Written:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
-    could be refused for a limit has one; without, whoever asks moves them."""
+    could be refused for a limit has one; without, the caller moves them."""
     postings = [(new.run, posting) for new in entries for posting in new.changes.postings] if charging else []
     row = await db.fetchrow(
         sql["append"],

@@ -24,7 +24,7 @@ T = TypeVar("T")
 MOST_CONNECTIONS: Final = 8
 """Of one process: two carry appends, the others read. A hundred processes need a pooler in front of the database."""
 FEWEST_CONNECTIONS: Final = 2
-"""Whoever holds a run alone has one, and reads through another."""
+"""The holder of a run alone has one, and reads through another."""
 CONNECT_S: Final = 10.0
 """For all servers of a URL together: one that is silent does not use up the time of the next."""
 ANSWER_S: Final = 30.0
@@ -72,7 +72,7 @@ AGAIN: Final = (pg.DeadlockDetectedError, pg.SerializationError, pg.LockNotAvail
 
 
 def explain(problem: BaseException, address: Address) -> StoreError:
-    """What `problem` means to whoever uses the store."""
+    """What `problem` means to users of the store."""
     if isinstance(problem, StoreError):
         return problem
     where = f"the PostgreSQL store at {address.shown}"
@@ -202,7 +202,7 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[Connection]:
-        """A transaction, committed at the end. Raises StoreError; whoever cannot know whether it was committed must
+        """A transaction, committed at the end. Raises StoreError; a caller that cannot know whether it was committed must
         be able to do the same again."""
         try:
             async with self.taken() as db, transaction(db):

@@ -51,7 +51,7 @@ class Log(Archives):
         super().__init__(context)
         self._held: dict[RunId, Held] = {}
         self._snapshots = Snapshots(context)
-        # Whoever holds a run reads it through another connection: those who hold must not have them all.
+        # The holder of a run reads it through another connection: holders must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 
     async def append(self, appends: Sequence[Append]) -> Sequence[HoldfastError | None]:
@@ -153,8 +153,8 @@ class Log(Archives):
             raise
 
     async def _write_at_once(self, db: Connection, entries: list[Entry]) -> Fates | None:
-        """One statement, and so one round trip. Whoever was left out by it is told why in a transaction after it. None, and
-        nothing written, where there is a limit that one of them might pass."""
+        """One statement, and so one round trip. An append that was left out by it is told why in a transaction after it.
+        None, and nothing written, where there is a limit that one of them might pass."""
         now_ms, runs, is_free = await durable(db, write(db, self._sql, self._process, entries, charging=True))
         self._clock.observe(now_ms)
         if not is_free:

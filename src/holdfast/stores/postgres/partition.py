@@ -14,7 +14,7 @@ from holdfast.stores.postgres.connection import Connection
 
 PARTITIONED: Final = ("events", "snapshots", "effects")
 LOCK: Final = 0x484C4446
-"""The advisory lock, held to the end of a transaction, of whoever changes tables."""
+"""The advisory lock, held to the end of a transaction that changes tables."""
 
 
 def part(table: str, month: Month) -> str:

@@ -67,7 +67,7 @@ class PostgresRetention(Archives, Retention):
         if not await tables(db, address, parts):
             return True
         history, *others = places = [f"{address.schema}.{each}" for each in parts]
-        # Whoever appends to a run writes an event of it: from here on nobody does in this month, and everybody reads.
+        # An append to a run writes an event of it: from here on nobody does in this month, and everybody reads.
         await db.execute(f"lock table {history} in share mode")
         await db.execute(f"lock table {', '.join(others)} in share update exclusive mode")
         if await db.fetch(self._sql["unarchived"], month.first, month.next.first, 1):

@@ -32,7 +32,7 @@ RENEWALS: Final = 5
 _PATIENCE: Final = 0.4
 """How much of a lease one renewal may take, connecting included, so that a second one still comes in time."""
 _REMEMBERED_MS: Final = 7 * 24 * 3600 * 1000
-"""How long a dead session that left nothing behind is remembered, for whoever asks what ran when."""
+"""How long a dead session that left nothing behind is remembered, so that one can ask what ran when."""
 
 
 class Lease:

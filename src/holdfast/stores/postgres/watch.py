@@ -1,7 +1,7 @@
 """Hearing of other processes' commits.
 
 Two snapshots tell exactly which commits have become visible in between, in whatever order their transactions began; a
-sequence would not. Never here: what they wrote. It tells that somebody may have written, and whoever asked goes and looks.
+sequence would not. Never here: what they wrote. It tells that somebody may have written, and the caller goes and looks.
 """
 
 from __future__ import annotations

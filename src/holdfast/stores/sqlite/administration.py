@@ -1,6 +1,6 @@
 """What a person does to the store as a whole: how it stands, a copy of it, its months.
 
-Whoever opens the file brings its tables up to date. Never here: a run's affairs.
+Opening the file brings its tables up to date. Never here: a run's affairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A connection to the database file, and what SQLite's errors mean for whoever uses the store.
+"""A connection to the database file, and what SQLite's errors mean for users of the store.
 
 Never here: a thread, a table. Never opens the database file but through SQLite (see `lock`).
 """

@@ -1,6 +1,6 @@
 """Opening a store: what kind of file is there, and bringing it to this version's tables. And putting it away.
 
-While a store is in use its header says that it has a write-ahead log; whoever closes it last takes the log in and has the
+While a store is in use its header says that it has a write-ahead log; the last process to close it takes the log in and has the
 header say that there is none. So a file that says it has one, with none beside it, is not whole: it was copied alone, or its
 log was removed. (A flag in a table would need somebody to know that he is the last; SQLite's own lock knows that.)
 
@@ -62,7 +62,7 @@ def open_database(path: Path, wait_s: float) -> tuple[apsw.Connection, Turnstile
     with contextlib.ExitStack() as undo:
         db, is_there = None, path.exists()
         if is_there and log_of(path).exists():
-            # Somebody has it open, or had it when his process was killed. The log is theirs: whoever looks does not remove it.
+            # Somebody has it open, or had it when his process was killed. The log is theirs: a reader does not remove it.
             db = connect(path, wait_s=wait_s)
             undo.callback(db.close)
             keep_log(db, True)
@@ -175,7 +175,7 @@ def put_away(db: apsw.Connection, path: Path) -> bool:
     with contextlib.suppress(OSError):
         os.close(privacy.open_file(turning))
     keep_log(db, False)
-    db.set_busy_timeout(0)  # whoever is there stays
+    db.set_busy_timeout(0)  # the process that is there stays
     try:
         is_away = bool(db.pragma("journal_mode", "delete") == "delete")
     except apsw.Error:

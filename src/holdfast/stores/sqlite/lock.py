@@ -48,7 +48,7 @@ class LockFile:
                 return None
             if file._in_place():
                 return file
-            file.close()  # whoever held it before removed it as we came
+            file.close()  # its holder before us removed it as we came
 
     def lock(self) -> bool:
         """Lock it now, or say that somebody else has it."""

@@ -33,7 +33,7 @@ LEASE_S: Final = 10.0
 RENEWALS: Final = 5
 """Renewals in one lease, so one every 2 s: four in a row may fail or be late before a process is taken for dead."""
 _REMEMBERED_MS: Final = 7 * 24 * 3600 * 1000
-"""How long a dead session that left nothing behind is remembered, for whoever asks what ran when."""
+"""How long a dead session that left nothing behind is remembered, so that one can ask what ran when."""
 _FILE: Final = "session-"
 
 

@@ -100,13 +100,13 @@ class StoreThread(ABC):
         for job in jobs:
             try:
                 job.future.set_result(self._work(db, job))
-            except Exception as problem:  # noqa: BLE001 - it belongs to whoever brought the job
+            except Exception as problem:  # noqa: BLE001 - it belongs to the caller that brought the job
                 job.future.set_exception(explain(problem, self._path, db))
 
     def _run(self) -> None:
         try:
             db = self._connect()
-        except Exception as problem:  # noqa: BLE001 - whoever asks is told; nobody waits for a thread that is gone
+        except Exception as problem:  # noqa: BLE001 - the caller is told; nobody waits for a thread that is gone
             self._refuse(explain(problem, self._path))
         else:
             while jobs := self._take():

@@ -1,6 +1,6 @@
 """The fair way to SQLite's write lock, for all processes of a store.
 
-Two locks in a row: whoever stands in the turnstile is the next into the room, and whoever leaves the room must queue at
+Two locks in a row: a process in the turnstile is the next into the room, and one that leaves the room must queue at
 the turnstile again. SQLite's own busy handler lets a busy writer keep others out for the better part of a second; here
 each gets through after the one commit before it.
 
@@ -43,7 +43,7 @@ class Turnstile:
 
     @property
     def room(self) -> Path:
-        """The file that is locked by whoever writes."""
+        """The file that a writer locks."""
         return self._room.path
 
     def close(self) -> None:

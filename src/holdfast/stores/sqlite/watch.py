@@ -1,6 +1,6 @@
 """Hearing of other processes' commits.
 
-Never here: what they wrote. It tells that somebody may have written, and whoever asked goes and looks.
+Never here: what they wrote. It tells that somebody may have written, and the caller goes and looks.
 """
 
 from __future__ import annotations
