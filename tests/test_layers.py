@@ -137,6 +137,16 @@ def test_the_core_is_pure() -> None:
     assert with_async == []
 
 
+def test_every_module_of_the_core_has_its_own_tests() -> None:
+    """A rule is looked up where its module's name says; what is about several rules has a file besides."""
+    tests = Path(__file__).parent / "core"
+    modules = {file.stem for file in (ROOT / "core").glob("*.py")} - {
+        "__init__",
+        "quota",
+    }  # that has them beside its script
+    assert {name for name in modules if not (tests / f"test_{name}.py").exists()} == set()
+
+
 def test_only_the_composition_root_names_adapters() -> None:
     """The core, the ports and an engine's control know no adapter; adapters do not know one another."""
     adapters = {"stores", "blobs", "models", "tools", "queues", "pools", "machine"}

@@ -13,7 +13,6 @@ from holdfast.errors import (
     InvalidDecision,
     InvalidInput,
     KeyReused,
-    NonDeterministicStep,
     NotFound,
     Suspended,
 )
@@ -181,34 +180,6 @@ def test_a_session_that_dies_after_the_run_ended_leaves_its_money_in_doubt() -> 
     assert kinds(lost) == ["ModelCallInDoubt"]
     assert books(game) == (0, 0, 40)
     assert game.rows(lost).sessions == ()
-
-
-def test_what_stands_in_the_journal_is_not_called_again() -> None:
-    game = Game(graph("a"), limit=100)
-    call = game.held("a", 40)
-    assert game.hold("a", 40) == [], "it is in flight"
-    game.settle(call, 10)
-    assert game.hold("a", 40) == [], "it is done"
-
-
-@pytest.mark.parametrize("change", [{"model": "n"}, {"args": "other"}])
-def test_a_step_that_no_longer_does_what_its_journal_says_calls_nothing(change: dict[str, str]) -> None:
-    game = Game(graph("a"), limit=100)
-    game.settle(game.held("a", 40))
-    with pytest.raises(NonDeterministicStep) as caught:
-        game.hold("a", 40, **change)
-    assert "the journal holds model 'm' (arguments args)" in caught.value.message
-    assert f"asks for model {change.get('model', 'm')!r}" in caught.value.message
-    assert "Nothing was called" in caught.value.message
-
-
-def test_another_kind_of_operation_is_no_replay_either() -> None:
-    game = Game(graph("a"), limit=100)
-    game.settle(game.held("a", 40))
-    with pytest.raises(NonDeterministicStep, match="the code now asks for tool 'send'"):
-        game.intend("a")
-    with pytest.raises(NonDeterministicStep, match="the code now asks for sleep"):
-        game.sleep("a", 1)
 
 
 # --- Effects: each policy ---------------------------------------------------------------------------------------------

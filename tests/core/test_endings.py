@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import policies
-from holdfast.errors import Conflict, RunEnded, Suspended
+from holdfast.errors import Conflict, Suspended
 from tests.core.game import ANN, OTHER, TRANSIENT, Game, cmd, edge, error, graph, kinds, loop, node
 
 # --- Outputs ----------------------------------------------------------------------------------------------------------
@@ -47,40 +47,7 @@ def test_a_node_that_failed_and_was_let_continue_has_no_output() -> None:
     assert game.output == {"a": None, "b": 2}
 
 
-def test_a_run_that_has_ended_changes_no_more() -> None:
-    game = Game(graph("a"))
-    game.complete("a")
-    for command in (
-        game.pause,
-        game.resume,
-        game.cancel,
-        lambda: game.signal("x"),
-        lambda: game.raise_limit("steps", 9999),
-    ):
-        with pytest.raises(RunEnded, match="has ended \\(completed\\)"):
-            command()
-    assert game.tick(10**6, dead=["worker"]) == []
-
-
 # --- Pausing ----------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_begins_in_a_paused_run() -> None:
-    game = Game(graph("a > b", "c > d"))
-    game.pause()
-    game.complete("a")
-    assert game.status == "paused"
-    assert game.step("b").status == "ready"
-    assert game.tick() == []
-    assert game.due_ms is None
-    for intent in (
-        lambda: game.hold("c", 1), lambda: game.intend("c"), lambda: game.sleep("c", 1),
-        lambda: game.await_signal("c", "x"), lambda: game.open_gate("c"),
-    ):  # fmt: skip
-        with pytest.raises(Suspended, match="paused"):
-            intent()
-    game.suspend("c")
-    assert kinds(game.resume()) == ["RunResumed", "StepStarted", "StepStarted"]
 
 
 def test_what_is_in_flight_when_a_run_is_paused_is_recorded() -> None:
@@ -189,15 +156,6 @@ def test_cancelling_ends_a_pause() -> None:
     game.pause()
     assert kinds(game.cancel())[:2] == ["RunResumed", "RunCancelling"]
     assert game.active == ["!compensate"]
-
-
-def test_no_effect_begins_after_cancelling() -> None:
-    game = Game(graph("a > b"))
-    call = game.intended("a", path="0")
-    game.cancel()
-    with pytest.raises(Conflict):
-        game.intend("a", path="1")
-    game.did(call)
 
 
 def test_a_guard_that_was_asked_before_holds_nothing_up() -> None:
@@ -432,10 +390,3 @@ def test_a_guard_that_the_new_version_does_not_have_holds_nothing_up() -> None:
     assert [asked.guard for asked in game.state.asked.values()] == ["new"]
     game.judge()
     assert game.active == ["b"]
-
-
-def test_the_old_graph_decides_nothing_after_the_move() -> None:
-    game = Game(graph("a > b"))
-    game.do(cmd.MigrateRun(), graph=graph("a > b > c"))
-    with pytest.raises(Conflict, match="follows the graph"):
-        game.tick()

@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.core import policies
 from holdfast.core.graph import Join
-from holdfast.core.ids import Path, StepId
+from holdfast.core.ids import Path
 from holdfast.core.policies import RetryPolicy, delay_ms
-from holdfast.errors import Conflict, InvalidDecision, NotFound, RunEnded, StaleAttempt
-from tests.core.game import NULL, OTHER, START_MS, TRANSIENT, Game, cmd, edge, error, ev, graph, kinds, loop, node
+from holdfast.errors import Conflict, InvalidDecision
+from tests.core.game import OTHER, START_MS, TRANSIENT, Game, cmd, edge, error, ev, graph, kinds, loop, node
 
 # --- Starting ---------------------------------------------------------------------------------------------------------
 
@@ -25,12 +25,6 @@ def test_a_run_starts_once() -> None:
     game = Game(graph("a"))
     with pytest.raises(Conflict, match="already been started"):
         game.start()
-
-
-def test_nothing_happens_to_a_run_before_it_starts() -> None:
-    game = Game(graph("a"), start=False)
-    with pytest.raises(NotFound):
-        game.tick()
 
 
 def test_a_runs_own_limit_comes_before_its_workflows() -> None:
@@ -54,42 +48,7 @@ def test_a_session_starts_only_as_many_steps_as_it_has_slots() -> None:
     assert kinds(game.tick(session=OTHER)) == ["StepStarted"]
 
 
-def test_a_graph_that_is_not_the_runs_decides_nothing() -> None:
-    game = Game(graph("a > b"))
-    with pytest.raises(Conflict, match="follows the graph"):
-        game.do(cmd.Tick(), graph=graph("a > c"))
-
-
 # --- The fence of attempts --------------------------------------------------------------------------------------------
-
-
-def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
-    """Results and intents: all that an attempt may say about its step."""
-    offer = cmd.Offer("m", 1, 1)
-    return [
-        cmd.CompleteStep(step, attempt, NULL),
-        cmd.FailAttempt(step, attempt, TRANSIENT),
-        cmd.SuspendStep(step, attempt),
-        cmd.RecordValues(step, attempt, (cmd.Value(Path("done"), "result", None, NULL),)),
-        cmd.LoseAttempt(step, attempt),
-        cmd.HoldModelCall(step, attempt, Path("0"), "m", "h", (offer,)),
-        cmd.IntendEffect(step, attempt, Path("0"), "send", "once", "h", NULL),
-        cmd.DenyToolCall(step, attempt, Path("0"), "send", "h", TRANSIENT),
-        cmd.StartTimer(step, attempt, Path("0"), "h", 1),
-        cmd.AwaitSignal(step, attempt, Path("0"), "s", "h"),
-        cmd.OpenGate(step, attempt, Path("0"), "question", "h", NULL, "h", ("answer",)),
-    ]
-
-
-def test_an_attempt_that_was_lost_is_refused_and_told() -> None:
-    game = Game(graph("a > b"))
-    game.lose()
-    assert (game.step("a").attempt, game.step("a").session) == (2, OTHER)
-    for command in of_an_attempt(StepId("a#1"), 1):
-        with pytest.raises(
-            StaleAttempt, match="Attempt 1 of step a#1 no longer counts: the step is active at attempt 2"
-        ):
-            game.do(command)
 
 
 def test_an_attempt_whose_worker_is_gone_is_followed_by_another_of_the_same_session() -> None:
@@ -108,31 +67,6 @@ def test_a_step_whose_workers_are_gone_each_time_is_taken_for_the_cause() -> Non
     assert game.state.ended == "failed"
     assert game.state.error is not None
     assert game.state.error.error_class == policies.LOST
-
-
-def test_a_superseded_step_is_refused_and_told() -> None:
-    game = Game(graph("t > s", "t > side", loop("s", "t", 2)))
-    game.complete("t")
-    game.complete("s")
-    for command in of_an_attempt(StepId("side#1"), 1):
-        with pytest.raises(StaleAttempt, match="no longer wanted"):
-            game.do(command)
-
-
-def test_a_result_counts_once() -> None:
-    game = Game(graph("a > b"))
-    again = cmd.CompleteStep(*game.at("a"), game.state.input)
-    game.do(again)
-    with pytest.raises(StaleAttempt):
-        game.do(again)
-
-
-def test_an_ended_run_takes_no_result() -> None:
-    game = Game(graph("a"))
-    command = cmd.CompleteStep(*game.at("a"), game.state.input)
-    game.cancel()
-    with pytest.raises(RunEnded):
-        game.do(command)
 
 
 # --- Failing and trying again -----------------------------------------------------------------------------------------
@@ -273,41 +207,12 @@ def test_a_step_waits_for_several_things_and_goes_on_with_each() -> None:
     assert kinds(game.tick(60)) == ["TimerFired", "StepStarted"]
 
 
-def test_what_a_step_looked_at_is_recorded_with_its_next_commit() -> None:
-    game = Game(graph("a > b"))
-    value = cmd.Value(Path("0"), "now", 123)
-    game.do(cmd.StartTimer(*game.at("a"), Path("1"), "x", 60_000, values=(value,)))
-    op = game.op("a", "0")
-    assert (op.kind, op.name, op.status) == ("now", "now", "done")
-    assert op.outcome is not None
-    assert op.outcome.value() == 123
-
-
 def test_a_completed_step_keeps_its_output_and_no_journal() -> None:
     game = Game(graph("a > b"))
     game.effect("a")
     game.complete("a", {"x": 1})
     assert game.step("a").journal == {}
     assert game.step("a").output.value() == {"x": 1}
-
-
-def test_a_step_that_completes_takes_its_questions_back() -> None:
-    """A handler may give up waiting in one branch of a gather because another one failed."""
-    game = Game(graph("a > b"))
-    game.open_gate("a", "0.0.0")
-    game.complete("a")
-    assert not game.state.gates
-    game.complete("b")
-    assert game.status == "completed"
-
-
-def test_a_step_whose_failure_is_taken_up_takes_its_questions_back() -> None:
-    game = Game(graph(edge("a", "mend", on="error")))
-    game.open_gate("a", "0.0.0")
-    game.fail("a")
-    assert not game.state.gates
-    game.complete("mend")
-    assert game.status == "completed"
 
 
 # --- Decisions that lead nowhere --------------------------------------------------------------------------------------
@@ -501,16 +406,6 @@ def test_a_superseded_timer_wakes_nobody() -> None:
     game.complete("s")
     assert game.due_ms is None
     assert game.tick(100) == []
-
-
-def test_a_superseded_gate_is_withdrawn() -> None:
-    game = Game(graph("t > s", "t > ask", node("ask", "human_gate"), loop("s", "t", 2)))
-    game.complete("t")
-    gate = game.human_gate("ask")
-    game.complete("s")
-    assert game.events(ev.GateWithdrawn)[0].gate == gate
-    with pytest.raises(NotFound):
-        game.decide("approve", gate)
 
 
 def test_a_gate_that_a_finished_step_had_left_open_is_withdrawn_by_the_loop() -> None:
