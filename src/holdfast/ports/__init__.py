@@ -6,8 +6,15 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
+from holdfast.ports.blob import BlobPlace, Blobs
+from holdfast.ports.cost import Costs
 from holdfast.ports.environment import Clock, Ids, Threads
+from holdfast.ports.graph import Graphs, WorkflowRecord
+from holdfast.ports.job_log import JobLogs, LogPiece, LogPlace
 from holdfast.ports.journal import Journal, Pace, Recall
+from holdfast.ports.lane import Leadership
+from holdfast.ports.lending import Lending
+from holdfast.ports.log import Append, History, Log, SnapshotRecord
 from holdfast.ports.model import (
     AnswerSpec,
     Model,
@@ -44,36 +51,11 @@ from holdfast.ports.observer import (
 )
 from holdfast.ports.pool import PoolAuthority, Pools, Shares
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
-from holdfast.ports.store import (
-    ANY_YAML,
-    MOST_LISTED,
-    Append,
-    BlobPlace,
-    Blobs,
-    Costs,
-    DueRun,
-    Graphs,
-    History,
-    JobLogs,
-    Leadership,
-    Lending,
-    Log,
-    LogPiece,
-    LogPlace,
-    RunFilter,
-    Scopes,
-    Sessions,
-    SnapshotRecord,
-    Store,
-    StoreClock,
-    Tail,
-    TailEvent,
-    Unplaced,
-    Upkeep,
-    Views,
-    Watch,
-    WorkflowRecord,
-)
+from holdfast.ports.scope import Scopes
+from holdfast.ports.session import ANY_YAML, Sessions
+from holdfast.ports.store import Store, StoreClock, Upkeep
+from holdfast.ports.tail import Tail, TailEvent, Watch
+from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [

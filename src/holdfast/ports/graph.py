@@ -1,0 +1,49 @@
+"""The workflows that processes have loaded, for those that have not their code.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.ports.view import MOST_LISTED
+
+
+class WorkflowRecord(msgspec.Struct, frozen=True):
+    """What is known of a workflow without its code: the definition that was loaded last under this name and version."""
+
+    name: str
+    version: int
+    graph_hash: str
+    input_schema: bytes | None = None
+    """The JSON Schema of what a start must fit, as JSON; None where anything fits, or where nothing was said of it."""
+    loaded_at_ms: int | None = None
+    """Since when it is this one, by the store's time; None where that was before stores kept it."""
+
+
+class Graphs(Protocol):
+    """The workflows by name and version, and their graphs by hash, beside the runs that follow them: to decide about
+    a run needs its graph, to start one needs to know what fits, and neither may have the workflow's code."""
+
+    async def put_workflow(self, loaded: WorkflowRecord, graph: bytes) -> None:
+        """Keep a workflow that was loaded, and its graph: from now on it is the one of its name and version. What is there
+        already is not written again. The store says when it was loaded, whatever `loaded` says."""
+        ...
+
+    async def workflow(self, name: str, version: int | None = None) -> WorkflowRecord:
+        """The workflow of this name and version, or of the highest version that there is. Raises NotFound."""
+        ...
+
+    async def workflows(
+        self, *, after: tuple[str, int] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[WorkflowRecord]:
+        """All of them by name, the highest version first; with `after` those that come after this name and version."""
+        ...
+
+    async def graph(self, graph_hash: str) -> bytes:
+        """Raises NotFound."""
+        ...

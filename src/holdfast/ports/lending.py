@@ -1,0 +1,52 @@
+"""Pools above steps, lent in shares to those who place them.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from holdfast.core.estimates import Estimate, Use
+from holdfast.core.lending import DeclaredPool, Grant, Share, Visit, Visitor
+
+
+class Lending(Protocol):
+    """Pools above steps (core.lending): declared here for every process, and lent in shares to those who place steps.
+
+    The pools that a visit names are locked in the order of their names, in a transaction of its own, never one of an
+    append. A share is its session's: it is free when that is dead, and what the visitor has placed cannot be running.
+    """
+
+    async def set_pool(self, pool: DeclaredPool) -> None:
+        """Declare a pool, or give it other figures. What is lent above a smaller limit comes back as it is given back."""
+        ...
+
+    async def remove_pool(self, name: str) -> bool:
+        """False if there was none. What is lent of it is remembered, should it be declared again meanwhile."""
+        ...
+
+    async def pools(self) -> Sequence[DeclaredPool]:
+        """All of them, by name."""
+        ...
+
+    async def lend(self, visitor: Visitor, visits: Sequence[Visit]) -> Sequence[Grant]:
+        """What the visitor has of each of these pools from now on, in one transaction; nothing of those that are not there.
+
+        Raises Conflict where its session is dead: then it has nothing. After any other error nobody knows what it was
+        lent, and its next visit sets that right.
+        """
+        ...
+
+    async def pool_shares(self, pool: str) -> Sequence[Share]:
+        """Who has how much of a pool, by holder. The dead are among them until somebody visits."""
+        ...
+
+    async def estimates(self, *, workflow: str | None = None, pool: str | None = None) -> Sequence[Estimate]:
+        """What steps have taken of pools (core.estimates), by workflow, node and pool."""
+        ...
+
+    async def learn(self, uses: Sequence[Use]) -> None:
+        """Take into account what steps have taken, in one transaction."""
+        ...

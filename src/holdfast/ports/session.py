@@ -1,0 +1,63 @@
+"""The leases of processes.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Protocol
+
+from holdfast.core.ids import SessionId
+
+ANY_YAML: Final = "any workflow in YAML"
+"""What a session says it can run, besides the workflows that it has, where it learns those in YAML from the store."""
+
+
+class Sessions(Protocol):
+    """The leases of processes. Death is one-way: a session that was once found dead never lives again."""
+
+    async def open(self, session: SessionId, label: str, hashes: Sequence[str], described: bytes | None = None) -> None:
+        """Begin a session that can run the workflows of these hashes, and keep it alive by itself until it is closed.
+        `described` is what it says of itself, for those who ask."""
+        ...
+
+    async def widen(self, session: SessionId, hashes: Sequence[str]) -> None:
+        """Say that this process's session can from now on run the workflows of these hashes, and no others."""
+        ...
+
+    async def describe(self, session: SessionId, described: bytes) -> None:
+        """Keep what it says of itself, for those who ask; instead of what it said before."""
+        ...
+
+    async def described(self) -> Sequence[bytes]:
+        """What the sessions say of themselves that are not known to be dead."""
+        ...
+
+    async def able(self, hashes: Sequence[str]) -> int:
+        """How many living sessions can run one of these workflows."""
+        ...
+
+    async def able_until_ms(self, hashes: Sequence[str]) -> int | None:
+        """When the latest of the dead sessions died that could run one of these workflows; None where none is remembered."""
+        ...
+
+    async def labels(self, sessions: Collection[SessionId]) -> Mapping[SessionId, str]:
+        """What the processes of these sessions are called, of those that are still remembered."""
+        ...
+
+    async def close(self, session: SessionId) -> None:
+        """End it; whatever it still had in flight counts as lost."""
+        ...
+
+    async def renew(self, session: SessionId) -> bool:
+        """Extend this process's own lease now; False if it was found dead, and so is dead for ever."""
+        ...
+
+    def alive(self, session: SessionId) -> bool:
+        """Whether this process's own session still holds its lease now, by a clock that counts sleep. No I/O."""
+        ...
+
+    async def expire(self) -> frozenset[SessionId]:
+        """Find sessions that are dead (marking the expired ones so, for ever) and still have work in flight."""
+        ...

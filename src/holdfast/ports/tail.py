@@ -1,0 +1,49 @@
+"""Hearing of what others have committed: that there is something, and what.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.events import Recorded
+from holdfast.core.ids import RunId
+
+
+class Watch(Protocol):
+    """Tells that somebody else may have written."""
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Wait until another process may have committed, at most `timeout_s`; True if one may have."""
+        ...
+
+
+class TailEvent(msgspec.Struct, frozen=True):
+    """An event as a tail tells it. A tail that begins at `cursor` goes on right after it."""
+
+    run: RunId
+    recorded: Recorded
+    cursor: str
+
+
+class Tail(Protocol):
+    """Every committed event of all runs, once, in order within a run; for exports and live views.
+
+    A cursor is a text that outlives processes: a reader that keeps it goes on from there, wherever.
+    """
+
+    async def after(self, cursor: str | None, limit: int) -> tuple[Sequence[TailEvent], str]:
+        """At most `limit` events after `cursor` (None: from the oldest that the tail knows), and the cursor after them.
+        Fewer say that everything was told that was committed when this was asked.
+
+        Raises UsageError for a text that is no cursor, CursorLost where events after it may be unknown by now.
+        """
+        ...
+
+    async def end(self) -> str:
+        """The cursor after everything that is committed now."""
+        ...

@@ -1,0 +1,114 @@
+"""The rows beside the history, as lists and the sweep read them.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol, TypedDict, Unpack
+
+import msgspec
+
+from holdfast.core.ids import CallId, GateId, RunId, SessionId
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+
+MOST_LISTED: Final = 100
+"""What a list has where nobody says how much he wants."""
+
+
+class DueRun(msgspec.Struct, frozen=True):
+    """A run that somebody must look at, and the dead sessions that it still waits for."""
+
+    run: RunId
+    graph_hash: str
+    due_at_ms: int | None
+    tenant: str
+    started_by: str | None
+    dead: frozenset[SessionId] = frozenset()
+
+
+class Unplaced(msgspec.Struct, frozen=True):
+    """A run with steps that are to be placed, as its row says it: `waiting_for` has their demands. `place` is its place
+    in line."""
+
+    place: int
+    run: RunId
+    tenant: str
+    workflow: str
+    graph_hash: str
+    waiting_for: bytes
+    started_by: str | None
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs a list is to have; what is not said, or None, is any. Times are those of a run's start."""
+
+    prefix: str | None
+    """How the run's id begins."""
+    tenant: str | None
+    workflow: str | None
+    status: str | Sequence[str] | None
+    """One, or one of several."""
+    key: str | None
+    since_ms: int | None
+    until_ms: int | None
+    in_doubt: bool
+    """Only those with money in doubt."""
+    before: str | None
+    """Only those older than this run."""
+    limit: int
+
+
+class Views(Protocol):
+    """The rows beside the history, as lists and the sweep read them."""
+
+    async def due(self, now_ms: int, hashes: Sequence[str], limit: int) -> Sequence[DueRun]:
+        """Runs of these workflows that are due, or have work in flight in dead sessions; longest due first."""
+        ...
+
+    async def stranded(self, before_ms: int, limit: int) -> Sequence[DueRun]:
+        """Runs that have been due, or have had work in flight in a dead session, or steps in line for a place and nothing
+        happening to them, since `before_ms` or longer, and whose workflow no session that lived after that moment could run.
+        Those that have waited longest come first. Left out are those about which a gate of reason
+        `workflow_missing` is open. (The caller has expired dead sessions first.)"""
+        ...
+
+    async def unplaced(self, after: int, limit: int) -> Sequence[Unplaced]:
+        """Runs with steps that are to be placed, longest waiting first, after the place `after`."""
+        ...
+
+    async def wanted_hashes(self, before_ms: int) -> Sequence[str]:
+        """The workflows of all runs that are due by then, have work in flight in dead sessions, or have steps that are to
+        be placed."""
+        ...
+
+    async def next_due_ms(self, hashes: Sequence[str]) -> int | None:
+        """The earliest due time among runs of these workflows."""
+        ...
+
+    async def run(self, run: RunId) -> RunRow | None: ...
+
+    async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
+        """Runs, newest first."""
+        ...
+
+    async def unended(self, hashes: Sequence[str]) -> int:
+        """How many runs of these workflows have not ended."""
+        ...
+
+    async def gates(
+        self, *, run: RunId | None = None, tenant: str | None = None, open_only: bool = True,
+        after: GateId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[GateRow, GateChange | None]]:  # fmt: skip
+        """Gates, oldest first, each with the latest that became of it; with `after` those that were opened after that one.
+        Raises NotFound where the store has no gate `after`."""
+        ...
+
+    async def effects(
+        self, *, run: RunId | None = None, tenant: str | None = None, state: str | None = None,
+        after: CallId | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[tuple[EffectRow, EffectChange | None]]:  # fmt: skip
+        """The ledger, oldest first, each line with the latest that became of it; with `after` the lines after that call's.
+        Raises NotFound where the ledger has no call `after`: its run may have been archived meanwhile."""
+        ...
