@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import gc
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -857,6 +858,31 @@ async def test_what_would_look_like_another_place_is_no_name(store: str, name: s
     async with opened(store, workflows=[wf]) as engine:
         with pytest.raises(RunFailed, match="names no place"):
             await (await engine.start(wf)).result()
+
+
+async def test_nobody_complains_of_branches_that_were_called_off_before_they_began(
+    store: str, world: list[Any], note: Tool
+) -> None:
+    """A coroutine that is let go of without a word makes asyncio warn, which is an error here."""
+
+    async def called_off(work: Coroutine[Any, Any, Any]) -> None:
+        going = asyncio.ensure_future(work)
+        await asyncio.sleep(0)  # it has made its task, which has not begun
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+
+    async def handler(state, ctx):
+        await called_off(ctx.apart("place", ctx.tool("note", what="never")))
+        await called_off(ctx.gather(ctx.tool("note", what="never")))
+        with pytest.raises(ValueError, match="names no place"):
+            await ctx.apart("0", ctx.tool("note", what="never"))
+        gc.collect()
+
+    wf = one(handler, note)
+    async with opened(store, workflows=[wf]) as engine:
+        await (await engine.start(wf)).result()
+    assert world == []
 
 
 async def test_a_recorded_result_is_there_at_once_for_every_later_attempt_and_each_branch_has_its_own(

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -100,7 +99,6 @@ def test_jobs_combinations_and_steps_do_what_the_rules_say(jobs: list[Job]) -> N
     event(f"tried again: {any(times > 1 for times in wanted.ran.values())}")
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # what it had not yet begun
 @quick(30)
 @given(workflows(st.sampled_from([0, 0, 0, ALWAYS]), most_tries=1), st.integers(1, 20))
 def test_a_process_that_is_stopped_in_the_middle_changes_nothing_about_the_result(jobs: list[Job], at: int) -> None:

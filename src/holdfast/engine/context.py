@@ -53,6 +53,16 @@ class Talk(Protocol):
     ) -> Awaitable[Any]: ...  # fmt: skip
 
 
+@contextmanager
+def _letting_go(*branches: Awaitable[Any]) -> Iterator[None]:
+    """At its end, whatever that is, those of them which have not begun never will: asyncio complains of what nobody awaits."""
+    try:
+        yield
+    finally:
+        for branch in filter(asyncio.iscoroutine, branches):
+            branch.close()
+
+
 class StepContext:
     """What a handler gets as `ctx`."""
 
@@ -231,13 +241,8 @@ class StepContext:
             async with turn:
                 return await in_branch(branch, prefix)
 
-        with cursor().place() as path:
-            try:
-                self._journal.found(path, GATHER, GATHER)
-            except Divergence:
-                for branch in filter(asyncio.iscoroutine, branches):
-                    branch.close()
-                raise
+        with _letting_go(*branches), cursor().place() as path:
+            self._journal.found(path, GATHER, GATHER)
             tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
             try:
                 results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -245,8 +250,6 @@ class StepContext:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                for branch in filter(asyncio.iscoroutine, branches):
-                    branch.close()  # those whose turn had not come
                 raise
         diverged = [result for result in results if isinstance(result, Divergence)]
         for result in (*diverged, *results):
@@ -263,12 +266,13 @@ class StepContext:
         Branches under different names may run at the same time.
         """
         here = cursor()
-        task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
-        try:
-            return await task
-        except Suspension as why:
-            here.left = why
-            raise
+        with _letting_go(branch):
+            task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
+            try:
+                return await task
+            except Suspension as why:
+                here.left = why
+                raise
 
     async def record(self, name: str, result: Any) -> None:
         """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every
