@@ -139,7 +139,7 @@ async def test_a_leader_whose_store_is_away_for_a_moment_keeps_leading(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from holdfast.errors import StoreBusy
-    from holdfast.stores.postgres.lane import Leadership
+    from holdfast.stores.postgres.session import Leadership
 
     async with leading(settings.store, settings=settings) as leader:
         await leader.leads.wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.jobs.workspace import workspace
+from holdfast.actions.jobs.runner import workspace
 
 
 def test_what_the_dead_have_left_is_removed_and_what_the_living_have_is_not(scratch: Path) -> None:

@@ -10,14 +10,12 @@
     matrix_job  one combination of a job: its steps one after the other
     progress    how far a combination has come
     attempt     what a job uses of the attempt in which it runs
-    runner      runs a combination's scripts in a directory on this machine
+    runner      runs a combination's scripts in a directory of this machine, and removes it
     remote      or in one at a connected worker
-    workspace   the directory itself, and its end
     step        one step: whether it runs, what it is given, what its ending means
     once        a step that is never run twice, under the ledger
     context     what expressions see
-    log         what steps print, on its way to those who watch
-    command     what scripts say to their runner by what they print
+    log         what steps print, and what they say to their runner by that
 
 Never here: reading a file, the meaning of an expression, starting a process, the store.
 """

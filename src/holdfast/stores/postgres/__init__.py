@@ -7,7 +7,7 @@
     partition   the months that histories are kept by
     clock       store time
     append      appends as columns; who was written and why others were not
-    log, snapshot, graph, blob, session, scope, cost, view, watch, tail, lane, upkeep    one promise of holdfast.ports each
+    log, graph, blob, session, scope, cost, view, tail, upkeep    one promise of holdfast.ports each
     archive     histories that have left the tables, found
     retention   months that leave them, and go for good
     administration  what a person does to the store as a whole

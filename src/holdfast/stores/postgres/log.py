@@ -1,4 +1,4 @@
-"""Histories: appended, loaded, and cut short by snapshots.
+"""Histories: appended, loaded, and cut short by snapshots, of which those of many runs are written together.
 
 Never here: folding. What a history amounts to is core.state's.
 """
@@ -22,11 +22,35 @@ from holdfast.stores.month import Month
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
-from holdfast.stores.postgres.context import StoreContext, is_run
+from holdfast.stores.postgres.context import StoreContext, StorePort, is_run
 from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
-from holdfast.stores.postgres.snapshot import Snapshots
+
+
+class Snapshots(StorePort):
+    """What the log has of snapshots: those that are to be kept at the same time are one statement."""
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._gathered: dict[RunId, SnapshotRecord] = {}
+        self._next: asyncio.Task[None] | None = None
+        """The writing that takes along what is gathered until it begins."""
+        self._one_at_a_time = asyncio.Lock()
+
+    async def keep(self, run: RunId, record: SnapshotRecord) -> None:
+        self._gathered[run] = record
+        if self._next is None:
+            self._next = asyncio.create_task(self._write_gathered(), name="holdfast-snapshots")
+        await asyncio.shield(self._next)
+
+    async def _write_gathered(self) -> None:
+        async with self._one_at_a_time:
+            gathered, self._gathered, self._next = self._gathered, {}, None
+            # In the order of their runs, so that two processes wait for each other's rows one way round only.
+            rows = [(run, each.seq, each.fold_version, each.state) for run, each in sorted(gathered.items())]
+            await self._db.execute(self._sql["put_snapshots"], *zip(*rows, strict=True))
+
 
 Fates = dict[RunId, HoldfastError | None]
 

@@ -1,4 +1,4 @@
-"""The leases of processes: taken, renewed, lost for ever.
+"""The leases of processes: taken, renewed, lost for ever; and whose session leads a lane.
 
 A session is alive until its lease is over by the database's clock. This process counts its own from before it asked for
 the renewal, on a clock that counts sleep, so it always believes itself dead before anybody else does.
@@ -189,3 +189,19 @@ class Sessions(StorePort):
         for session in list(self._leases):
             with contextlib.suppress(StoreError):  # found dead by others when its lease is over
                 await self.close(session)
+
+
+class Leadership(StorePort):
+    """Keeps ports.Leadership: a lane is a row that names a session, and is free when that session is dead."""
+
+    async def lead(self, lane: str, session: SessionId) -> bool:
+        async with self._db.writing() as db:
+            await db.execute(self._sql["bury_leader"], lane)
+            return await db.fetchval(self._sql["lead"], lane, session) is not None
+
+    async def is_led(self, lane: str) -> bool:
+        led: bool = await self._db.value(self._sql["is_led"], lane)
+        return led
+
+    async def unended_hashes(self) -> Sequence[str]:
+        return [row[0] for row in await self._db.fetch(self._sql["unended_hashes"])]

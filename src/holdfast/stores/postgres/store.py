@@ -20,16 +20,14 @@ from holdfast.stores.postgres.context import StoreContext, sql
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.job_log import JobLogs
-from holdfast.stores.postgres.lane import Leadership
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
-from holdfast.stores.postgres.session import LEASE_S, Sessions
-from holdfast.stores.postgres.tail import Tail
+from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
+from holdfast.stores.postgres.tail import Tail, Watch
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
-from holdfast.stores.postgres.watch import Watch
 
 log = logging.getLogger("holdfast")
 

@@ -1,4 +1,5 @@
-"""Telling every committed event once, in order within a run, in bounded pieces that any process can go on with.
+"""Other processes' commits: hearing that there are some, and every committed event once, in order
+within a run, in bounded pieces that any process can go on with.
 
 Numbers are given to transactions before they commit, and out of that order, so none of them says by itself what is new.
 News is what the present snapshot shows and the one before did not. A piece of it ends at a place in the order of
@@ -11,7 +12,9 @@ Never here: who wants to know.
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -157,3 +160,32 @@ class Tail(StorePort):
                 f"Run {span.run}: events {span.first} to {span.last} were committed, and are not there.", run=span.run
             )
         return found
+
+
+POLL_S: Final = 0.2
+"""How late another process's commit is heard of. The database wakes nobody: NOTIFY takes a lock that all commits share,
+and LISTEN needs a connection that no pooler can lend."""
+
+
+class Watch(StorePort):
+    """Keeps ports.Watch, for one listener at a time: that somebody may have written, not what.
+
+    Two snapshots tell exactly which commits have become visible in between, in whatever order their transactions began; a
+    sequence would not.
+    """
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._seen = context.snapshot
+
+    async def changed(self, timeout_s: float) -> bool:
+        until_s = time.monotonic() + timeout_s
+        while True:
+            ((snapshot, changed),) = await self._db.fetch(self._sql["changed"], self._seen, self._process)
+            self._seen = snapshot
+            if changed:
+                return True
+            remaining_s = until_s - time.monotonic()
+            if remaining_s <= 0:
+                return False
+            await asyncio.sleep(min(POLL_S, remaining_s))

@@ -4,7 +4,7 @@
     log         histories                             append                 how a commit is written
     session     leases                                lock, turnstile        files that exist to be locked
     view, blob  lists; large payloads                 connection, database   SQLite's settings, errors and tables
-    watch, tail other processes' commits              clock                  the store's time
+    tail        other processes' commits              clock                  the store's time
     archive     histories that have left the tables   retention              months that leave them, and go for good
     administration  what a person does to the store as a whole
 

@@ -23,9 +23,8 @@ from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
-from holdfast.stores.sqlite.tail import Tail
+from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.view import Views
-from holdfast.stores.sqlite.watch import Watch, data_version
 from holdfast.stores.sqlite.writer import Writer
 
 WAIT_S: Final = 30.0

@@ -1,21 +1,26 @@
-"""Telling every committed event once, in the order of the commits: there is one writer at a time, so that is the order in
-which events were numbered. Events that leave with their month leave gaps in it: a row of no run keeps the number of the last
-that has left, so that it is not given once more.
+"""Other processes' commits: hearing that there are some, and every committed event once, in their order.
+
+There is one writer at a time, so that is the order in which events were numbered. Events that leave with their month leave
+gaps in it: a row of no run keeps the number of the last that has left, so that it is not given once more.
 
 Never here: who wants to know.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
+
+import apsw
 
 from holdfast.core.ids import RunId
 from holdfast.errors import CursorLost, UsageError
 from holdfast.ports import TailEvent
 from holdfast.stores.history import recorded
-from holdfast.stores.sqlite.context import StorePort, rows, value
+from holdfast.stores.sqlite.context import StoreContext, StorePort, rows, value
 
 _CURSOR: Final = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -66,3 +71,43 @@ class Tail(StorePort):
 
     async def end(self) -> str:
         return str(await self._reader.ask(lambda db: value(db, "tail_end")))
+
+
+POLL_S: Final = 0.2
+"""How late another process's commit is heard of. SQLite wakes nobody; to ask it costs some 50 µs."""
+_ANSWER_S: Final = 0.05
+"""How long the writer may take to answer when no time is given at all."""
+
+
+class Watch(StorePort):
+    """Keeps ports.Watch, for one listener at a time: that somebody may have written, not what."""
+
+    def __init__(self, context: StoreContext) -> None:
+        super().__init__(context)
+        self._seen = context.data_version
+
+    async def changed(self, timeout_s: float) -> bool:
+        until_s = time.monotonic() + timeout_s
+        while True:
+            asking = asyncio.ensure_future(self._writer.ask(data_version))
+            # A writer that waits for another process answers late; nobody else commits meanwhile either.
+            await asyncio.wait({asking}, timeout=max(until_s - time.monotonic(), _ANSWER_S))
+            if not asking.done():
+                asking.cancel()
+                return False
+            if asking.result() != self._seen:
+                self._seen = asking.result()
+                return True
+            remaining_s = until_s - time.monotonic()
+            if remaining_s <= 0:
+                return False
+            await asyncio.sleep(min(POLL_S, remaining_s))
+
+
+def data_version(db: apsw.Connection) -> int:
+    """A number that changes with every commit of another connection than `db`, and with none of its own.
+
+    On the writing connection that is: of another process. (`Connection.data_version` counts its own commits too.)
+    """
+    version: int = db.pragma("data_version")
+    return version
