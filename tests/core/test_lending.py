@@ -42,7 +42,7 @@ class Authority:
         died_ms = self.deaths_ms.get(share.session)
         if died_ms is None:
             return "living"
-        return "lingering" if died_ms + share.outlives_ms > self.now_ms else "dead"
+        return "lingering" if abs(self.now_ms - died_ms) < share.outlives_ms else "dead"
 
     def visited(self, visitor: Visitor, visit: Visit) -> Grant:
         assert visitor.session not in self.deaths_ms
@@ -162,7 +162,7 @@ def test_a_share_that_would_be_too_small_for_a_job_is_not_lent() -> None:
 def test_who_has_waited_longest_goes_first_and_who_has_had_it_longest_last() -> None:
     shares = [share("had long", 8, 8, since_ms=1), share("had briefly", 8, 8, since_ms=9)]
     assert targets(SLOTS, *shares) == [0, 8]
-    waits = [share("late", 8, 8, since_ms=9, shortages=True), share("early", 8, 8, since_ms=1, shortages=True)]
+    waits = [share("late", 8, 8, since_ms=9, short=True), share("early", 8, 8, since_ms=1, short=True)]
     assert targets(SLOTS, *shares, *waits) == [0, 0, 0, 8]
 
 
@@ -179,7 +179,7 @@ def test_a_share_of_a_rate_has_a_burst_in_which_a_job_fits() -> None:
 def test_a_division_is_never_more_than_there_is_and_leaves_nothing_that_is_wanted(
     pool: DeclaredPool, wants: list[tuple[int, int, bool, int]]
 ) -> None:
-    shares = [share(f"{n:02}", w, least, shortages=s, since_ms=t) for n, (w, least, s, t) in enumerate(wants)]
+    shares = [share(f"{n:02}", w, least, short=s, since_ms=t) for n, (w, least, s, t) in enumerate(wants)]
     found = targets(pool, *shares)
     assert sum(found) <= pool.limit
     useful = [pool.useful(min(each.least, each.wanted)) for each in shares]

@@ -881,7 +881,7 @@ class Lending(Port):
             return "dead"
         if lease.dead_at_ms is None:
             return "living"
-        return "lingering" if lease.dead_at_ms + share.outlives_ms > self._mount.now_ms() else "dead"
+        return "lingering" if abs(self._mount.now_ms() - lease.dead_at_ms) < share.outlives_ms else "dead"
 
     async def pool_shares(self, pool: str) -> Sequence[Share]:
         await self._sessions.expire()

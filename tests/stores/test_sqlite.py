@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.ids import RunId, SessionId
+from holdfast.core.lending import Visit, Visitor
 from holdfast.core.payload import inline
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import (
@@ -38,6 +39,7 @@ from holdfast.stores.sqlite.database import APPLICATION_ID, LATEST, MIGRATIONS, 
 from holdfast.stores.sqlite.lock import is_free
 from holdfast.stores.sqlite.turnstile import Turnstile
 from tests.forks import AsyncFork
+from tests.stores.conformance import SLOTS, holder, visits
 from tests.stores.story import ASKS, TINY, Story, fold
 
 ROOT = Path(__file__).parents[2]
@@ -644,6 +646,22 @@ async def test_a_child_that_a_dead_process_forked_does_not_keep_its_session_aliv
         assert await store.sessions.expire() == {THEIRS}
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("ahead_s", "outlives_s", "granted"), [(86_400, 0, 8), (86_400, 60, 8), (30, 60, 0)])
+async def test_a_share_of_the_dead_is_held_no_longer_for_a_clock_that_was_ahead(
+    path: Path, opened: Callable[..., Awaitable[SqliteStore]], ahead_s: int, outlives_s: int, granted: int
+) -> None:
+    """A process believes the machine's clock as it was when it started; since then that may have been set back."""
+    ahead = await opened(path, machine_ms=lambda: 10**9 + 1000 * ahead_s)
+    now = await opened(path, machine_ms=lambda: 10**9)
+    await ahead.lending.set_pool(SLOTS)
+    gone, other = await holder(ahead, "gone"), await holder(now, "other")
+    await visits(ahead, gone, 1, Visit("BROWSERS", 0, 8, 0), outlives_ms=1000 * outlives_s)
+    await ahead.sessions.close(gone)
+    visitor = Visitor("another lane", other, 1)
+    (grant,) = await now.lending.lend(visitor, [Visit("BROWSERS", 0, 8, 0)])
+    assert grant.granted == granted
 
 
 async def test_a_frozen_process_dies_with_its_lease_and_does_not_come_back(

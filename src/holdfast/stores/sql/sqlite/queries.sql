@@ -659,12 +659,13 @@ update lent_pools set level = ?, level_at_ms = ? where pool = ?
 
 -- name: lent_shares
 -- Who has how much of some pools, and whether his session lives. One that nobody knows has been dead for long.
+-- Who found it dead may have had a clock that was ahead: its share is not held for the difference.
 select
     pool, holder, lent_shares.session, granted, used, wanted, least, is_short, since_ms, number, outlives_ms,
     case
         when sessions.session is null then 'dead'
         when dead_at_ms is null then 'living'
-        when dead_at_ms + outlives_ms > :now_ms then 'lingering'
+        when abs(:now_ms - dead_at_ms) < outlives_ms then 'lingering'
         else 'dead'
     end as life
 from lent_shares left join sessions using (session)
