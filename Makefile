@@ -75,7 +75,7 @@ stores: setup ## Run every case of every test that has a store on each kind of s
 	@HOLDFAST_STORES=all $(PY) -m pytest tests/stores tests/engine tests/invariants tests/faults $(ARGS)
 
 properties: setup ## Play ten times as many random histories and files by the rules
-	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/jobs/test_restoration.py tests/stores/test_properties_rows.py -k "propert or comes_back" --timeout=1800 $(ARGS)
+	@HOLDFAST_EXAMPLES=10 $(PY) -m pytest tests/core tests/actions/jobs/test_restoration.py tests/stores/test_properties_rows.py -k "propert or comes_back" --timeout=1800 $(ARGS)
 
 mutants: setup ## Break one rule at a time and see that every breakage is noticed (minutes)
 	@$(PY) -m tests.mutants $(ARGS)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.run import Following
+from tests.actions.jobs.kit import workflow
 from tests.cli.conftest import Shell
 from tests.cli.flows import Order, greet, letter
-from tests.jobs.kit import workflow
 
 ADA = '{"customer": "Ada"}'
 FLOW = "name: build\njobs: {a: {runs-on: gpu, steps: [{run: echo hi}]}}"

@@ -36,8 +36,8 @@ from holdfast.wire.binding import OPTIONS
 from holdfast.wire.credential import Identity
 from holdfast.wire.server import Server as Port
 from holdfast.wire.submission import Submissions
+from tests.actions.jobs.kit import workflow
 from tests.engine.kit import opened
-from tests.jobs.kit import workflow
 from tests.tools.server import Server, sends
 
 HTTP_BOUNDS = Bounds(timeout_s=20.0, max_response_bytes=1024 * 1024, private=EVERYWHERE)

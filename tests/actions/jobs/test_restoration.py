@@ -18,10 +18,10 @@ from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.core.graph import Definition, Graph
 from holdfast.engine.adoption import Adoption
+from tests.actions.jobs.documents import files
+from tests.actions.jobs.kit import done, workflow, world
 from tests.core.test_properties import TIMES
 from tests.engine.kit import eventually, opened
-from tests.jobs.documents import files
-from tests.jobs.kit import done, workflow, world
 
 FLOW = """
 name: {name}
@@ -61,9 +61,9 @@ def test_a_workflow_comes_back_from_its_graph_as_it_was(file: dict[str, Any]) ->
     assert list(again.nodes) == list(made.nodes)
 
 
-@pytest.mark.parametrize("file", ["examples/content_pipeline.yaml", "tests/yaml/reports.yaml"])
+@pytest.mark.parametrize("file", ["examples/content_pipeline.yaml", "tests/actions/syntax/reports.yaml"])
 def test_files_that_people_wrote_come_back(file: str) -> None:
-    made = workflow_of(load((Path(__file__).parents[2] / file).read_text(), "file"))
+    made = workflow_of(load((Path(__file__).parents[3] / file).read_text(), "file"))
     again = restored(stored(made))
     assert again is not None
     assert again.hash == made.hash

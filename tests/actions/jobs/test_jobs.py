@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.kit import ran, workflow
+from tests.actions.jobs.kit import ran, workflow
 
-EXAMPLE = (Path(__file__).parents[2] / "examples" / "content_pipeline.yaml").read_text()
+EXAMPLE = (Path(__file__).parents[3] / "examples" / "content_pipeline.yaml").read_text()
 
 
 async def test_the_documents_example_runs_as_written(store: str) -> None:

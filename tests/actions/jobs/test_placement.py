@@ -8,8 +8,8 @@ from holdfast.actions.jobs import refusal
 from holdfast.actions.syntax.load import load
 from holdfast.core.demand import NOTHING, SHELL, Demand
 from holdfast.core.ids import NodeName
+from tests.actions.jobs.kit import done, ran, workflow
 from tests.engine.kit import opened
-from tests.jobs.kit import done, ran, workflow
 
 JOB = "jobs: {{work: {{{}, steps: [{{run: echo}}]}}}}"
 MATRIX = "strategy: {{matrix: {{n: [1, 2, 3]}}{}}}"

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.actions.shell import Ending, Limits, Script
 from holdfast.errors import OutcomeUnknown, ToolFailed
-from tests.jobs.kit import ran, world
+from tests.actions.jobs.kit import ran, world
 
 
 async def test_a_job_runs_once_for_each_combination_and_knows_which_it_is(store: str) -> None:

@@ -14,7 +14,7 @@ from holdfast.actions.syntax.load import load
 from holdfast.actions.syntax.mistake import Mistakes
 from holdfast.actions.syntax.source import Source, data, read
 from holdfast.errors import InvalidFile
-from tests.yaml import test_mistakes
+from tests.actions.syntax import test_mistakes
 
 REPORTS = Path(__file__).with_name("reports.yaml").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.actions.binding import PREFIX
-from tests.jobs.kit import Done, ran
+from tests.actions.jobs.kit import Done, ran
 
 
 async def one(steps: str, store: str, given: Any = None, *, more: str = "") -> Done:

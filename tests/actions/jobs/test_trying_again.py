@@ -14,8 +14,8 @@ import pytest
 
 from holdfast.core.ids import NodeName
 from holdfast.core.status import status
+from tests.actions.jobs.kit import done, ran, workflow, world
 from tests.engine.kit import eventually, opened
-from tests.jobs.kit import done, ran, workflow, world
 
 PATIENCE_S = 60
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast.actions.expressions import ExpressionError, is_true, parse, to_text
 from holdfast.actions.expressions.value import kind_of
 
-CASES = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "expressions.jsonl"
+CASES = Path(__file__).resolve().parents[4] / "shared" / "conformance" / "expressions.jsonl"
 
 RUNNER_DIFFERS: dict[str, str] = {}
 """Cases, by id, in which GitHub's C# runner says otherwise, and why. None of the 703 touches a point on which the runner
