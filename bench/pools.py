@@ -1,10 +1,10 @@
 """How much of a provider's limit a fleet uses, and how often the provider has to say no.
 
-    python bench/pools.py POOLS SECONDS [--requests-per-min N] [--tokens-per-min N] [--concurrent N] [--workers N]
+    python bench/pools.py SECONDS [--requests-per-min N] [--tokens-per-min N] [--concurrent N] [--workers N] [--max-tokens N]
 
-POOLS is `redis` or `postgres`: where the pools are counted; both servers are started for the trial. WORKERS processes
-work on one PostgreSQL store and call a model server that enforces the same limits. Prints one JSON line, counted from
-the server's own journal: answers 429, and the part of each limit that was used over the last SECONDS.
+WORKERS processes work on one PostgreSQL store, which is started for the trial, and call a model server that enforces the
+same limits. Prints one JSON line, counted from the server's own journal: answers 429, and the part of each limit that was
+used over the last SECONDS. Calls whose MAX_TOKENS do not fit into a worker's part of the burst have the workers take turns.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from typing import Any
 
 from holdfast import Engine, Workflow, llm_node
 from holdfast.models.providers import Providers
-from holdfast.settings import PoolLimits, Settings
+from holdfast.settings import PoolRules, Settings
 from holdfast.testing.model_server import CallRecord, ModelServer, RateLimit
 from holdfast.testing.postgres_server import PostgresServer
-from holdfast.testing.redis_server import RedisServer
 
 MODEL = "claude-haiku-4-5"
 LATENCY_S = 0.3
@@ -43,27 +42,29 @@ _FLEET.set_forkserver_preload(["holdfast.compose", "holdfast.stores.postgres", "
 """Workers are forked from a process that has everything imported: each would need longer for that than for its work."""
 
 
-def calling() -> Workflow:
+def calling(max_tokens: int) -> Workflow:
     workflow = Workflow("calling")
 
     @workflow.node("ask")
-    @llm_node(model=MODEL, max_tokens=MAX_TOKENS)
+    @llm_node(model=MODEL, max_tokens=max_tokens)
     async def ask(state: Any) -> str:
         return str(state.input["words"])
 
     return workflow
 
 
-def worker(line: Connection, store: str, pools: str, limits: Mapping[str, int], provider: Mapping[str, str]) -> None:
-    asyncio.run(work(line, store, pools, limits, provider))
+def worker(
+    line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]
+) -> None:
+    asyncio.run(work(line, store, max_tokens, limits, provider))
 
 
 async def work(
-    line: Connection, store: str, pools: str, limits: Mapping[str, int], provider: Mapping[str, str]
+    line: Connection, store: str, max_tokens: int, limits: Mapping[str, int], provider: Mapping[str, str]
 ) -> None:
     """One worker: calls from the first word on `line` until its end."""
-    settings = Settings(store=store, pools=pools, pool_limits={MODEL: PoolLimits(**limits, lease_s=30)})
-    providers, workflow, chance = Providers(environment=provider), calling(), random.Random(os.getpid())
+    settings = Settings(store=store, pools={MODEL: PoolRules(**limits)})
+    providers, workflow, chance = Providers(environment=provider), calling(max_tokens), random.Random(os.getpid())
     await providers.prepare(MODEL)
     async with Engine.open(store, workflows=[workflow], settings=settings, model=providers) as engine:
         line.send("ready")
@@ -86,16 +87,17 @@ async def work(
 
 
 async def trial(
-    stack: contextlib.ExitStack, folder: Path, pools: str, seconds: float, workers: int, limits: Mapping[str, int]
+    stack: contextlib.ExitStack, folder: Path, max_tokens: int, seconds: float, workers: int, limits: Mapping[str, int]
 ) -> dict[str, Any]:
     postgres = stack.enter_context(PostgresServer())
-    where = stack.enter_context(RedisServer()).url if pools == "redis" else "store"
     server = ModelServer(journal=folder / "calls.jsonl", latency_s=LATENCY_S, limits={MODEL: RateLimit(**limits)})
     stack.enter_context(server)
     lines, fleet = [], []
     for _ in range(workers):
         line, far_end = _FLEET.Pipe()
-        process = _FLEET.Process(target=worker, args=(far_end, postgres.url, where, limits, dict(server.environment)))
+        process = _FLEET.Process(
+            target=worker, args=(far_end, postgres.url, max_tokens, limits, dict(server.environment))
+        )
         process.start()
         far_end.close()
         lines.append(line)
@@ -119,7 +121,6 @@ async def trial(
             process.kill()
             process.join()
     return {
-        "pools": pools,
         "workers": workers,
         "failed": sum(status != 0 for status in statuses),
         **figures(server.calls, ends, seconds, limits),
@@ -127,7 +128,7 @@ async def trial(
 
 
 async def _until_it_flows(server: ModelServer) -> None:
-    """The first call: a pool in Redis is closed for a while when it is new."""
+    """Until the first call."""
     async with asyncio.timeout(_PATIENCE_S):
         while not server.calls:  # noqa: ASYNC110 - a journal rings no bell
             await asyncio.sleep(0.1)
@@ -147,16 +148,16 @@ def figures(calls: Sequence[CallRecord], ends_s: float, seconds: float, limits: 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("pools", choices=("redis", "postgres"))
     parser.add_argument("seconds", type=float)
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--max-tokens", type=int, default=MAX_TOKENS)
     for name in ("requests_per_min", "tokens_per_min", "concurrent"):
         parser.add_argument(f"--{name.replace('_', '-')}", type=int)
     given = vars(parser.parse_args())
-    pools, seconds, workers = given.pop("pools"), given.pop("seconds"), given.pop("workers")
+    seconds, workers, max_tokens = given.pop("seconds"), given.pop("workers"), given.pop("max_tokens")
     limits = {name: limit for name, limit in given.items() if limit is not None}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        found = asyncio.run(trial(stack, Path(folder), pools, seconds, workers, limits))
+        found = asyncio.run(trial(stack, Path(folder), max_tokens, seconds, workers, limits))
     print(json.dumps(found))  # noqa: T201
 
 

@@ -42,9 +42,7 @@
     │   ├── ModelRefused               the provider refused it: certainly nothing was spent
     │   │   └── ModelRateLimited       refused until `retry_after_s` has passed
     │   └── ModelUncertain             nobody can know whether it was spent
-    ├── PoolError                      a provider pool cannot lend
-    │   ├── PoolLineFull               too many calls wait for it already
-    │   └── PoolsAway                  its authority cannot be reached for now
+    ├── PoolLineFull                   too many calls wait for a pool already
     └── StoreError                     the store cannot do its work
         ├── StoreTooNew, NotAStore, StoreFull, StoreBusy
         ├── StoreUnreadable            it cannot be opened, read or written
@@ -315,16 +313,8 @@ class ModelUncertain(ModelError):
     retryable = True
 
 
-class PoolError(HoldfastError):
-    """A provider pool cannot lend what a call needs."""
-
-
-class PoolLineFull(PoolError):
+class PoolLineFull(HoldfastError):
     """Too many calls wait for this pool already."""
-
-
-class PoolsAway(PoolError):
-    """The authority of the provider pools cannot be reached; what was asked of it may or may not have happened."""
 
 
 class StoreError(HoldfastError):

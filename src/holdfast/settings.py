@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
@@ -23,7 +23,6 @@ from holdfast.masking import SHORTEST, Mask, passwords
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
 """The sign for NUL, in its place: no text of PostgreSQL holds the character itself."""
-_POOL_SERVERS: Final = ("redis://", "rediss://", "postgresql://", "postgres://")
 _PROVIDER_KEYS: Final = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
@@ -46,32 +45,56 @@ class DeclaredModel(BaseModel):
     """Who serves it: `anthropic` or `openai`; by the model's name, unless said."""
 
 
-class PoolLimits(BaseModel):
-    """`[pools."NAME"]` in holdfast.toml: what a provider allows for a model, for all its models, or for a key."""
+class PoolRules(BaseModel):
+    """`[pools."NAME"]` in holdfast.toml: a pool of that name, as `holdfast pools set` declares it; or what a provider allows
+    for the model, for all models of the provider, or for the key of that name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    slots: int | None = None
+    """So many at a time."""
+    rate: int | None = None
+    """So many in each period,"""
+    per: Literal["second", "minute", "hour", "day"] | None = None
+    """which is this;"""
+    burst: int | None = None
+    """of a rate, so many at once after a pause: a tenth, unless said."""
+    counts: Literal["requests", "tokens", "input_tokens", "output_tokens"] | None = None
+    """What a unit is at the provider,"""
+    of: str | None = None
+    """of this model, this provider or this key."""
     requests_per_min: int | None = Field(default=None, gt=0)
-    """Calls that may be made in a minute."""
+    """Calls that may be made in a minute: the pool `NAME/requests`."""
     tokens_per_min: int | None = Field(default=None, gt=0)
-    """Tokens of input and output together in a minute."""
+    """Tokens of input and output together in a minute: `NAME/tokens`."""
     input_tokens_per_min: int | None = Field(default=None, gt=0)
-    """Tokens of input in a minute."""
+    """Tokens of input in a minute: `NAME/input_tokens`."""
     output_tokens_per_min: int | None = Field(default=None, gt=0)
-    """Tokens of output in a minute."""
+    """Tokens of output in a minute: `NAME/output_tokens`."""
     concurrent: int | None = Field(default=None, gt=0)
-    """Calls that may be out at once."""
+    """Calls that may be out at once: `NAME/concurrent`."""
     burst_s: float = Field(default=6.0, gt=0, le=60, allow_inf_nan=False)
-    """How much may go out at once after a pause: what the limit allows in so many seconds."""
-    lease_s: float = Field(default=660.0, ge=20, le=86_400, allow_inf_nan=False)
-    """How long a call that takes one of `concurrent` may be out; for so long the pool stays closed when Redis has
-    forgotten it."""
+    """How much of these may go out at once after a pause: what the limit allows in so many seconds."""
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """What a provider allows, by what counts it in a minute."""
+        found = {
+            "requests": self.requests_per_min,
+            "tokens": self.tokens_per_min,
+            "input_tokens": self.input_tokens_per_min,
+            "output_tokens": self.output_tokens_per_min,
+        }
+        return {counts: limit for counts, limit in found.items() if limit is not None}
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
-        limits = ("requests_per_min", "tokens_per_min", "input_tokens_per_min", "output_tokens_per_min", "concurrent")
-        if all(getattr(self, name) is None for name in limits):
-            raise ValueError(f"limits nothing; it takes at least one of {', '.join(limits)}")
+        is_pool = self.slots is not None or self.rate is not None
+        if is_pool == bool(self.limits or self.concurrent is not None):
+            raise ValueError(
+                "it takes slots or a rate; or what a provider allows, at least one of requests_per_min, tokens_per_min,"
+                " input_tokens_per_min, output_tokens_per_min and concurrent"
+            )
         return self
 
 
@@ -170,9 +193,8 @@ class Settings(BaseModel):
     models: dict[str, DeclaredModel] = {}
     placement: Literal["least_loaded", "best_fit"] = "least_loaded"
     """Which of the workers that fit gets a step: the least loaded, or the one that has least left afterwards."""
-    pools: str = "process"
-    """Where the provider pools are counted: `process`, `redis://…`, `postgresql://…`, or `store`."""
-    pool_limits: dict[str, PoolLimits] = {}
+    pools: dict[str, PoolRules] = {}
+    """What the pools of a new store are: `[pools.NAME]` in holdfast.toml. What the store says of one that is there counts."""
     vars: Annotated[dict[VariableName, VariableValue], Field(max_length=500)] = {}
     """What the context `vars` has in workflow files: `[vars]` in holdfast.toml. A run keeps what it began with."""
 
@@ -198,13 +220,6 @@ class Settings(BaseModel):
         """Which of the workers that fit gets a step of that lane."""
         rules = self.lanes.get(lane)
         return self.placement if rules is None or rules.placement is None else rules.placement
-
-    @field_validator("pools")
-    @classmethod
-    def _is_an_authority(cls, where: str) -> str:
-        if where not in ("process", "store") and not where.startswith(_POOL_SERVERS):
-            raise ValueError("it is process, store, redis://HOST:PORT/NUMBER or postgresql://USER@HOST/DATABASE")
-        return where
 
 
 def load(directory: Path | None = None) -> Settings:
@@ -239,8 +254,6 @@ def load(directory: Path | None = None) -> Settings:
                 " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [limits], [models.NAME],"
                 " [pools.NAME], [retention], [vars] and [weights]."
             )
-        if "pools" in given:  # the table; where they are counted is the environment's to say
-            given["pool_limits"] = given.pop("pools")
     try:
         return Settings(**given)
     except ValidationError as problem:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.core.ids import SessionId
 from holdfast.core.lending import (
+    MOST_CLOSED_MS,
     Bucket,
     DeclaredPool,
     Grant,
@@ -429,6 +430,59 @@ def test_what_is_owed_is_owed_by_whoever_has_it_next() -> None:
     assert b.want(1).visit().filled == -20
 
 
+def test_what_was_not_used_comes_back_also_when_its_share_is_gone() -> None:
+    authority = Authority(RATE)
+    a, b = holders(authority, "a", "b")
+    assert a.want(1).visit().filled == 10
+    a.waiting.clear()
+    a.visit()
+    assert authority.row.bucket.level == 0, "it was let out, or is lost"
+    visitor, visit = a.letter()
+    authority.visited(visitor, msgspec.structs.replace(visit, unused=7))
+    assert b.want(1).visit().filled == 7
+    b.waiting.clear()
+    visitor, visit = b.letter()
+    authority.visited(visitor, msgspec.structs.replace(visit, unused=1_000))
+    assert authority.row.bucket.level == RATE.full(RATE.limit), "a pool holds a burst, whatever comes back"
+
+
+def test_what_comes_back_of_a_rate_that_is_lent_goes_to_whoever_has_it() -> None:
+    authority = Authority(RATE)
+    a, b = holders(authority, "a", "b")
+    a.want(1).visit()
+    visitor, visit = b.letter()
+    assert authority.visited(visitor, msgspec.structs.replace(visit, unused=4)).filled == 0
+    assert a.visit().filled == 4
+    assert a.visit().filled == 0
+
+
+def test_of_a_closed_pool_nothing_is_lent_and_everybody_hears_of_it() -> None:
+    for pool in (SLOTS, RATE):
+        authority = Authority(pool)
+        a, b = holders(authority, "a", "b")
+        a.want(1).visit()
+        visitor, visit = a.letter()
+        assert authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=3_000)).closed_ms == 3_000
+        authority.now_ms += 1_000
+        grant = b.want(1).visit()
+        assert (grant.granted, grant.filled, grant.closed_ms) == (0, 0, 2_000)
+        a.waiting.clear()
+        a.visit()
+        authority.now_ms += 2_000
+        grant = b.visit()
+        assert (grant.granted, grant.filled, grant.closed_ms) == (pool.limit, 0, 0), "and a rate is empty when it opens"
+
+
+def test_a_closing_lasts_an_hour_at_most_and_a_clock_that_was_set_back_closes_nothing() -> None:
+    authority = Authority(SLOTS)
+    authority.now_ms = 10 * MOST_CLOSED_MS
+    (a,) = holders(authority, "a")
+    visitor, visit = a.want(1).letter()
+    assert authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=10**9)).closed_ms == MOST_CLOSED_MS
+    authority.now_ms = 0
+    assert a.visit().granted == 8
+
+
 def test_new_figures_count_from_now_on() -> None:
     row = PoolRow(RATE, Bucket(0, 0))
     assert declared(DeclaredPool("RPS", "rate", 5000, per_s=1, burst=100), row, 60_000).bucket == Bucket(0, 60_000)
@@ -443,18 +497,25 @@ class Rated(Holder):
     level = 0
     """In units × milliseconds."""
     at_ms = 0
+    closes_ms = 0
 
     def fill(self) -> None:
-        passed_ms = self.authority.now_ms - self.at_ms
+        passed_ms = max(0, self.authority.now_ms - self.at_ms)
         self.level = min(self.pool.full(self.usable), self.level + self.usable * passed_ms)
-        self.at_ms = self.authority.now_ms
+        self.at_ms = max(self.at_ms, self.authority.now_ms)
 
     def letter(self) -> tuple[Visitor, Visit]:
         self.fill()
-        return super().letter()
+        visitor, visit = super().letter()
+        unused = max(0, self.level - self.pool.full(self.usable)) // self.pool.per_ms if self.pool.kind == "rate" else 0
+        self.level -= unused * self.pool.per_ms
+        return visitor, msgspec.structs.replace(visit, unused=unused, closes_ms=self.closes_ms)
 
     def hear(self, grant: Grant) -> None:
         self.fill()
+        if grant.closed_ms:
+            self.level = min(self.level, 0)
+            self.at_ms = self.authority.now_ms + grant.closed_ms
         super().hear(grant)
         self.level += grant.filled * self.pool.per_ms
         self.fill()
@@ -501,6 +562,13 @@ class Lending(RuleBasedStateMachine):
     def visits(self, n: int) -> None:
         if (holder := self.one(n)) is not None:
             holder.visit()
+
+    @rule(n=st.integers(0, 9), closes_ms=st.sampled_from([100, 5_000]))
+    def closes(self, n: int, closes_ms: int) -> None:
+        if (holder := self.one(n)) is not None:
+            holder.closes_ms = closes_ms
+            assert holder.visit().closed_ms >= closes_ms
+            holder.closes_ms = 0
 
     @rule(n=st.integers(0, 9))
     def loses_an_answer(self, n: int) -> None:
@@ -561,7 +629,7 @@ class Lending(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When all but one are gone and nobody is under way, the last has everything: nothing has leaked."""
-        self.authority.now_ms += 1000
+        self.authority.now_ms += 5000
         self.authority.deaths_ms.update({each.session: 0 for each in self.holders})
         last = Rated("last", self.authority, "last")
         last.want(1).visit()

@@ -359,6 +359,7 @@ class Chaos:
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
                 cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
+                cmd.AwaitPools(*at, path, "m", ("POOL",)),
                 cmd.LoseAttempt(*at),
                 cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
                 cmd.HoldModelCall(*at, path, "m", args, offers[: pick.randint(1, 2)]),

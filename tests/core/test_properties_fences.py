@@ -32,6 +32,7 @@ def everything_an_attempt_says(step: StepId, attempt: int) -> list[cmd.AttemptCo
         cmd.SuspendStep(*at),
         cmd.SuspendStep(*at, yields=True),
         cmd.RecordValues(*at, (cmd.Value(path, "result", None, inline("late")),)),
+        cmd.AwaitPools(*at, path, "m", ("POOL",)),
         cmd.LoseAttempt(*at),
         cmd.HoldModelCall(*at, path, "m", "args", (cmd.Offer("m", 0, 0),)),
         cmd.IntendEffect(*at, path, "send", "once", "args", NULL),

@@ -25,7 +25,7 @@ from holdfast.ports import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.settings import PoolLimits, Settings
+from holdfast.settings import PoolRules, Settings
 from holdfast.testing.model_server import ModelServer, Rule
 from tests.engine.kit import bounded, eventually, gate_of, opened
 from tests.engine.test_model_calls import HAIKU
@@ -186,7 +186,7 @@ async def test_places_and_waits_for_a_providers_pools_are_told(
         llm_node(model=HAIKU, max_tokens=200)(lambda state: "Is it right?")
     )
     heard: list[Observation] = []
-    settings = Settings(pool_limits={HAIKU: PoolLimits(concurrent=1)})
+    settings = Settings(pools={HAIKU: PoolRules(concurrent=1)})
     async with opened(
         str(tmp_path / "store.db"), workflows=[wf], model=model, settings=settings, observers=[heard.append]
     ) as engine:

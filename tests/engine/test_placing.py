@@ -228,7 +228,7 @@ async def test_a_process_that_can_place_nothing_more_says_so_and_ends_its_work(t
         def broken(*_: object) -> Any:
             raise ZeroDivisionError("a fault of ours")
 
-        of = engine.executor.placing.scheduler if what == "place" else engine.runtime.store
+        of = engine.executor.placing.scheduler if what == "place" else engine.runtime.store.lending
         setattr(of, what, broken)
         with pytest.raises(ZeroDivisionError):
             await (await engine.start(wf)).result()

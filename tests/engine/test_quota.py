@@ -7,34 +7,30 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Engine, Run, RunFailed, Workflow, llm_node
+from holdfast import Engine, Run, RunFailed, Workflow, llm_node, task
+from holdfast.compose.from_settings import pools_of
 from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld
-from holdfast.core.quota import Pool, Standing
+from holdfast.core.lending import DeclaredPool
+from holdfast.core.status import status, waiting_for
 from holdfast.errors import UsageError
-from holdfast.machine import MachineClock
 from holdfast.models.providers import Providers
-from holdfast.models.quota import Lent, Limits, Quotas
-from holdfast.pools.book import Book
-from holdfast.pools.borrower import Borrower
-from holdfast.ports import ModelRequest, Usage, UserTurn
-from holdfast.settings import PoolLimits, Settings, load
+from holdfast.settings import PoolRules, Settings, load
 from holdfast.testing.model_server import Fault, ModelServer, RateLimit, Rule
 from tests.engine.history import events_of
 from tests.engine.kit import die, opened
-from tests.engine.test_model_calls import HAIKU, NANO, one
+from tests.engine.test_model_calls import HAIKU, one
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def limited(**limits: Any) -> Settings:
-    """The pools of one model, counted in the process."""
-    return Settings(pool_limits={HAIKU: PoolLimits(**limits)})
+    """The pools of one model."""
+    return Settings(pools={HAIKU: PoolRules(**limits)})
 
 
 async def results(engine: Engine, workflow: Workflow, count: int) -> list[Run]:
@@ -95,6 +91,27 @@ async def test_a_wait_for_quota_holds_no_money(store: str, server: ModelServer, 
     assert [call.status for call in server.calls] == [200, 200]
 
 
+async def test_a_call_that_waits_for_its_pools_holds_no_slot_and_says_what_it_waits_for(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    plain = Workflow("plain")
+    plain.node("only")(task(lambda state: None))
+    settings = limited(requests_per_min=1)
+    async with opened(store, workflows=[calls := one(), plain], model=model, settings=settings, slots=1) as engine:
+        await (await engine.start(calls)).result()
+        waiting = [await engine.start(calls) for _ in range(3)]
+        states = [await run.until(lambda state: bool(waiting_for(state))) for run in waiting]
+        for state in states:
+            (wait,) = waiting_for(state)
+            assert (wait.kind, wait.reason, wait.about) == ("pool", "reservation", f"{HAIKU}/requests")
+            assert (status(state), state.calls) == ("running", {})
+        await (await engine.start(plain)).result()
+        await engine.set_pool(f"{HAIKU}/requests", rate=6000, per_s=60, counts="requests", of=HAIKU)
+        await asyncio.gather(*(run.result() for run in waiting))
+        assert [waiting_for(await run.state()) for run in waiting] == [[], [], []]
+    assert [call.status for call in server.calls] == [200] * 4
+
+
 async def test_no_more_calls_are_in_flight_than_a_provider_takes_at_once(tmp_path: Path, store: str) -> None:
     limit = {HAIKU: RateLimit(concurrent=2)}
     with ModelServer(journal=tmp_path / "calls.jsonl", latency_s=0.1, limits=limit) as server:
@@ -140,7 +157,7 @@ async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declar
     tmp_path: Path, database: str
 ) -> None:
     """Its call is still in flight when its successor makes it again: the provider takes one at a time, and never refuses."""
-    settings = Settings(pools=database, pool_limits={HAIKU: PoolLimits(concurrent=1)})
+    settings = Settings(pools={HAIKU: PoolRules(concurrent=1)})
     with ModelServer(
         journal=tmp_path / "calls.jsonl", latency_s=2.0, limits={HAIKU: RateLimit(concurrent=1)}
     ) as server:
@@ -158,93 +175,6 @@ async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declar
         await model.aclose()
 
 
-# --- How much ---------------------------------------------------------------------------------------------------------
-
-
-def request(model: str = HAIKU, max_tokens: int = 100, timeout_s: float = 600.0) -> ModelRequest:
-    return ModelRequest(model, "", (UserTurn("?"),), max_tokens, timeout_s=timeout_s)
-
-
-def quotas(limits: Mapping[str, Limits]) -> tuple[Quotas, Borrower]:
-    clock = MachineClock()
-    borrower = Borrower(Book(clock), clock, "tester")
-    return Quotas(limits, borrower, clock), borrower
-
-
-async def lent(found: Quotas, input_bound: int, **options: Any) -> Lent:
-    got = await found.reserve(request(**options), input_bound)
-    assert got is not None
-    return got
-
-
-def amount(got: Lent, pool: str) -> int:
-    return next(want.amount for want in got.shares.wants if want.pool.name == pool)
-
-
-async def test_the_input_is_estimated_by_what_earlier_replies_turned_out_to_be() -> None:
-    found, borrower = quotas({HAIKU: Limits(tokens_per_min=10_000_000, burst_s=60)})
-    pool = f"{HAIKU}/tokens"
-    first = await lent(found, 1_000)
-    assert amount(first, pool) == 1_000 + 100, "before the first reply nothing but the bound is certain"
-    found.used(first, HAIKU, Usage(250, 10))
-    second = await lent(found, 1_000)
-    assert amount(second, pool) == 275 + 100
-    found.used(second, HAIKU, Usage(500, 10))
-    third = await lent(found, 1_000)
-    assert amount(third, pool) == 550 + 100, "more counts at once"
-    found.used(third, HAIKU, Usage(250, 10))
-    assert amount(await lent(found, 1_000), pool) > 500 + 100, "less is believed slowly"
-    await borrower.aclose()
-
-
-async def test_what_a_reply_did_not_use_comes_back_and_what_it_used_beyond_is_charged() -> None:
-    found, borrower = quotas({HAIKU: Limits(tokens_per_min=60, input_tokens_per_min=60_000, burst_s=60)})
-    got = await lent(found, 20, max_tokens=30)
-    found.used(got, HAIKU, Usage(5, 5))
-    found.used(got, HAIKU, None)
-    assert 48 <= left(await shown(borrower, f"{HAIKU}/tokens"), 60) <= 52
-    got = await lent(found, 20, max_tokens=10)
-    found.used(got, HAIKU, Usage(40, 0))
-    assert left(await shown(borrower, f"{HAIKU}/tokens"), 60) < 15
-    await borrower.aclose()
-
-
-async def shown(borrower: Borrower, name: str) -> Standing:
-    await asyncio.sleep(0.05)
-    (found,) = await borrower.show([Pool(name, "rate", 1)])
-    return found
-
-
-def left(found: Standing, per_min: int) -> float:
-    return min(60.0, (found.now_us - found.empty_at_us) / 1e6) * per_min / 60
-
-
-async def test_models_of_one_provider_share_what_is_given_for_it_or_for_its_key() -> None:
-    limits = Limits(requests_per_min=600, burst_s=60)
-    own, borrower = quotas({"anthropic": limits, "ANTHROPIC_API_KEY": limits, HAIKU: limits})
-    names = [want.pool.name for want in (await lent(own, 10)).shares.wants]
-    assert names == [f"{HAIKU}/requests", "anthropic/requests", "ANTHROPIC_API_KEY/requests"]
-    other = await own.reserve(request("claude-sonnet-4-5"), 10)
-    assert other is not None
-    assert [want.pool.name for want in other.shares.wants] == ["anthropic/requests", "ANTHROPIC_API_KEY/requests"]
-    assert await own.reserve(request(NANO), 10) is None, "nothing limits it"
-    own.close(await lent(own, 10), HAIKU, 60.0, 0)
-    assert await asyncio.wait_for(own.reserve(request("claude-sonnet-4-5"), 10), 2) is not None
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(own.reserve(request(), 10), 0.3)
-    await borrower.aclose()
-
-
-async def test_a_call_may_take_no_longer_than_its_place_is_lent() -> None:
-    found, borrower = quotas({HAIKU: Limits(concurrent=1, burst_s=1, lease_s=40.0)})
-    got = await lent(found, 10)
-    assert got.timeout_s == 40.0 - 15.0
-    assert found.in_time(got)
-    got.timeout_s += 10.5
-    assert not found.in_time(got), "it was lent so long ago that its request would outlive it"
-    await borrower.aclose()
-
-
 # --- A cheaper way ----------------------------------------------------------------------------------------------------
 
 
@@ -259,7 +189,7 @@ async def test_a_cheaper_model_that_money_forces_waits_for_its_own_pools(
         return "Which?"
 
     settings = Settings(
-        pool_limits={"claude-opus-4-5": PoolLimits(concurrent=1), HAIKU: PoolLimits(requests_per_min=60, burst_s=1)}
+        pools={"claude-opus-4-5": PoolRules(concurrent=1), HAIKU: PoolRules(requests_per_min=60, burst_s=1)}
     )
     async with opened(store, workflows=[workflow], model=model, settings=settings) as engine:
         began = time.monotonic()
@@ -274,50 +204,56 @@ async def test_a_cheaper_model_that_money_forces_waits_for_its_own_pools(
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ('[pools."claude-x"]\nburst_s = 1', "limits nothing"),
+        ('[pools."claude-x"]\nburst_s = 1', "slots or a rate"),
         ('[pools."claude-x"]\nrequests_per_min = 0', "requests_per_min"),
         ('[pools."claude-x"]\nrequests_a_min = 5', "requests_a_min"),
-        ('[pools."claude-x"]\nconcurrent = 2\nlease_s = 1', "lease_s"),
-        ("pools = 3", "pool_limits"),
+        ('[pools."claude-x"]\nconcurrent = 2\nslots = 1', "slots or a rate"),
+        ('[pools.BROWSERS]\nrate = 5\ncounts = "tokens"', "belong together"),
+        ("pools = 3", "pools"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(tmp_path: Path, table: str, says: str) -> None:
     (tmp_path / "holdfast.toml").write_text(table)
     with pytest.raises(UsageError, match=says):
-        load(tmp_path)
+        pools_of(load(tmp_path))
 
 
 def test_limits_are_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "holdfast.toml").write_text('[pools."anthropic:claude-x"]\nrequests_per_min = 50\nconcurrent = 4\n')
-    assert load(tmp_path).pool_limits == {"anthropic:claude-x": PoolLimits(requests_per_min=50, concurrent=4)}
+    assert pools_of(load(tmp_path)) == [
+        DeclaredPool("anthropic:claude-x/requests", "rate", 50, 60, 5, "requests", "anthropic:claude-x"),
+        DeclaredPool("anthropic:claude-x/concurrent", "slots", 4, counts="requests", of="anthropic:claude-x"),
+    ]
 
 
-def test_pools_are_counted_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_POOLS", "redis://127.0.0.1:6379/0")
-    assert load(tmp_path).pools == "redis://127.0.0.1:6379/0"
-    monkeypatch.setenv("HOLDFAST_POOLS", "memcached://here")
-    with pytest.raises(UsageError, match="process, store, redis"):
-        load(tmp_path)
-
-
-async def test_a_store_that_cannot_count_pools_is_refused(tmp_path: Path) -> None:
-    settings = Settings(pools="store", pool_limits={HAIKU: PoolLimits(concurrent=1)})
-    with pytest.raises(UsageError, match="HOLDFAST_POOLS=store"):
-        async with Engine.open(tmp_path / "holdfast.db", settings=settings):
-            pass
+async def test_what_holdfast_toml_says_of_pools_is_where_a_store_begins(
+    store: str, server: ModelServer, model: Providers, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(pools={"BROWSERS": PoolRules(slots=8), "RPS": PoolRules(rate=600, per="minute")})
+    for _ in range(2):
+        async with opened(store, workflows=[one()], model=model, settings=settings) as engine:
+            known = {pool.name: pool for pool in await engine.pools()}
+            assert known == {
+                "BROWSERS": DeclaredPool("BROWSERS", "slots", 8),
+                "RPS": DeclaredPool("RPS", "rate", 600, 60, 60),
+            }
+    assert "something else" not in caplog.text
+    other = Settings(pools={"BROWSERS": PoolRules(slots=2)})
+    async with opened(store, workflows=[one()], model=model, settings=other) as engine:
+        assert (await engine.pool("BROWSERS")).limit == 8, "the store's word counts"
+    assert "something else of the pool BROWSERS" in caplog.text
 
 
 # --- A fleet ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("pools", ["redis", "postgres"])
-def test_workers_share_a_limit_and_are_never_refused(pools: str) -> None:
+def test_workers_share_a_limit_and_are_never_refused() -> None:
     """The short form of `bench/pools.py`, counted from the provider's journal. How much of the limit is used is measured
     there: it depends on how fast the machine is."""
     limits = ["--requests-per-min", "480", "--tokens-per-min", "60000"]
     trial = subprocess.run(
-        [sys.executable, "bench/pools.py", pools, "3", "--workers", "4", *limits], cwd=ROOT, capture_output=True, text=True, timeout=170,
+        [sys.executable, "bench/pools.py", "3", "--workers", "4", *limits], cwd=ROOT, capture_output=True, text=True, timeout=170,
     )  # fmt: skip
     assert trial.returncode == 0, trial.stderr
     found = json.loads(trial.stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Literal
 
 import pytest
 
@@ -208,6 +209,26 @@ def test_a_rate_that_is_changed_keeps_what_is_in_it() -> None:
     assert names(scheduler.place(2)) == []
     assert scheduler.next_s == pytest.approx(3)
     assert names(scheduler.place(3)) == ["1"]
+
+
+@pytest.mark.parametrize("kind", ["slots", "rate"])
+def test_of_a_closed_pool_nobody_gets_any_until_it_opens_and_a_rate_is_empty_then(
+    kind: Literal["slots", "rate"],
+) -> None:
+    scheduler = fleet(worker())
+    scheduler.set_pool("P", kind, 2, 0, per_s=1.0)
+    submit(scheduler, job("a", P=1))
+    assert names(scheduler.place(0)) == ["a"]
+    scheduler.close_pool("P", 10)
+    submit(scheduler, job("b", P=1), job("c", P=1), job("other"))
+    assert names(scheduler.place(0)) == ["other"], "it holds up nobody who needs something else"
+    scheduler.finish(("a",), 5, {"P": 1})
+    scheduler.set_pool("P", kind, 2, 5, per_s=1.0)
+    assert names(scheduler.place(5)) == []
+    assert scheduler.next_s == 10 if kind == "slots" else scheduler.next_s == 10.5
+    opened = names(scheduler.place(10))
+    assert opened == (["b", "c"] if kind == "slots" else [])
+    assert names(scheduler.place(11)) == ([] if kind == "slots" else ["b", "c"])
 
 
 @pytest.mark.parametrize("able", ["g", "h"], ids=["of their kind", "of another"])

@@ -86,6 +86,10 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
         case "money":
             return _for_money(wait, store)
+        case "pool":
+            names = (wait.about or "").split(", ")
+            waits = f"A model call of {wait.step} waits for its part of {' and '.join(names)}:"
+            return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
         case "worker":
             return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
         case _:

@@ -18,11 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
 from holdfast.blobs.moved import Moved
-from holdfast.compose.from_settings import declared_prices, doubt_rule_of, lanes_of, open_queue, quotas_of, secrets_of
+from holdfast.compose.from_settings import (
+    declared_prices,
+    doubt_rule_of,
+    lanes_of,
+    open_queue,
+    pools_of,
+    secrets_of,
+    seed_pools,
+)
 from holdfast.control.control import Control
 from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
+from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import Doubts
@@ -43,6 +52,7 @@ from holdfast.machine import resources as resources_of_machine
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
+from holdfast.models.quota import Quotas
 from holdfast.ports import (
     Clock,
     Ids,
@@ -172,7 +182,6 @@ class Engine(Control):
         served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
         providers: Any = model or Providers(served_by)
         around = environment if environment is not None else Environment.of_machine(slots, declared)
-        quotas = quotas_of(known, store, served_by, around.clock, around.ids)
         opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
         catalog = Catalog(
             opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
@@ -191,7 +200,7 @@ class Engine(Control):
             runtime=runtime,
             payloads=Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table),
             secrets=secrets,
-            gateway=Gateway(providers, around.prices, quotas),
+            gateway=Gateway(providers, around.prices, Quotas(served_by)),
             tools=ToolExecutor(secrets, around.threads),
             threads=around.threads,
             workers=workers,
@@ -202,6 +211,14 @@ class Engine(Control):
                 around.ids.session(),
                 lambda: runtime.membership.session,
                 scheduler,
+            ),
+            call_pools=CallPools(
+                opened.lending,
+                opened.sessions,
+                around.clock,
+                around.ids.session(),
+                lambda: runtime.membership.session,
+                known.weights,
             ),
             hindrances=Hindrances(around.clock, opened.clock.now_ms, runtime.membership.describe),
             calls=OutsideCalls(around.clock, runtime.membership.give_up),
@@ -232,7 +249,9 @@ class Engine(Control):
                 await catalog.add(workflow)
             await runtime.membership.hold()
             if execute:
+                await seed_pools(opened.lending, pools_of(known))
                 services.desk.start(runtime.membership.give_up)
+                services.call_pools.start(runtime.membership.give_up)
             sweep.start()
             if is_fleet:
                 dispatch.start()
@@ -244,8 +263,8 @@ class Engine(Control):
             if queue is None:
                 await hints.aclose()
             await services.desk.aclose()
+            await services.call_pools.aclose()
             await runtime.membership.aclose()
-            await quotas.aclose()
             if model is None:
                 await providers.aclose()
             around.threads.close()

@@ -5,24 +5,24 @@ Never here: an engine, a default (settings has them).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from holdfast import settings as settings_
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
+from holdfast.core.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
 from holdfast.engine.doubt import DoubtRule
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.prices import DeclaredPrice, Prices
-from holdfast.models.quota import Limits, Quotas
-from holdfast.pools.book import Book
-from holdfast.pools.borrower import Borrower
-from holdfast.ports import Clock, Ids, PoolAuthority, Queue, Store
+from holdfast.ports import Lending, Queue, Store
 from holdfast.queues.none import NoQueue
-from holdfast.settings import Secrets, Settings
-from holdfast.storage import is_postgres
+from holdfast.settings import PoolRules, Secrets, Settings
+
+log = logging.getLogger("holdfast")
 
 _REDIS: Final = ("redis://", "rediss://", "unix://", "valkey://")
 
@@ -44,21 +44,45 @@ def open_queue(url: str | None, lane: str = DEFAULT) -> Queue:
         ) from None
 
 
-def quotas_of(
-    settings: Settings, store: str | Path | Store, served_by: Mapping[str, str], clock: Clock, ids: Ids
-) -> Quotas:
-    """What is known of providers' limits, and where they are counted; nothing is opened where there are none."""
-    limits = {name: Limits(**each.model_dump()) for name, each in settings.pool_limits.items()}
-    pools = None
-    if limits:
-        pools = Borrower(_authority(settings.pools, store, clock), clock, ids.session())
-    return Quotas(limits, pools, clock, served_by)
+def pools_of(settings: Settings) -> list[DeclaredPool]:
+    """The pools of holdfast.toml, as a store that does not know them gets them. Raises UsageError."""
+    found = [pool for name, rules in settings.pools.items() for pool in _pools_of(name, rules)]
+    for pool in found:
+        if problems := list(pool.problems()):
+            raise UsageError(f"holdfast.toml: [pools] has {pool.name!r}: {'; '.join(problems)}. Nothing was started.")
+    return found
+
+
+def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
+    if rules.slots is not None or rules.rate is not None:
+        yield declared_pool(
+            name, slots=rules.slots, rate=rules.rate, per_s=None if rules.per is None else PERIODS_S[rules.per],
+            burst=rules.burst, counts=rules.counts, of=rules.of,
+        )  # fmt: skip
+    for counts, limit in rules.limits.items():
+        burst = max(1, int(limit * rules.burst_s / 60))
+        yield DeclaredPool(f"{name}/{counts}", "rate", limit, 60, burst, cast("Counted", counts), name)
+    if rules.concurrent is not None:
+        yield DeclaredPool(f"{name}/concurrent", "slots", rules.concurrent, counts="requests", of=name)
+
+
+async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
+    """Declare what the store does not know. Of what it does, the store's word counts, and a difference is told."""
+    known = {pool.name: pool for pool in await store.pools()} if wanted else {}
+    for pool in wanted:
+        if pool.name not in known:
+            await store.set_pool(pool)
+        elif known[pool.name] != pool:
+            log.warning(
+                "holdfast.toml says something else of the pool %s than the store does. What the store says holds;"
+                " `holdfast pools set` changes it, `holdfast pools remove` has it taken from holdfast.toml anew.", pool.name,
+            )  # fmt: skip
 
 
 def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
     """What is never stored or logged: the passwords of all that this process connects to are among it."""
     secrets = Secrets(known.secrets_file)
-    secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs, known.pools)
+    secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs)
     return secrets
 
 
@@ -79,28 +103,6 @@ def lanes_of(settings: Settings, lane: str) -> Lanes:
 def doubt_rule_of(settings: Settings) -> DoubtRule | None:
     rules = settings.budget
     return None if rules is None else DoubtRule(rules.doubt_after_h, rules.settle == "unspent", rules.set_by)
-
-
-def _authority(where: str, store: str | Path | Store, clock: Clock) -> PoolAuthority:
-    """The authority over provider pools that HOLDFAST_POOLS names."""
-    if where == "process":
-        return Book(clock)
-    url = str(store) if where == "store" else where
-    with needs("fleet", "Counting provider pools for several processes"):
-        if is_postgres(url):
-            from holdfast.pools.postgres import PostgresAuthority
-            from holdfast.stores.postgres.address import Address
-
-            address = Address.of(url)
-            return PostgresAuthority(*address.dsns, schema=address.schema)
-        if where != "store":
-            from holdfast.pools.redis import RedisAuthority
-
-            return RedisAuthority.connect(where)
-    raise UsageError(
-        "HOLDFAST_POOLS=store: this store cannot count provider pools, PostgreSQL can. Use redis://… for pools that"
-        " several processes share, or process for those of one process."
-    )
 
 
 def prices_of(settings: Settings) -> Prices:

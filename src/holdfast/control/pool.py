@@ -1,20 +1,16 @@
-"""The pools that steps ask amounts of: declared, removed and looked at.
+"""Pools: declared, removed and looked at.
 
-Never here: who gets how much of one (scheduling), the pools of providers (pools).
+Never here: who gets how much of one (core.lending, scheduling).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from holdfast.control.base import ControlBase, word
 from holdfast.core.estimates import Estimate
-from holdfast.core.lending import Counted, DeclaredPool, Share
+from holdfast.core.lending import Counted, DeclaredPool, Share, declared_pool
 from holdfast.errors import InvalidInput, NotFound
-
-_BURST_PART: Final = 10
-"""Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out; of a second's, a tenth."""
 
 
 class DeclaredPools(ControlBase):
@@ -33,11 +29,7 @@ class DeclaredPools(ControlBase):
         if (slots is None) == (rate is None):
             raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
         name, of = word("name of the pool", name), None if of is None else word("name", of)
-        if rate is None:
-            pool = DeclaredPool(name, "slots", slots or 0, per_s or 0, burst or 0, counts, of)
-        else:
-            at_once = max(1, rate // _BURST_PART) if burst is None else burst
-            pool = DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
+        pool = declared_pool(name, slots=slots, rate=rate, per_s=per_s, burst=burst, counts=counts, of=of)
         if problems := list(pool.problems()):
             raise InvalidInput(f"Pool {name!r:.130} cannot be declared: {'; '.join(problems)}. Nothing was changed.")
         await self.store.lending.set_pool(pool)

@@ -219,6 +219,14 @@ class RecordValues(AttemptCommand, frozen=True):
     values: tuple[Value, ...]
 
 
+class AwaitPools(AttemptCommand, frozen=True):
+    """The call of `model` at `path` waits for what it takes of pools, for people to see."""
+
+    path: Path
+    model: str
+    pools: tuple[str, ...]
+
+
 class LoseAttempt(AttemptCommand, frozen=True):
     """The worker that did the attempt's work is gone, though the session to which it was connected lives."""
 

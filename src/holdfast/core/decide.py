@@ -27,6 +27,7 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.SuspendStep: steps.suspend_step,
     commands.StopStep: divergence.stop_step,
     commands.RecordValues: steps.record_values,
+    commands.AwaitPools: steps.await_pools,
     commands.LoseAttempt: tick.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,
     commands.HoldModelCall: calls.hold_model_call,

@@ -375,6 +375,15 @@ class ModelCallHeld(Event, frozen=True):
     scoped: bool = False
 
 
+class PoolsAwaited(Event, frozen=True):
+    """A model call waits for what it takes of pools, longer than a moment. Nothing is held for it yet."""
+
+    step: StepId
+    path: Path
+    model: str
+    pools: tuple[str, ...]
+
+
 class HoldDeferred(Event, frozen=True):
     """A model call waits for money or tokens that other calls of the run still hold.
 
@@ -722,7 +731,7 @@ AnyEvent = (
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepStopped | JournalDropped | OperationReused
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
+    | ValueRecorded | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
     | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied

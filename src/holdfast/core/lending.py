@@ -14,9 +14,13 @@ last. A job that takes of several pools waits for all of them, so his turn is th
 while nobody else lacks it.
 
 Rates. A share of a rate is a part of its limit and, in proportion, of its burst; its holder keeps a token bucket of that
-size. The part that is not lent is a bucket as well, kept here. A share that comes back comes empty, and what is lent
-takes along its proportion of what the free part has: water is moved and never made, so in any time of t all holders
-together let out a burst and t times the rate at most. A share that its holder is told of late has only filled later.
+size. The part that is not lent is a bucket as well, kept here. What is lent takes along its proportion of what the free
+part has, and a share that comes back brings along what was in its bucket: water is moved and never made, so in any time
+of t all holders together let out a burst and t times the rate at most. A share that its holder is told of late has only
+filled later. What was let out and then not used comes back too, after its share where that is gone by then.
+
+A provider that takes no more for a while closes its pool: nothing is lent of it meanwhile, whoever has a share is told to
+let nothing out, and a rate is empty when it opens again.
 
 Whole numbers, rounded against the borrower. Never here: a clock, a store, what a job asks for (demand).
 """
@@ -37,10 +41,16 @@ Life = Literal["living", "lingering", "dead"]
 Counted = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 COUNTED: Final[tuple[Counted, ...]] = ("requests", "tokens", "input_tokens", "output_tokens")
 
+PERIODS_S: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 MOST_LIMIT: Final = 10**10
 """A bucket is counted in units × milliseconds: with this many units a day it still fits into 64 bits."""
 LONGEST_PERIOD_S: Final = 86_400
+_BURST_PART: Final = 10
+"""Of a minute's rate, what goes out at once unless said otherwise is what six seconds let out. A provider's own bucket
+mostly holds a whole minute's: the difference is what absorbs the milliseconds by which requests overtake one another."""
 MOST_OUTLIVES_MS: Final = 3_600_000
+MOST_CLOSED_MS: Final = 3_600_000
+"""A provider that wants to be left alone for longer is asked once an hour, and says it again."""
 _PROVIDER: Final = re.compile(r"\S{1,200}")
 
 
@@ -97,8 +107,21 @@ class DeclaredPool(msgspec.Struct, frozen=True):
         return min(self.limit, -(-amount * self.limit // self.burst))
 
 
+def declared_pool(
+    name: str, *, slots: int | None = None, rate: int | None = None, per_s: int | None = None, burst: int | None = None,
+    counts: Counted | None = None, of: str | None = None,
+) -> DeclaredPool:  # fmt: skip
+    """`slots` at a time, or a `rate` in each `per_s` seconds (1), a tenth of it at once unless `burst` says otherwise. What is
+    wrong with it, its `problems` tell."""
+    if rate is None:
+        return DeclaredPool(name, "slots", slots or 0, per_s or 0, burst or 0, counts, of)
+    at_once = max(1, rate // _BURST_PART) if burst is None else burst
+    return DeclaredPool(name, "rate", rate, 1 if per_s is None else per_s, at_once, counts, of)
+
+
 class Bucket(msgspec.Struct, frozen=True):
-    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes."""
+    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes. A pool
+    whose `at_ms` is to come is closed until then."""
 
     level: int
     at_ms: int
@@ -109,6 +132,11 @@ class PoolRow(msgspec.Struct, frozen=True):
 
     pool: DeclaredPool
     bucket: Bucket
+
+    def closed_ms(self, now_ms: int) -> int:
+        """How long it is closed from now on. A time beyond what any closing lasts is one of a clock that was set back."""
+        left_ms = self.bucket.at_ms - now_ms
+        return left_ms if 0 < left_ms <= MOST_CLOSED_MS else 0
 
 
 class Visitor(msgspec.Struct, frozen=True):
@@ -131,7 +159,9 @@ class Visit(msgspec.Struct, frozen=True):
     `holds` is how much it will keep until it has heard the answer: what it was lent beyond that, it gives back. `least` is
     what its next job takes (no job that is larger than the pool: that can never be placed). `owes` is how far below empty
     its bucket of a rate is, because jobs have taken more than was thought; it counts where everything is given back, up to
-    what the pool lets out in one period. `beside` are the pools of which its next job takes something too.
+    what the pool lets out in one period. `unused` comes back of a rate beside: what was in the bucket of a share that is
+    given back, and what jobs did not use of one that was. `beside` are the pools of which its next job takes something too.
+    `closes_ms`: for so long the provider behind the pool takes no more.
     """
 
     pool: str
@@ -141,6 +171,8 @@ class Visit(msgspec.Struct, frozen=True):
     least: int = 1
     owes: int = 0
     beside: tuple[str, ...] = ()
+    unused: int = 0
+    closes_ms: int = 0
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -178,7 +210,7 @@ class Grant(msgspec.Struct, frozen=True):
     """What a holder has of a pool after its visit, and what it should have.
 
     `filled` goes into its bucket now, once: what came along with the part of a rate that it was newly lent. `least` is what
-    it said that its next job takes.
+    it said that its next job takes. Nothing is to be let out for `closed_ms`.
     """
 
     pool: DeclaredPool
@@ -186,6 +218,7 @@ class Grant(msgspec.Struct, frozen=True):
     target: int
     filled: int = 0
     least: int = 1
+    closed_ms: int = 0
 
     @property
     def share(self) -> int:
@@ -249,8 +282,9 @@ def _lend(
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
     known = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
+    closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MOST_CLOSED_MS))
     if visitor.number <= known.number:
-        lent.grants.append(Grant(pool, known.granted, known.granted, least=visit.least))
+        lent.grants.append(Grant(pool, known.granted, known.granted, least=visit.least, closed_ms=closed_ms))
         return None
     left = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
     gone = [*left, *(share for share in shares if share.life == "dead")]
@@ -258,20 +292,22 @@ def _lend(
     out = _granted(others)
     level = _refilled(row, max(0, pool.limit - out - known.granted - _granted(gone)), now_ms)
     kept = min(known.granted, visit.holds)
-    if known.granted and not kept:
-        level = max(level - visit.owes * pool.per_ms, -pool.limit * pool.per_ms)
+    owes = visit.owes if known.granted and not kept else 0
+    level = _settled(pool, level, visit.unused - owes)
+    if closed_ms:
+        level = min(level, 0)
     mine = Share(
         *key, kept + _granted(left), visit.used, max(visit.wanted, visit.used), visit.least, known.is_short,
         known.since_ms, visitor.number, visitor.outlives_ms,
     )  # fmt: skip
     target = _target(pool, mine, others)
     free = max(0, pool.limit - out - mine.granted)
-    given = max(0, min(target - mine.granted, free))
-    level, filled = _poured(pool, level, given, free)
+    given = 0 if closed_ms else max(0, min(target - mine.granted, free))
     mine = msgspec.structs.replace(mine, granted=mine.granted + given)
-    lent.buckets[pool.name] = Bucket(level, now_ms)
+    level, filled = _poured(pool, level, given, free, spills=mine.granted > 0 and not closed_ms)
+    lent.buckets[pool.name] = Bucket(level, now_ms + closed_ms)
     lent.gone.extend(gone)
-    lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least))
+    lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
     return _Heard(visit, known, mine, _lacks(pool, mine))
 
 
@@ -320,18 +356,30 @@ def _granted(shares: Iterable[Share]) -> int:
 
 
 def _refilled(row: PoolRow, free: int, now_ms: int) -> int:
-    """What is in the free part now, which has been of this size since it was last looked at."""
+    """What is in the free part now, which has been of this size since it was last looked at. What came back above what it
+    holds stays until it is lent."""
     passed_ms = max(0, now_ms - row.bucket.at_ms)
-    return min(row.pool.full(free), row.bucket.level + free * passed_ms)
+    return min(max(row.pool.full(free), row.bucket.level), row.bucket.level + free * passed_ms)
 
 
-def _poured(pool: DeclaredPool, level: int, given: int, free: int) -> tuple[int, int]:
-    """What stays in the free part when `given` of it is lent, and the whole units that go along."""
+def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
+    """What there is with `unused` that comes back, or without what is owed."""
+    if pool.kind == "slots":
+        return 0
+    highest, lowest = pool.full(pool.limit), -pool.limit * pool.per_ms
+    return max(lowest, min(max(level, highest), level + unused * pool.per_ms))
+
+
+def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bool) -> tuple[int, int]:
+    """What stays in the free part when `given` of it is lent, and the whole units that go along. What is above what the rest
+    can hold goes along too, if it `spills`."""
     if pool.kind == "slots":
         return 0, 0
     moved = level * given // free if given else 0
+    if spills:
+        moved = max(moved, level - pool.full(free - given))
     filled = moved // pool.per_ms
-    return min(pool.full(free - given), level - filled * pool.per_ms), filled
+    return level - filled * pool.per_ms, filled
 
 
 def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:

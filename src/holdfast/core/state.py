@@ -102,6 +102,13 @@ class Operation(msgspec.Struct, omit_defaults=True):
         return self.status == "done" or (self.status == "failed" and self.outcome is not None)
 
 
+class PoolWait(msgspec.Struct, frozen=True):
+    """A call that waits for what it takes of pools."""
+
+    pools: tuple[str, ...]
+    since_ms: int
+
+
 class Step(msgspec.Struct, omit_defaults=True):
     """The current visit of a node."""
 
@@ -147,6 +154,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     journal: dict[Path, Operation] = {}
     pending: dict[Path, None] = {}
     """The places in the journal whose operations have no outcome: a search for them need not go through it all."""
+    pool_waits: dict[Path, PoolWait] = {}
+    """What its attempt waits for before it makes calls, by their places."""
 
     def named(self, path: Path) -> Path:
         """`path`, as the names of calls and gates have it that are new there."""
@@ -362,11 +371,15 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         return found
 
     def timed(self) -> list[NodeName]:
-        """The unfinished steps that are to be tried again or have operations without an outcome, by name."""
+        """The unfinished steps that are to be tried again, have operations without an outcome or wait for pools, by name."""
         timed = self.derived(_Timed)
         for name in timed.moved:
             step = self.steps.get(name)
-            if step is not None and name in self.unfinished and (step.status == "retrying" or step.pending):
+            if (
+                step is not None
+                and name in self.unfinished
+                and (step.status == "retrying" or step.pending or step.pool_waits)
+            ):
                 timed.names.add(name)
             else:
                 timed.names.discard(name)
@@ -591,6 +604,8 @@ def _move(s: State, name: NodeName, step: Step, status: StepStatus, at_ms: int) 
     """Give a step its status, with everything that is looked up by it."""
     _note_moved(s, name)
     step.status, step.since_ms, step.parked = status, at_ms, False
+    if step.pool_waits:
+        step.pool_waits = {}  # its attempt is over, or another begins
     if status != "active":
         step.stopped = None
     if status in OPEN_STEPS:
@@ -904,8 +919,15 @@ def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
     op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
 
 
+def _pools_awaited(s: State, e: ev.PoolsAwaited, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    step.pool_waits = {**step.pool_waits, e.path: PoolWait(e.pools, at_ms)}
+    _note_moved(s, node_of(e.step))
+
+
 def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     op = _operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms)
+    s.steps[node_of(e.step)].pool_waits.pop(e.path, None)
     op.tries += 1
     op.call = e.call
     s.deferred.pop(f"{e.step}:{e.path}", None)
@@ -1244,6 +1266,7 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.JoinOpened: _join_opened,
     ev.JoinTimedOut: _join_timed_out,
     ev.ValueRecorded: _value_recorded,
+    ev.PoolsAwaited: _pools_awaited,
     ev.ModelCallHeld: _model_call_held,
     ev.HoldDeferred: _hold_deferred,
     ev.ScopeExceeded: _scope_exceeded,

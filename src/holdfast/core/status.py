@@ -54,6 +54,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
 
     - `place`: `admission`, another run of its tenant or of the fleet must end; the wait names the scope
     - `worker`: `placement`, a worker that has what the step demands, and its parts of pools; the wait says what that is
+    - `pool`: `reservation`, a model call's parts of pools, which the wait names
     - `gate`: one of the reasons of gates; a decision
     - `signal`: the signal's name; a program
     - `timer`: `sleep`; time
@@ -136,6 +137,8 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
         yield Wait("worker", "placement", step.id, step.since_ms, step.id, demand=step.demand)
     if step.status == "retrying" and step.error is not None and step.stopped is None:
         yield Wait("retry", step.error.error_class, step.id, step.since_ms, step.id, step.retry_at_ms)
+    for path, wait in step.pool_waits.items():
+        yield Wait("pool", "reservation", f"{step.id}:{path}", wait.since_ms, step.id, None, ", ".join(wait.pools))
     for path, op in step.unsettled():
         place = f"{step.id}:{path}"
         if op.status == "open" and op.kind == "sleep":

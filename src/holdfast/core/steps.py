@@ -211,6 +211,11 @@ def record_values(d: Decision, c: commands.RecordValues) -> None:
     d.record(c.step, c.values)
 
 
+def await_pools(d: Decision, c: commands.AwaitPools) -> None:
+    d.current(c)
+    d.emit(ev.PoolsAwaited(c.step, c.path, c.model, c.pools))
+
+
 def judge_guards(d: Decision, c: commands.JudgeGuards) -> None:
     for verdict in c.verdicts:
         if verdict_key(verdict.step, verdict.target, verdict.guard) not in d.state.asked:

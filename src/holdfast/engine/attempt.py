@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -22,7 +23,8 @@ from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.core.state import State
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Storage, read
-from holdfast.engine.placing import Placed
+from holdfast.engine.placing import HERE, Placed
+from holdfast.engine.slots import Slots
 from holdfast.engine.step_services import StepServices
 from holdfast.errors import (
     Conflict,
@@ -64,7 +66,7 @@ class Attempt:
     """A step being worked on. Its holder may cancel its task: what it has committed stands."""
 
     def __init__(
-        self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None = None
+        self, services: StepServices, key: Key, workflow: Workflow, state: State, placed: Placed | None, slots: Slots
     ) -> None:
         self.services = services
         self.graph = workflow.graph
@@ -74,6 +76,7 @@ class Attempt:
         self._started_at_ms = state.started_at_ms
         self.placed = placed
         """Where it does its work and what it was lent of pools, if the step demanded something."""
+        self._slots = slots
         self._runtime = services.runtime
         self.session = services.runtime.membership.session
         self.state_model = workflow.state_model
@@ -146,6 +149,21 @@ class Attempt:
         after a run that was cancelled."""
         self._called_off = True
         self.run_is_cancelled = run_is_cancelled
+
+    @property
+    def priority(self) -> int:
+        """What its node asks for with."""
+        node = self.graph.nodes.get(self.name)
+        return node.demand.priority if node is not None and node.demand is not None else 0
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Inside, it waits for something without a slot of its process; if it has one, and not one of a connected worker."""
+        return self._slots.aside() if self.is_here else nullcontext()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it takes a slot of this process, and not of a connected worker."""
+        return self.placed is None or self.placed.worker == HERE
 
     async def outside(self, call: Coroutine[Any, Any, T]) -> T:
         """Make an outside call. A time-out of the attempt takes it along; being called off does not: what has left

@@ -27,6 +27,7 @@ from holdfast.engine.mailbox import Mailbox, unheard
 from holdfast.engine.outside_calls import GRACE_S
 from holdfast.engine.placing import HERE, Placing
 from holdfast.engine.reminders import Reminders
+from holdfast.engine.slots import Slots
 from holdfast.engine.step_services import StepServices
 from holdfast.errors import StoreError, UnknownCommit
 from holdfast.ports import Report
@@ -70,16 +71,13 @@ class Executor:
     ) -> None:
         """At most `slots` steps run here at once, and what demands CPU, memory or GPUs takes them of `resources`."""
         self.services = services
-        self.slots = slots
+        self.slots = Slots(slots, self._fill_slots)
         self._runtime = services.runtime
         self._runs = runs = services.runtime.runs
         self._catalog = catalog = services.runtime.catalog
         self._membership = membership = services.runtime.membership
         self._resources = resources
-        self._starting = 0
-        """Slots of steps whose start is on its way to the disk."""
         self._attempts: dict[RunId, dict[Key, Running]] = {}
-        self._working = 0
         self._guards = GuardJudge(services.payloads, catalog.workflows, runs.now_ms)
         self._reminders = Reminders(services.runtime)
         self._slot_queue = FairQueue(weights)
@@ -128,7 +126,7 @@ class Executor:
 
     @property
     def _free(self) -> int:
-        return self.slots - self.working - self._starting - self.placing.kept - self.services.threads.abandoned
+        return self.slots.free - self.placing.kept - self.services.threads.abandoned
 
     @property
     def room(self) -> int:
@@ -138,7 +136,7 @@ class Executor:
         return max(0, self._free - len(self._slot_queue))
 
     def take_slots(self, count: int) -> None:
-        self._starting += count
+        self.slots.starting += count
         if count < 0:
             self._fill_slots()
 
@@ -176,8 +174,9 @@ class Executor:
     def report(self, session: SessionId, free: int = 0, taken: int = 0) -> Report:
         """What this process says of itself."""
         return Report(
-            session, self._catalog.able, self.slots, free, taken, self._catalog.labels, self._resources, self.placing.held(),
-            self.placing.connected.reports(), self._catalog.lane, hindered=self.services.hindrances.told(),
+            session, self._catalog.able, self.slots.most, free, taken, self._catalog.labels, self._resources,
+            self.placing.held(), self.placing.connected.reports(), self._catalog.lane,
+            hindered=self.services.hindrances.told(),
         )  # fmt: skip
 
     def places(self, state: State) -> bool:
@@ -192,7 +191,7 @@ class Executor:
     @property
     def working(self) -> int:
         """How many attempts run here."""
-        return self._working
+        return self.slots.working
 
     @property
     def at_work(self) -> bool:
@@ -206,6 +205,7 @@ class Executor:
 
     def session_lost(self) -> None:
         self.services.desk.lose()
+        self.services.call_pools.lose()
         self.placing.lose()
         for running in [each for group in self._attempts.values() for each in group.values()]:
             running.attempt.call_off()
@@ -246,13 +246,11 @@ class Executor:
         workflow = self._catalog.workflows.get(state.graph_hash)
         if workflow is None:
             return
-        attempt = Attempt(
-            self.services, key, workflow, state, self.placing.begun(key.run, key.step)
-        )  # fmt: skip
+        attempt = Attempt(self.services, key, workflow, state, self.placing.begun(key.run, key.step), self.slots)
         task = asyncio.create_task(execute(attempt), name=f"holdfast-{key.step}-{key.number}")
         here = attempt.placed is None or attempt.placed.worker == HERE
         self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task, here)
-        self._working += here
+        self.slots.working += here
         task.add_done_callback(lambda done: self._finished(mailbox, key, done))
 
     def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
@@ -271,7 +269,7 @@ class Executor:
         """The attempt counts no more; nothing if it did not."""
         running = self._attempts.get(key.run, {})
         if (left := running.pop(key, None)) is not None:
-            self._working -= left.here
+            self.slots.working -= left.here
             if not running:
                 del self._attempts[key.run]
             self.placing.ended(key.run, key.step)
@@ -287,7 +285,7 @@ class Executor:
                 continue
             self._turn_of_placed = True
             run = self._slot_queue.next()
-            self._starting += 1
+            self.slots.starting += 1
             told = self._runs.mailbox(run).post(cmd.Tick(), slots=1)
             told.add_done_callback(self._slot_taken)
         self.placing.stir()
@@ -306,7 +304,7 @@ class Executor:
 
     def _slot_taken(self, told: asyncio.Future[list[Event]]) -> None:
         """A run that wanted a slot had its tick. It may have started by another way before: then its slot is the next one's."""
-        self._starting -= 1
+        self.slots.starting -= 1
         unheard(told)
         self._fill_slots()
 

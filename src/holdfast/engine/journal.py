@@ -6,7 +6,9 @@ rules (core), calling anything, what a handler may call (context).
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from holdfast.core import commands as cmd
@@ -25,19 +27,22 @@ from holdfast.core.ids import (
     node_of,
     tenant_effect_key,
 )
+from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Operation, State, Step
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
-from holdfast.ports import Pace, PoolWaited, Recall
+from holdfast.ports import Pace, PoolWaited, Recall, Reservation
 
 if TYPE_CHECKING:
     from holdfast.ports import Journal
 
 T = TypeVar("T")
 
+_MOMENT_S: Final = 1.0
+"""How long a call waits for pools before its history says so."""
 GATHER: Final = "gather"
 """The kind and the name of what stands where branches run beside one another."""
 
@@ -148,9 +153,21 @@ class StepJournal:
             told,
         )
 
-    def waited(self, model: str, pools: Sequence[str], took_s: float) -> None:
+    async def counted_pools(self) -> Sequence[DeclaredPool]:
+        return await self.attempt.patiently(self.attempt.services.call_pools.counted)
+
+    async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
+        awaited = cmd.AwaitPools(self.step, self._number, path, model, tuple(amounts))
+        reservation = await self.attempt.services.call_pools.reserve(
+            amounts, partial(_stand_aside, self.attempt, awaited), tenant=self.tenant, priority=self.attempt.priority
+        )
         if self._runtime.runs.observers:
-            self._runtime.runs.observers.notify(PoolWaited(self.run, self.step, model, tuple(pools), took_s))
+            waited = PoolWaited(self.run, self.step, model, tuple(amounts), reservation.waited_s)
+            self._runtime.runs.observers.notify(waited)
+        return reservation
+
+    def close_pool(self, name: str, for_s: float) -> None:
+        self.attempt.services.call_pools.close(name, for_s)
 
     def may_send(self) -> bool:
         return self._runtime.membership.alive(self.attempt.session)
@@ -344,3 +361,12 @@ def _value(known: Recall, path: Path) -> Any:
     if known.error is not None:
         raise OperationFailed(known.error.message, error=known.error, path=path)
     return known.value
+
+
+async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, told: asyncio.Future[None]) -> None:
+    """Wait without a slot until it is told that a call can go; `awaited` is for the history, should that take long."""
+    with attempt.aside():
+        await asyncio.wait([told], timeout=_MOMENT_S)
+        if not told.done():
+            await attempt.send(awaited)
+        await told

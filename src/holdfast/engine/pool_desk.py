@@ -21,6 +21,7 @@ from holdfast.core.lending import DeclaredPool, Grant
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
 from holdfast.ports import Clock, Lending, PlacedStep, Sessions
+from holdfast.scheduling.job import Key
 from holdfast.scheduling.placement import Scheduler
 
 log = logging.getLogger("holdfast")
@@ -58,7 +59,9 @@ class PoolDesk:
         self._estimates: dict[Kind, int] = {}
         self._pools: dict[str, DeclaredPool] = {}
         self._known_s: dict[str, float] = {}
-        """When the estimates of a workflow, and with them all pools, were read."""
+        """When the estimates of a workflow were read."""
+        self._pools_known_s = -_KNOWN_S
+        self._reading = asyncio.Lock()
         self._asking: dict[str, dict[tuple[str, str], tuple[PlacedStep, Callable[[PlacedStep], None]]]] = {}
         """The steps of each workflow that wait while the store is asked: however many they are, it is asked once."""
         self._unlearned: list[Use] = []
@@ -123,23 +126,44 @@ class PoolDesk:
         if kept:
             self.stir(KEEP_S / 2)
 
-    def _changed(self, name: str, grant: Grant | None) -> None:
-        """What there is of a pool has become more or less."""
+    def close(self, name: str, for_s: float) -> None:
+        """The provider behind a pool takes no more for so long: nobody is let in here from now on, nor soon anywhere."""
+        until_s = self._clock.monotonic_s() + for_s
+        self._scheduler.close_pool(name, until_s)
+        self._shares.close(name, until_s)
+
+    def settle(self, key: Key, unused: Mapping[str, int]) -> None:
+        """A job has ended, and has not used so much of rates (below zero: has used so much more). What was let out against a
+        share that is gone by now comes back to the store."""
+        now_s = self._clock.monotonic_s()
+        self._scheduler.finish(key, now_s, unused)
+        for name, amount in unused.items():
+            if amount > 0 and not self._shares.usable(name):
+                self._shares.return_unused(name, amount)
+        self.stir()
+
+    def _changed(self, name: str, grant: Grant | None) -> int:
+        """What there is of a pool has become more or less. What of a rate no longer fits."""
         now_s = self._clock.monotonic_s()
         if grant is None:
             self._pools.pop(name, None)
             self._scheduler.drop_pool(name)
-            return
-        pool, usable = grant.pool, grant.usable
+            return 0
+        pool, usable, left = grant.pool, grant.usable, 0
         self._pools[name] = pool
         if pool.kind == "slots":
             self._scheduler.set_pool(name, "slots", usable, now_s)
         else:
             # What is new of it comes with what is in it, and of what is gone only as much is left as the rest can hold.
-            burst = max(1, pool.burst_of(usable))
-            level = min(burst, self._scheduler.level(name, now_s) + grant.filled)
-            self._scheduler.set_pool(name, "rate", usable, now_s, per_s=pool.per_s, burst=burst, level=level)
+            level, burst = self._scheduler.level(name, now_s) + grant.filled, pool.burst_of(usable)
+            left = max(0, int(level) - max(0, burst))
+            self._scheduler.set_pool(
+                name, "rate", usable, now_s, per_s=pool.per_s, burst=max(1, burst), level=min(burst, level)
+            )
+        if grant.closed_ms:
+            self._scheduler.close_pool(name, now_s + grant.closed_ms / 1000)
         self.on_more()
+        return left
 
     def may_have(self, step: PlacedStep, since_s: float) -> bool:
         """Whether there may ever be what a step wants that has waited since then. What others have now they give back; and
@@ -197,12 +221,20 @@ class PoolDesk:
             again(step)
 
     async def read(self, workflow: str) -> Mapping[str, DeclaredPool]:
-        """All pools, as of a few seconds ago at most. Raises StoreError."""
+        """All pools, as of a few seconds ago at most, and what steps of a workflow take of them. Raises StoreError."""
         now_s = self._clock.monotonic_s()
         if now_s - self._known_s.get(workflow, -_KNOWN_S) >= _KNOWN_S:
-            self._pools = {pool.name: pool for pool in await self._lending.pools()}
             self._estimates |= {each.kind: each.amount for each in await self._lending.estimates(workflow=workflow)}
             self._known_s[workflow] = now_s
+        return await self.declared()
+
+    async def declared(self) -> Mapping[str, DeclaredPool]:
+        """All pools, as of a few seconds ago at most; however many ask, the store is asked once. Raises StoreError."""
+        async with self._reading:
+            now_s = self._clock.monotonic_s()
+            if now_s - self._pools_known_s >= _KNOWN_S:
+                self._pools = {pool.name: pool for pool in await self._lending.pools()}
+                self._pools_known_s = now_s
         return self._pools
 
     def learn(self, uses: Iterable[Use]) -> None:

@@ -30,6 +30,8 @@ log = logging.getLogger("holdfast")
 
 EVERY_S: Final = 1.0
 """Between two visits, while anything is wanted or held."""
+SHORT_S: Final = 0.1
+"""Between the first two visits of a holder that lacks something; then twice as long each time, up to EVERY_S."""
 SHORTEST_S: Final = 0.05
 """Between two visits when there is news: what happens meanwhile is said together."""
 LOOK_S: Final = 0.2
@@ -55,9 +57,9 @@ class Need(msgspec.Struct, frozen=True):
 
 _NOTHING: Final = Need()
 
-Changed = Callable[[str, Grant | None], None]
+Changed = Callable[[str, Grant | None], int]
 """Told of a pool's name and what there is of it now: jobs may be placed up to `usable`, and of a rate `filled` is in the
-bucket in addition. None where there is no such pool."""
+bucket in addition. None where there is no such pool. Returns what was in a rate's bucket and no longer fits."""
 
 
 class PoolShares:
@@ -83,6 +85,11 @@ class PoolShares:
         """What the store has acknowledged that it knows."""
         self._heard_s: dict[str, float] = {}
         """When the latest visit left whose answer said what there is of a pool."""
+        self._unused: dict[str, int] = {}
+        """What comes back to the store of rates with the next visit. It is said once: what is lost on the way was spent."""
+        self._closes_s: dict[str, float] = {}
+        """Pools that are closed here, until when, and of which the store has not been told."""
+        self._wait_s = EVERY_S
         self._unsure: set[str] = set()
         """Pools of which the store may think that more is held here than is: the answer of a visit never came, or the lease
         was over for a while."""
@@ -107,6 +114,16 @@ class PoolShares:
         if any(self._matters(name) for name in self._names()):
             self._news.set()
 
+    def return_unused(self, pool: str, amount: int) -> None:
+        """So much of a rate was let out against a share that is gone, and not used."""
+        self._unused[pool] = self._unused.get(pool, 0) + amount
+        self._news.set()
+
+    def close(self, pool: str, until_s: float) -> None:
+        """Whoever is behind the pool takes no more before then: every holder has to hear of that."""
+        self._closes_s[pool] = max(until_s, self._closes_s.get(pool, -math.inf))
+        self._news.set()
+
     def usable(self, pool: str) -> int:
         """Up to where jobs may be placed against a pool, at this moment."""
         held = self._held.get(pool)
@@ -129,8 +146,9 @@ class PoolShares:
         if session is None or not names:
             return
         said = {name: self._needs.get(name, _NOTHING) for name in names}
-        visits = [self._said(name, need) for name, need in said.items()]
         left_s = self._clock.monotonic_s()
+        closes = {name: self._closes_s.pop(name) for name in names if name in self._closes_s}
+        visits = [self._said(name, need, closes.get(name, left_s) - left_s) for name, need in said.items()]
         self._number += 1
         self._unsure.update(names)
         try:
@@ -138,6 +156,7 @@ class PoolShares:
         except Conflict:
             self._lose()
         except StoreError as problem:
+            self._closes_s = closes | self._closes_s
             if not self._is_away:
                 log.warning("holdfast cannot reach its pools, and keeps what it has of them: %s", problem)
             self._is_away = True
@@ -150,10 +169,20 @@ class PoolShares:
 
     def _names(self) -> list[str]:
         wanted = {name for name, need in self._needs.items() if not need.is_nothing}
-        return sorted(wanted | self._held.keys() | self._unsure)
+        return sorted(wanted | self._held.keys() | self._unsure | self._closes_s.keys() | self._unused.keys())
+
+    def _is_short(self, name: str) -> bool:
+        """Whether its next job cannot be placed for want of the pool."""
+        need, held = self._needs[name], self._held.get(name)
+        if held is None:
+            return need.wanted > need.used
+        used = need.used if held.pool.kind == "slots" else 0
+        return need.wanted > need.used and held.share < held.pool.useful(need.least) + used
 
     def _matters(self, name: str) -> bool:
         """Whether the store should know at once."""
+        if name in self._closes_s:
+            return True
         need, held = self._needs.get(name, _NOTHING), self._held.get(name)
         has = held.usable if held is not None else 0
         if need.wanted > has and self._told.get(name, _NOTHING).wanted <= has:
@@ -168,14 +197,16 @@ class PoolShares:
             return 0
         return min(held.granted, max(need.used, held.share)) if held.pool.kind == "slots" else held.share
 
-    def _said(self, name: str, need: Need) -> Visit:
+    def _said(self, name: str, need: Need, closes_s: float) -> Visit:
         """The visit of one pool; what it gives back is used no more from now on."""
-        held = self._held.get(name)
-        if held is None:
-            return Visit(name, need.used, need.wanted, 0, need.least, need.owes, need.beside)
-        kept = self._kept(held, need)
-        self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least))
-        return Visit(name, need.used, need.wanted, kept, need.least, need.owes, need.beside)
+        held, kept = self._held.get(name), 0
+        if held is not None:
+            kept = self._kept(held, need)
+            self._have(name, msgspec.structs.replace(held, granted=kept, filled=0, least=need.least, closed_ms=0))
+        return Visit(
+            name, need.used, need.wanted, kept, need.least, need.owes, need.beside, self._unused.pop(name, 0),
+            max(0, math.ceil(closes_s * 1000)),
+        )  # fmt: skip
 
     # --- What is heard ------------------------------------------------------------------------------------------------
 
@@ -198,9 +229,10 @@ class PoolShares:
 
     def _have(self, name: str, grant: Grant) -> None:
         known = self._held.get(name)
-        self._held[name] = msgspec.structs.replace(grant, filled=0)
-        if known is None or (known.pool, known.usable) != (grant.pool, grant.usable) or grant.filled:
-            self._changed(name, grant)
+        self._held[name] = msgspec.structs.replace(grant, filled=0, closed_ms=0)
+        is_other = known is None or (known.pool, known.usable) != (grant.pool, grant.usable)
+        if (is_other or grant.filled or grant.closed_ms) and (left := self._changed(name, grant)):
+            self._unused[name] = self._unused.get(name, 0) + left
 
     def _look(self) -> None:
         """See what session there is, and that it lives."""
@@ -217,6 +249,7 @@ class PoolShares:
         self._session = None
         self._heard_s.clear()
         self._told.clear()
+        self._unused.clear()
         self._unsure.update(lost)
         for name, held in lost.items():
             self._changed(name, Grant(held.pool, 0, 0))
@@ -241,7 +274,9 @@ class PoolShares:
         if not self._names():
             await self._news.wait()
             return
-        until_s = self._clock.monotonic_s() + EVERY_S
+        is_short = any(self._is_short(name) for name in self._needs)
+        self._wait_s = min(EVERY_S, 2 * self._wait_s if is_short else SHORT_S / 2)
+        until_s = self._clock.monotonic_s() + (self._wait_s if is_short else EVERY_S)
         while (left_s := until_s - self._clock.monotonic_s()) > 0 and not self._news.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LOOK_S)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from holdfast.engine.call_pools import CallPools
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.outside_calls import OutsideCalls
@@ -32,6 +33,7 @@ class StepServices:
     workers: WorkerGateway | None
     """Workers that are connected to this process, if it takes connections."""
     desk: PoolDesk
+    call_pools: CallPools
     hindrances: Hindrances
     calls: OutsideCalls
     job_logs: JobLogWriter

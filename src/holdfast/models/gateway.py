@@ -17,6 +17,7 @@ import msgspec
 
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, Path
+from holdfast.core.lending import DeclaredPool
 from holdfast.core.money import usd
 from holdfast.core.payload import digest
 from holdfast.core.policies import CANCELLED, LOST, MODEL, RATE_LIMIT, TIMEOUT, VALIDATION, ErrorRecord
@@ -27,17 +28,19 @@ from holdfast.errors import (
     ModelRefused,
     ModelUncertain,
     OperationFailed,
-    PoolError,
+    PoolLineFull,
     UnboundableRequest,
     UnknownPrice,
-    UsageError,
 )
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.prices import Price, Prices
-from holdfast.models.quota import GRACE_S, Lent, Quotas
+from holdfast.models.quota import Lent, Quotas
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
 
 log = logging.getLogger("holdfast")
+
+GRACE_S: Final = 5.0
+"""How much longer than its own time-out a request may take before it is given up from outside."""
 
 _MOST_REFUSALS: Final = 100
 """How often in a row a provider may refuse a call until later before the call fails, and its step's retries decide."""
@@ -111,7 +114,7 @@ class Gateway:
                     self._quotas.unsent(lent)
                 raise
             wanted, first = first, first + chosen
-            if not self._quotas.same(ways[wanted].model, ways[first].model):
+            if await self._pools(journal, ways[wanted].model) != await self._pools(journal, ways[first].model):
                 await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
                 continue
             sending = _Sending(ways[first], prices[first], offers[first], lent, refusals)
@@ -120,16 +123,25 @@ class Gateway:
                 return value
             refusals += 1
 
+    async def _pools(self, journal: Journal, model: str) -> Sequence[DeclaredPool]:
+        """The pools of which a call of the model takes: all that count for it, but for those of which its step has reserved
+        something before it was placed."""
+        reserved = journal.pace.pools if journal.pace is not None else ()
+        return [pool for pool in self._quotas.of(model, await journal.counted_pools()) if pool.name not in reserved]
+
     async def _reserve(self, journal: Journal, path: Path, request: ModelRequest, offer: Offer) -> Lent | None:
+        """Wait for what the request takes of pools; None where nothing limits it."""
+        pools = await self._pools(journal, request.model)
+        if not pools:
+            return None
+        input_bound = offer.tokens - request.max_tokens
         try:
-            lent = await self._quotas.reserve(request, offer.tokens - request.max_tokens)
-        except (PoolError, UsageError) as problem:
-            known = RATE_LIMIT if isinstance(problem, PoolError) else VALIDATION
-            error = journal.error(known, problem.message, retryable=known == RATE_LIMIT)
+            amounts = self._quotas.amounts(pools, request, input_bound)
+            reservation = await journal.reserve(path, request.model, amounts)
+        except PoolLineFull as problem:
+            error = journal.error(RATE_LIMIT, problem.message, retryable=True)
             raise OperationFailed(error.message, error=error, path=None) from None
-        if lent is not None:
-            journal.waited(request.model, [want.pool.name for want in lent.shares.wants], lent.waited_s)
-        return lent
+        return Lent(reservation, tuple(pools), input_bound)
 
     async def _let_go(self, journal: Journal, call: CallId, lent: Lent | None, why: str) -> None:
         """Give back what a call was lent that is not made now, and the money held for it."""
@@ -139,21 +151,14 @@ class Gateway:
 
     async def _conclude(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
         """Send the request and record what became of it; _NOT_NOW where it is to be made again."""
-        lent = sending.lent
-        if lent is None:
-            return await self._exchange(journal, path, call, sending)
-        if not self._quotas.in_time(lent):
-            await self._let_go(journal, call, lent, "Holding its money took so long that its quota had to go back.")
-            return _NOT_NOW
         try:
             return await self._exchange(journal, path, call, sending)
         finally:
-            self._quotas.used(lent, sending.request.model, None)  # unless it was given back already
+            if sending.lent is not None:
+                self._quotas.used(sending.lent, sending.request.model, None)  # unless it was given back already
 
     async def _exchange(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
         request, price, offer, lent, _ = sending
-        if lent is not None:
-            request = msgspec.structs.replace(request, timeout_s=lent.timeout_s)
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
             if lent is not None:
@@ -194,15 +199,21 @@ class Gateway:
     ) -> object:
         """What to do about a call without a reply. One that its provider refuses until later waits for its pools again."""
         lent, model = sending.lent, sending.request.model
-        if lent is not None and isinstance(problem, ModelRateLimited):
-            self._quotas.close(lent, model, problem.retry_after_s, sending.refusals)
+        if isinstance(problem, ModelRateLimited):
+            await self._close(journal, model, problem.retry_after_s, sending.refusals)
+        if lent is not None and isinstance(problem, ModelRefused):
             self._quotas.refused(lent)
-            if sending.refusals < _MOST_REFUSALS:
+            if isinstance(problem, ModelRateLimited) and sending.refusals < _MOST_REFUSALS:
                 await journal.withdraw(call, self._error(journal, problem))
                 return _NOT_NOW
-        elif lent is not None and isinstance(problem, ModelRefused):
-            self._quotas.refused(lent)
         raise await self._failed(journal, path, call, problem) from problem
+
+    async def _close(self, journal: Journal, model: str, retry_after_s: float | None, refusals: int) -> None:
+        """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""
+        pools = self._quotas.of(model, await journal.counted_pools())
+        names, for_s = self._quotas.closed(model, pools, retry_after_s, refusals)
+        for name in names:
+            journal.close_pool(name, for_s)
 
     def _error(self, journal: Journal, problem: ModelError) -> ErrorRecord:
         return journal.error(

@@ -53,6 +53,7 @@ class Pace:
     def __init__(self, clock: Clock, parts: Iterable[tuple[DeclaredPool, int]]) -> None:
         self._clock = clock
         self._parts = [_Part(pool, amount, clock.monotonic_s()) for pool, amount in parts if pool.counts is not None]
+        self.pools = frozenset(part.pool.name for part in self._parts)
 
     @asynccontextmanager
     async def call(self, names: Collection[str]) -> AsyncIterator[None]:

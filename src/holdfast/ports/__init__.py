@@ -49,7 +49,7 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
-from holdfast.ports.pool import PoolAuthority, Pools, Shares
+from holdfast.ports.pool import Reservation
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
@@ -102,19 +102,17 @@ __all__ = [
     "Observer",
     "Pace",
     "PlacedStep",
-    "PoolAuthority",
     "PoolWaited",
-    "Pools",
     "Queue",
     "Recall",
     "Report",
+    "Reservation",
     "RunBegan",
     "RunEnded",
     "RunFilter",
     "Scopes",
     "SessionStanding",
     "Sessions",
-    "Shares",
     "SnapshotRecord",
     "StepBegan",
     "StepEnded",

@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -13,9 +13,11 @@ import msgspec
 
 from holdfast.core.commands import Offer
 from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
+from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import OpenCall
 from holdfast.ports.model import Usage
+from holdfast.ports.pool import Reservation
 
 T = TypeVar("T")
 
@@ -31,6 +33,11 @@ class Recall(msgspec.Struct, frozen=True):
 
 class Pace(Protocol):
     """Keeps a step's model calls within what was reserved for it."""
+
+    @property
+    def pools(self) -> Collection[str]:
+        """Of which something was reserved."""
+        ...
 
     def call(self, names: Collection[str]) -> AbstractAsyncContextManager[None]:
         """Inside, one call may be on its way to a model that has these names. Waits until it may leave."""
@@ -68,8 +75,16 @@ class Journal(Protocol):
         """An error of this step, at this moment, with secrets taken out of its message and its trace."""
         ...
 
-    def waited(self, model: str, pools: Sequence[str], took_s: float) -> None:
-        """A call of `model` has what it was lent of `pools`, and has waited so long for it."""
+    async def counted_pools(self) -> Sequence[DeclaredPool]:
+        """The pools that count something of providers' models, as of a few seconds ago at most."""
+        ...
+
+    async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
+        """Wait until the call of `model` at `path` can have all these amounts of pools. Raises PoolLineFull."""
+        ...
+
+    def close_pool(self, name: str, for_s: float) -> None:
+        """The provider behind a pool takes no more for so long: nothing is let out of it meanwhile, by anybody."""
         ...
 
     def may_send(self) -> bool:

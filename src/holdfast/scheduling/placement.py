@@ -179,6 +179,12 @@ class Scheduler:
         pool.declare(kind, limit, per_s, burst, level, self._now_s)
         self._look_at_all(pool)
 
+    def close_pool(self, name: str, until_s: float) -> None:
+        """Nobody gets any of a pool before then; what is in use stays so."""
+        pool = self._pools.get(name)
+        if pool is not None:
+            pool.close(until_s)
+
     def drop_pool(self, name: str) -> None:
         """Undeclare a pool: nobody gets any of it from now on."""
         pool = self._pools.get(name)
@@ -195,7 +201,8 @@ class Scheduler:
         self._hear(now_s)
         self._placed_s = self._now_s
         for pool in self._pools.values():
-            if pool.keeper and (pool.kind == "rate" or before_s < pool.keeper.aged_s <= self._now_s):
+            times_s = (pool.closed_until_s, pool.keeper.aged_s) if pool.keeper else ()
+            if pool.keeper and (pool.kind == "rate" or any(before_s < at_s <= self._now_s for at_s in times_s)):
                 self._stirred[pool] = None
         placed = []
         while queue := self._next():

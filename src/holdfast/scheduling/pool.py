@@ -4,8 +4,8 @@ Who is short of a pool stands in its line. The first of them is its *keeper*: wh
 behind him gets any before he has what he wants. So a large request is not starved by small ones. A keeper that has waited
 long stays one when the pool has enough for him, until he has the rest of what he needs; beyond what he wants, it flows.
 
-A rate is a token bucket, kept as one number: the moment at which it was or will be empty (as in `core.quota`). An amount
-that is larger than the burst goes when the bucket is full and takes it below empty.
+A rate is a token bucket, kept as one number: the moment at which it was or will be empty (the generic cell rate algorithm
+of ATM, ITU-T I.371). An amount that is larger than the burst goes when the bucket is full and takes it below empty.
 
 Never here: a choice between pools, a worker.
 """
@@ -29,8 +29,8 @@ class Pool:
     """What is limited. Until somebody declares it (`kind` is None) nobody gets any."""
 
     __slots__ = (
-        "_empty_at_s", "_taken", "_tried", "burst", "holders", "hopeless", "keeper", "kind", "limit", "line", "name",
-        "per_s", "queues",
+        "_empty_at_s", "_taken", "_tried", "burst", "closed_until_s", "holders", "hopeless", "keeper", "kind", "limit", "line",
+        "name", "per_s", "queues",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -52,6 +52,8 @@ class Pool:
         self._tried = False
         """There is enough for the keeper, who waits for something else."""
         self._empty_at_s = 0.0
+        self.closed_until_s = float("-inf")
+        """Until then nobody gets any."""
 
     @property
     def taken(self) -> int:
@@ -78,7 +80,13 @@ class Pool:
             level = self.level(now_s) if self.kind == "rate" else burst
         self.kind, self.limit, self.per_s, self.burst = kind, limit, per_s, burst
         if kind == "rate" and limit:
-            self._empty_at_s = now_s - self._refill_s(min(level, burst))
+            is_closed = now_s < self.closed_until_s
+            self._empty_at_s = max(now_s, self.closed_until_s) - self._refill_s(min(level, 0 if is_closed else burst))
+
+    def close(self, until_s: float) -> None:
+        """Nobody gets any before then, when a rate is empty."""
+        self.closed_until_s = max(self.closed_until_s, until_s)
+        self._empty_at_s = max(self._empty_at_s, self.closed_until_s)
 
     def withdraw(self) -> None:
         self.kind = None
@@ -86,7 +94,8 @@ class Pool:
     def level(self, now_s: float) -> float:
         """What is there: of slots those that are free, of a rate what has been refilled. Below zero when overdrawn."""
         if self.kind == "rate":
-            return min(self.burst, (now_s - self._empty_at_s) * self.limit / self.per_s) if self.limit else 0.0
+            filled_s = max(now_s, self.closed_until_s) - self._empty_at_s
+            return min(self.burst, filled_s * self.limit / self.per_s) if self.limit else 0.0
         return self.limit - self._taken
 
     def possible(self, amount: int) -> bool:
@@ -118,8 +127,9 @@ class Pool:
     def _enough_at_s(self, need: int) -> float | None:
         """When there is enough if nobody gives anything back; None if never."""
         if self.kind == "rate":
-            return self._empty_at_s + self._refill_s(need) if need <= self.burst else None
-        return 0.0 if self._taken + need <= self.limit else None
+            at_s = max(self._empty_at_s + self._refill_s(need), self.closed_until_s)
+            return at_s if need <= self.burst else None
+        return self.closed_until_s if self._taken + need <= self.limit else None
 
     def _enough(self, need: int, now_s: float) -> bool:
         at_s = self._enough_at_s(need)
