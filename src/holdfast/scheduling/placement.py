@@ -1,12 +1,12 @@
 """The scheduler: jobs that wait, pools, workers; it places what can be placed, each job in one indivisible decision.
 
 A decision has two stages. Of all the pools that a job wants there must be enough, or it takes of none and waits in the
-lines of those it is short of. Then a worker must have what it needs, or the job waits in the line of its group; its pools
-are taken only with a worker. Jobs that are alike wait as one queue, and only for what they are short of: whatever comes
-back wakes whoever is first in its line, and nobody else is looked at. What a placement costs therefore does not depend on
+lines of those it is short of. Then a worker must have what it needs, or the job waits in the line of its worker class; its
+pools are taken only with a worker. Jobs that are alike wait as one queue, and only for what they are short of: whatever comes
+back wakes the first in its line, and nothing else is looked at. What a placement costs therefore does not depend on
 how many wait, but for the logarithm in the heaps.
 
-Who goes first is told in `line`, for whom something is kept in `pool` and `worker`.
+Which job goes first is told in `wait_queue`, for which something is kept in `pool` and `worker`.
 
 Never here: I/O, a clock, a task. Times come in as `now_s`, on any clock that does not go backwards. Nothing in it must
 last: it is built again from what waits, what is placed and what workers say.
@@ -19,17 +19,17 @@ from typing import Final, Literal
 
 from holdfast.core.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Placement, PoolNeed, Reason, Strategy, Usage
-from holdfast.scheduling.line import Line, Queue
+from holdfast.scheduling.job_class import JobClass
 from holdfast.scheduling.pool import Pool, chain
 from holdfast.scheduling.queue import JobQueue
 from holdfast.scheduling.reason import reason
-from holdfast.scheduling.strand import Strand
-from holdfast.scheduling.worker import Group, Need, Worker, need
+from holdfast.scheduling.wait_queue import Queue, WaitQueue
+from holdfast.scheduling.worker import Need, Worker, WorkerClass, need
 
 MOST_JOBS: Final = 100_000
 """So many may wait: a few hundred megabytes. Whoever offers more is told, and keeps the job where it is safe."""
 _MOST_WOKEN: Final = 64
-MOST_IDLE_GROUPS: Final = 100
+MOST_IDLE_CLASSES: Final = 100
 """Groups without jobs that are remembered, with the workers that suit them, because more of the kind often come."""
 
 
@@ -50,14 +50,14 @@ class Scheduler:
         """Those that were not placed here. What they did not use of a rate was not taken from it here either."""
         self._pools: dict[str, Pool] = {}
         self._workers: dict[str, Worker] = {}
-        self._groups: dict[Need, Group] = {}
-        self._strands: dict[tuple[Need, tuple[str, ...]], Strand] = {}
+        self._worker_classes: dict[Need, WorkerClass] = {}
+        self._job_classes: dict[tuple[Need, tuple[str, ...]], JobClass] = {}
         self._turns: dict[str, float] = {}
-        self._ready = Line()
+        self._ready = WaitQueue()
         """Queues that are to be looked at."""
-        self._headless: dict[Strand, None] = {}
+        self._headless: dict[JobClass, None] = {}
         """Strands that may need another head."""
-        self._stirred: dict[Pool | Group, None] = {}
+        self._stirred: dict[Pool | WorkerClass, None] = {}
         """What may have something for the first of its line."""
         self._numbers = 0
 
@@ -124,13 +124,13 @@ class Scheduler:
         """A worker says what it can, for the first time or anew; what it has been given stays with it."""
         self._hear(now_s)
         worker = self._worker(capacity.worker)
-        lost = list(worker.groups)
-        for group in lost:
-            group.remove(worker)
+        lost = list(worker.worker_classes)
+        for worker_class in lost:
+            worker_class.remove(worker)
         worker.become(capacity)
-        for group in self._groups.values():
-            if worker.could_take(group.need):
-                group.add(worker)
+        for worker_class in self._worker_classes.values():
+            if worker.could_take(worker_class.need):
+                worker_class.add(worker)
         self._lost_by(lost)
         self._freed(worker)
 
@@ -143,9 +143,9 @@ class Scheduler:
         if worker is None:
             return []
         jobs = list(worker.jobs.values())
-        lost = list(worker.groups)
-        for group in lost:
-            group.remove(worker)
+        lost = list(worker.worker_classes)
+        for worker_class in lost:
+            worker_class.remove(worker)
         for job in jobs:
             self._give_back(job.key, {})
         self._workers.pop(name, None)
@@ -247,32 +247,32 @@ class Scheduler:
     @staticmethod
     def _has_no_place(queue: JobQueue) -> bool:
         """Whether it waits for a worker already, and none has room."""
-        group = queue.group
-        return group in queue.lines and bool(group.workers) and group.full()
+        worker_class = queue.worker_class
+        return worker_class in queue.lines and bool(worker_class.workers) and worker_class.full()
 
     def _decide(self, queue: JobQueue) -> Worker | None:
         """The worker that the first job of `queue` gets; None if it has to wait, and is in line for what it is short of."""
-        strand, group = queue.strand, queue.group
+        job_class, worker_class = queue.job_class, queue.worker_class
         if self._has_no_place(queue):
             return None
         hopeless = [pool for pool, amount in queue.wants.items() if not pool.possible(amount)]
         if hopeless:
             self._wait(queue, hopeless)
             return None
-        if strand.refuses(queue):
-            self._wait(queue, [strand])
+        if job_class.refuses(queue):
+            self._wait(queue, [job_class])
             return None
-        if group.workers and (short := self._short_of(queue)):
+        if worker_class.workers and (short := self._short_of(queue)):
             self._lead(queue, short)
             return None
-        if group.line and group.line.first() is not queue:
-            self._lead(queue, [group])
-            if group.line.first() is not queue:
-                self._stirred[group] = None
+        if worker_class.line and worker_class.line.first() is not queue:
+            self._lead(queue, [worker_class])
+            if worker_class.line.first() is not queue:
+                self._stirred[worker_class] = None
                 return None
-        worker = group.choose(queue, self._strategy)
+        worker = worker_class.choose(queue, self._strategy)
         if worker is None:
-            self._lead(queue, [group])
+            self._lead(queue, [worker_class])
         return worker
 
     def _short_of(self, queue: JobQueue) -> list[Pool]:
@@ -284,14 +284,14 @@ class Scheduler:
             short = [pool for pool in short if pool.refuses(queue, self._now_s)]
         return short
 
-    def _lead(self, queue: JobQueue, short: Sequence[Pool | Group]) -> None:
-        """It waits as the head of its strand, in the lines of what it is short of. If it has waited long it also keeps what
+    def _lead(self, queue: JobQueue, short: Sequence[Pool | WorkerClass]) -> None:
+        """It waits as the head of its class, in the lines of what it is short of. If it has waited long it also keeps what
         it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
-        before, kept, begins = queue.strand.head, list[Pool](), False
-        if queue.wants and queue.aged(self._now_s) and queue.group.workers:
+        before, kept, begins = queue.job_class.head, list[Pool](), False
+        if queue.wants and queue.aged(self._now_s) and queue.worker_class.workers:
             kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
-        self._wait(queue, [queue.strand, *short, *kept])
-        queue.strand.was_tried()
+        self._wait(queue, [queue.job_class, *short, *kept])
+        queue.job_class.was_tried()
         for pool in queue.keeps:
             known = pool.tried
             if pool.was_tried(pool in short):
@@ -300,9 +300,9 @@ class Scheduler:
         if begins:
             self._stirred |= dict.fromkeys(chain(queue))  # somebody of them may pass now
         if before and before is not queue:
-            self._wait(before, [queue.strand])
+            self._wait(before, [queue.job_class])
 
-    def _wait(self, queue: JobQueue, things: Sequence[Pool | Group | Strand]) -> None:
+    def _wait(self, queue: JobQueue, things: Sequence[Pool | WorkerClass | JobClass]) -> None:
         """It stands in those lines and in no others."""
         for thing in [each for each in queue.lines if each not in things]:
             self._leave(queue, thing)
@@ -311,15 +311,15 @@ class Scheduler:
                 queue.lines[thing] = None
                 thing.join(queue)
 
-    def _leave(self, queue: JobQueue, thing: Pool | Group | Strand) -> None:
+    def _leave(self, queue: JobQueue, thing: Pool | WorkerClass | JobClass) -> None:
         """It no longer waits there. Whoever comes after it may have a turn."""
         del queue.lines[thing]
         thing.leave(queue)
-        if isinstance(thing, Strand):
+        if isinstance(thing, JobClass):
             self._headless[thing] = None
             return
         self._stirred[thing] = None
-        if isinstance(thing, Group) and not thing.line:
+        if isinstance(thing, WorkerClass) and not thing.line:
             self._open_up(thing)
 
     def _give(self, queue: JobQueue, worker: Worker) -> Placement:
@@ -328,7 +328,7 @@ class Scheduler:
         self._ready.charge(queue, turn)
         for thing in queue.lines:
             thing.line.charge(queue, turn)
-        self._open_up(queue.group)
+        self._open_up(queue.worker_class)
         for pool, amount in queue.wants.items():
             pool.take(job.key, amount, self._now_s)
         worker.take(job)
@@ -338,10 +338,10 @@ class Scheduler:
         queue.remove(job.key)
         if not queue.jobs:
             self._drop(queue)
-        elif queue is queue.strand.head:
-            self._wait(queue, [queue.strand])
-            queue.strand.fall_in(queue)
-            self._headless[queue.strand] = None
+        elif queue is queue.job_class.head:
+            self._wait(queue, [queue.job_class])
+            queue.job_class.fall_in(queue)
+            self._headless[queue.job_class] = None
         else:
             self._wait(queue, [])
             self._look_at(queue)
@@ -367,24 +367,24 @@ class Scheduler:
 
     def _freed(self, worker: Worker) -> None:
         """Something of a worker came back."""
-        for group in worker.groups:
-            if group.freed(worker, self._now_s):
-                self._stirred[group] = None
+        for worker_class in worker.worker_classes:
+            if worker_class.freed(worker, self._now_s):
+                self._stirred[worker_class] = None
 
-    def _open_up(self, group: Group) -> None:
+    def _open_up(self, worker_class: WorkerClass) -> None:
         """No worker is kept for it any more."""
-        worker = group.release()
+        worker = worker_class.release()
         if worker is not None:
             self._freed(worker)
 
-    def _lost_by(self, groups: Sequence[Group]) -> None:
+    def _lost_by(self, worker_classes: Sequence[WorkerClass]) -> None:
         """A worker is none of theirs any more. Whoever waited for one that could take him keeps nothing if none is left."""
-        impossible = {group.need for group in groups if not group.workers}
+        impossible = {worker_class.need for worker_class in worker_classes if not worker_class.workers}
         for queue in self._queues.values():
-            if queue.group.need in impossible:
+            if queue.worker_class.need in impossible:
                 self._look_at(queue)
-        for group in groups:
-            self._stirred[group] = None
+        for worker_class in worker_classes:
+            self._stirred[worker_class] = None
 
     def _look_at(self, queue: JobQueue) -> None:
         if not queue.ready:
@@ -410,7 +410,7 @@ class Scheduler:
     def has_worker(self, key: Key) -> bool:
         """Whether there is a worker, busy or not, that could take a job which waits."""
         queue = self._waiting.get(key)
-        return queue is not None and bool(queue.group.workers)
+        return queue is not None and bool(queue.worker_class.workers)
 
     def placed(self, key: Key) -> Placement | None:
         return self._placed.get(key)
@@ -419,8 +419,8 @@ class Scheduler:
         """How many jobs wait: `ready` to be looked at, for a `quota`, for a `worker`."""
         counts = {"ready": 0, "quota": 0, "worker": 0}
         for queue in self._queues.values():
-            head = queue.strand.head if queue.strand in queue.lines else queue
-            state = "ready" if not head or not head.lines else "worker" if head.group in head.lines else "quota"
+            head = queue.job_class.head if queue.job_class in queue.lines else queue
+            state = "ready" if not head or not head.lines else "worker" if head.worker_class in head.lines else "quota"
             counts[state] += len(queue.jobs)
         return counts
 
@@ -428,7 +428,7 @@ class Scheduler:
         """What is taken of each declared pool (of a rate: what of its burst is not there), and how many jobs wait for it."""
         found = {}
         for name, pool in self._pools.items():
-            behind = [queue for head in pool.waiting() if pool.is_short_for(head) for queue in head.strand.waiting()]
+            behind = [queue for head in pool.waiting() if pool.is_short_for(head) for queue in head.job_class.waiting()]
             waiting = sum(len(queue.jobs) for queue in [*behind, *pool.hopeless])
             if pool.kind == "rate":
                 found[name] = Usage(pool.burst - int(pool.level(self._now_s)), pool.burst, waiting)
@@ -443,7 +443,7 @@ class Scheduler:
         asked: set[Pool] = set()
         first: dict[Pool, tuple[float, int, tuple[str, ...]]] = {}
         for queue in self._queues.values():
-            for pool, amount in queue.wants.items() if queue.group.workers else ():
+            for pool, amount in queue.wants.items() if queue.worker_class.workers else ():
                 asked.add(pool)
                 if amount <= most.get(pool.name, amount):
                     waits[pool] = waits.get(pool, 0) + amount * len(queue.jobs)
@@ -489,11 +489,11 @@ class Scheduler:
         queue = self._queues.get(name)
         if queue is None:
             wants = {self._pool(pool): amount for pool, amount in _amounts(demand).items()}
-            strand = self._strand(needed, tuple(sorted(demand.pools)))
-            queue = Queue(name, job.tenant, demand.priority, wants, self._group(needed), strand)
+            job_class = self._job_class(needed, tuple(sorted(demand.pools)))
+            queue = Queue(name, job.tenant, demand.priority, wants, self._worker_class(needed), job_class)
             self._queues[name] = queue
-            queue.group.queues += 1
-            strand.queues += 1
+            queue.worker_class.queues += 1
+            job_class.queues += 1
             for pool in wants:
                 pool.queues += 1
         return queue
@@ -505,38 +505,38 @@ class Scheduler:
         if queue.ready:
             self._ready.discard(queue)
         del self._queues[queue.name]
-        queue.strand.queues -= 1
-        if not queue.strand.queues:
-            del self._strands[queue.strand.name]
-            self._headless.pop(queue.strand, None)
-        queue.group.queues -= 1
-        if not queue.group.queues and len(self._groups) > MOST_IDLE_GROUPS:
-            self._forget_group(queue.group)
+        queue.job_class.queues -= 1
+        if not queue.job_class.queues:
+            del self._job_classes[queue.job_class.name]
+            self._headless.pop(queue.job_class, None)
+        queue.worker_class.queues -= 1
+        if not queue.worker_class.queues and len(self._worker_classes) > MOST_IDLE_CLASSES:
+            self._forget_worker_class(queue.worker_class)
         for pool in queue.wants:
             pool.queues -= 1
             self._forget(pool)
 
-    def _strand(self, needed: Need, pools: tuple[str, ...]) -> Strand:
+    def _job_class(self, needed: Need, pools: tuple[str, ...]) -> JobClass:
         name = (needed, pools)
-        strand = self._strands.get(name)
-        if strand is None:
-            strand = self._strands[name] = Strand(name)
-        return strand
+        job_class = self._job_classes.get(name)
+        if job_class is None:
+            job_class = self._job_classes[name] = JobClass(name)
+        return job_class
 
-    def _group(self, needed: Need) -> Group:
-        group = self._groups.get(needed)
-        if group is None:
-            group = self._groups[needed] = Group(needed)
+    def _worker_class(self, needed: Need) -> WorkerClass:
+        worker_class = self._worker_classes.get(needed)
+        if worker_class is None:
+            worker_class = self._worker_classes[needed] = WorkerClass(needed)
             for worker in self._workers.values():
                 if worker.could_take(needed):
-                    group.add(worker)
-        return group
+                    worker_class.add(worker)
+        return worker_class
 
-    def _forget_group(self, group: Group) -> None:
-        for worker in list(group.workers):
-            group.remove(worker)
-        del self._groups[group.need]
-        self._stirred.pop(group, None)
+    def _forget_worker_class(self, worker_class: WorkerClass) -> None:
+        for worker in list(worker_class.workers):
+            worker_class.remove(worker)
+        del self._worker_classes[worker_class.need]
+        self._stirred.pop(worker_class, None)
 
     def _worker(self, name: str) -> Worker:
         worker = self._workers.get(name)

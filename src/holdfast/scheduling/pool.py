@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 from holdfast.scheduling.job import Key
-from holdfast.scheduling.line import Line, Queue
+from holdfast.scheduling.wait_queue import Queue, WaitQueue
 
 _ROUNDING_S: Final = 1e-6
 """Floats of times are as exact as that; sums of them may be a little above what they mean."""
@@ -41,7 +41,7 @@ class Pool:
         self.burst = 0
         self.holders: dict[Key, int] = {}
         """Who has how much, the longest first; of a rate, whose jobs are placed."""
-        self.line = Line()
+        self.line = WaitQueue()
         """Those that are short of it, but for the keeper."""
         self.keeper: PoolQueue | None = None
         self.hopeless: dict[PoolQueue, None] = {}
@@ -138,7 +138,7 @@ class Pool:
     # --- for whom ---------------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[PoolQueue]:
-        """Those who may get some of it, the keeper first. (Behind each stands the rest of its strand.)"""
+        """Those who may get some of it, the keeper first. (Behind each stands the rest of its class.)"""
         if self.keeper:
             yield self.keeper
         yield from self.line

@@ -11,7 +11,7 @@ from itertools import islice
 from holdfast.scheduling.job import MOST_HOLDERS, Key, Reason
 from holdfast.scheduling.pool import Pool
 from holdfast.scheduling.queue import JobQueue
-from holdfast.scheduling.worker import Group, Worker, lacking
+from holdfast.scheduling.worker import Worker, WorkerClass, lacking
 
 Turn = Callable[[str], float]
 """What a job costs its tenant, in turns."""
@@ -20,12 +20,12 @@ Turn = Callable[[str], float]
 def reason(queue: JobQueue, key: Key, workers: Iterable[Worker], turn: Turn, now_s: float) -> Reason:
     """Why the job of `key` in `queue` waits; `workers` are all there are."""
     since_s = queue.jobs[key][1]
-    head = queue.strand.head if queue.strand in queue.lines else queue
+    head = queue.job_class.head if queue.job_class in queue.lines else queue
     for thing in head.lines if head else ():
         if isinstance(thing, Pool) and thing.is_short_for(queue):
             return _for_pool(thing, queue, key, turn, now_s)
-    if head and queue.group in head.lines:
-        return _for_worker(queue.group, key, since_s, workers, turn)
+    if head and queue.worker_class in head.lines:
+        return _for_worker(queue.worker_class, key, since_s, workers, turn)
     return Reason("turn", since_s)
 
 
@@ -46,19 +46,19 @@ def _for_pool(pool: Pool, queue: JobQueue, key: Key, turn: Turn, now_s: float) -
     )
 
 
-def _for_worker(group: Group, key: Key, since_s: float, workers: Iterable[Worker], turn: Turn) -> Reason:
-    if not group.workers:
-        lacks = [lacking(worker.capacity, group.need) for worker in workers if worker.capacity]
+def _for_worker(worker_class: WorkerClass, key: Key, since_s: float, workers: Iterable[Worker], turn: Turn) -> Reason:
+    if not worker_class.workers:
+        lacks = [lacking(worker.capacity, worker_class.need) for worker in workers if worker.capacity]
         closest = min(lacks, key=len, default=["a worker"])
         return Reason("worker", since_s, possible=False, lacking=", ".join(closest))
-    keepers = (worker.kept_by.line.first() for worker in group.workers if worker.kept_by)
+    keepers = (worker.kept_by.line.first() for worker in worker_class.workers if worker.kept_by)
     kept_for = next((keeper.first.key for keeper in keepers if keeper), None)
     return Reason(
         "worker",
         since_s,
-        place=_place(key, group.line, group.line.first(), turn),
+        place=_place(key, worker_class.line, worker_class.line.first(), turn),
         lacking="capacity",
-        holders=tuple(islice((key for worker in group.workers for key in worker.jobs), MOST_HOLDERS)),
+        holders=tuple(islice((key for worker in worker_class.workers for key in worker.jobs), MOST_HOLDERS)),
         kept_for=kept_for if kept_for != key else None,
     )
 
@@ -69,7 +69,7 @@ def _place(key: Key, heads: Iterable[JobQueue], first: JobQueue | None, turn: Tu
     waits: dict[tuple[int, str], list[tuple[float, int, Key]]] = {}
     ranks: dict[int, float] = {}
     next_key = first.first.key if first else None
-    for queue in (queue for head in heads for queue in head.strand.waiting()):
+    for queue in (queue for head in heads for queue in head.job_class.waiting()):
         ranks[queue.priority] = min(queue.rank, ranks.get(queue.priority, queue.rank))
         jobs = waits.setdefault((queue.priority, queue.tenant), [])
         jobs += [(since_s, number, each) for each, (_, since_s, number) in queue.jobs.items() if each != next_key]

@@ -1,7 +1,7 @@
 """Workers: what they have free, and which of those that can take a job gets it.
 
-Jobs that need the same of a worker are a *group*. It knows the workers that could take one of them when idle, those that
-may have room now, and the line of those that wait for room. A group whose first has waited long keeps one worker for
+Jobs that need the same of a worker have a *worker class*. It knows the workers that could take one of them when idle, those
+that may have room now, and the line of jobs that wait for room. A class whose first job has waited long keeps one worker for
 itself, which then fills up with nobody else's jobs.
 
 Never here: pools.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.core.demand import Demand
 from holdfast.scheduling.job import Capacity, Job, Key, Strategy
-from holdfast.scheduling.line import AnyQueue, Line
+from holdfast.scheduling.wait_queue import AnyQueue, WaitQueue
 
 
 class Need(NamedTuple):
@@ -41,15 +41,26 @@ class Worker:
     """A worker, what is placed with it and what that leaves free. One that only has jobs, and has not yet said what it
     can, has no `capacity`."""
 
-    __slots__ = ("_cpu_m", "_gpus", "_memory_mb", "_slots", "capacity", "groups", "jobs", "kept_by", "load", "name")
+    __slots__ = (
+        "_cpu_m",
+        "_gpus",
+        "_memory_mb",
+        "_slots",
+        "capacity",
+        "jobs",
+        "kept_by",
+        "load",
+        "name",
+        "worker_classes",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.capacity: Capacity | None = None
         self.jobs: dict[Key, Job] = {}
-        self.groups: dict[Group, None] = {}
+        self.worker_classes: dict[WorkerClass, None] = {}
         """Those whose jobs it could take when idle."""
-        self.kept_by: Group | None = None
+        self.kept_by: WorkerClass | None = None
         self.load = 1.0
         """The part of it that is taken: of its slots, cores, memory or GPUs, whichever is most."""
         self._slots = self._cpu_m = self._memory_mb = self._gpus = 0
@@ -149,7 +160,7 @@ def lacking(has: Capacity, need: Need) -> list[str]:
     return found + [f"{what} {wanted}" for what, total, wanted in asked if wanted > total]
 
 
-class Group:
+class WorkerClass:
     """Jobs that need the same of a worker, and the workers that could take them."""
 
     __slots__ = ("line", "need", "open", "queues", "reserved", "workers")
@@ -160,7 +171,7 @@ class Group:
         """Those that could take one of them when idle."""
         self.open: dict[Worker, None] = {}
         """Those that may have room now; no other has."""
-        self.line = Line()
+        self.line = WaitQueue()
         self.reserved: Worker | None = None
         """The worker that is kept for whoever is first in line."""
         self.queues = 0
@@ -168,11 +179,11 @@ class Group:
 
     def add(self, worker: Worker) -> None:
         self.workers[worker] = None
-        worker.groups[self] = None
+        worker.worker_classes[self] = None
         self.open[worker] = None
 
     def remove(self, worker: Worker) -> None:
-        del self.workers[worker], worker.groups[self]
+        del self.workers[worker], worker.worker_classes[self]
         self.open.pop(worker, None)
         if self.reserved is worker:
             self.reserved = worker.kept_by = None
@@ -225,8 +236,8 @@ class Group:
         worker = self.reserved
         if worker is not None:
             self.reserved = worker.kept_by = None
-            del worker.groups[self]
-            worker.groups[self] = None
+            del worker.worker_classes[self]
+            worker.worker_classes[self] = None
         return worker
 
     def _reserve(self) -> None:

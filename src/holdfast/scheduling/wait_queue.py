@@ -34,10 +34,10 @@ _SLACK: Final = 16
 
 class Queue(Generic[P, G, S]):
     """Jobs of one tenant and priority that ask for the same, in the order in which they came; `wants` of pools `P`, of workers
-    as their group `G` says, and beside others of their strand `S`. What these are a line need not know."""
+    as their worker class `G` says, and beside others of their job class `S`. What these are a line need not know."""
 
     __slots__ = (
-        "group",
+        "job_class",
         "jobs",
         "keeps",
         "lines",
@@ -46,9 +46,9 @@ class Queue(Generic[P, G, S]):
         "priority",
         "ready",
         "since_s",
-        "strand",
         "tenant",
         "wants",
+        "worker_class",
     )
 
     def __init__(
@@ -57,15 +57,15 @@ class Queue(Generic[P, G, S]):
         tenant: str,
         priority: int,
         wants: dict[P, int],
-        group: G,
-        strand: S,
+        worker_class: G,
+        job_class: S,
     ) -> None:
         self.name = name
         self.tenant = tenant
         self.priority = priority
         self.wants = wants
-        self.group = group
-        self.strand = strand
+        self.worker_class = worker_class
+        self.job_class = job_class
         self.jobs: OrderedDict[Key, tuple[Job, float, int]] = OrderedDict()
         self.since_s = 0.0
         """Since when its first job has been waiting."""
@@ -113,7 +113,7 @@ AnyQueue: TypeAlias = Queue[Any, Any, Any]
 """One of which a line knows its place, and nothing of what it waits for."""
 
 
-class Seniority:
+class AgeHeap:
     """Queues by how long their first jobs have waited. (A queue's first job changes to a younger one only.)"""
 
     __slots__ = ("_heap", "members")
@@ -157,16 +157,16 @@ class Flow:
         self.tag = tag
         self.entered: float | None = None
         """The tag under which it is in its level's heap."""
-        self.queues = Seniority()
+        self.queues = AgeHeap()
 
 
 class Level:
     """Those of one priority in a line; tenants take turns."""
 
-    __slots__ = ("_arrivals", "_bound", "_clock", "_flows", "_turns", "seniority")
+    __slots__ = ("_arrivals", "_bound", "_clock", "_flows", "_turns", "by_age")
 
     def __init__(self) -> None:
-        self.seniority = Seniority()
+        self.by_age = AgeHeap()
         self._flows: dict[str, Flow] = {}
         self._turns: list[tuple[float, int, Flow]] = []
         self._clock = 0.0
@@ -182,11 +182,11 @@ class Level:
         elif not flow.queues.members:
             flow.tag = max(flow.tag, self._clock)
         flow.queues.add(queue)
-        self.seniority.add(queue)
+        self.by_age.add(queue)
         self._enter(flow)
 
     def discard(self, queue: AnyQueue) -> None:
-        self.seniority.discard(queue)
+        self.by_age.discard(queue)
         self._flows[queue.tenant].queues.discard(queue)
 
     def first(self) -> AnyQueue:
@@ -227,7 +227,7 @@ class Level:
             self._bound = 2 * len(self._flows) + _SLACK
 
 
-class Line:
+class WaitQueue:
     """Queues that wait for one thing."""
 
     __slots__ = ("_levels",)
@@ -236,20 +236,20 @@ class Line:
         self._levels: dict[int, Level] = {}
 
     def __bool__(self) -> bool:
-        return any(level.seniority.members for level in self._levels.values())
+        return any(level.by_age.members for level in self._levels.values())
 
     def __iter__(self) -> Iterator[AnyQueue]:
         for level in self._levels.values():
-            yield from level.seniority.members
+            yield from level.by_age.members
 
     def count(self) -> int:
-        return sum(len(level.seniority.members) for level in self._levels.values())
+        return sum(len(level.by_age.members) for level in self._levels.values())
 
     def add(self, queue: AnyQueue) -> None:
         level = self._levels.get(queue.priority)
         if level is None:
             if len(self._levels) > _SLACK:
-                self._levels = {priority: each for priority, each in self._levels.items() if each.seniority.members}
+                self._levels = {priority: each for priority, each in self._levels.items() if each.by_age.members}
             level = self._levels[queue.priority] = Level()
         level.add(queue)
 
@@ -258,9 +258,9 @@ class Line:
 
     def first(self) -> AnyQueue | None:
         """Whose turn it is."""
-        levels = [each for each in self._levels.values() if each.seniority.members]
+        levels = [each for each in self._levels.values() if each.by_age.members]
         if len(levels) > 1:
-            return min(levels, key=lambda each: each.seniority.first().rank).first()
+            return min(levels, key=lambda each: each.by_age.first().rank).first()
         return levels[0].first() if levels else None
 
     def charge(self, queue: AnyQueue, turn: float) -> None:

@@ -1,8 +1,8 @@
-"""Strands: everybody who needs the same of a worker and wants of the same pools, however much.
+"""Classes of jobs: those that need the same of a worker and want of the same pools, however much.
 
-Where the first of them cannot go, nobody behind him can: they want of what he is short of as well. So he alone stands in
-the lines of pools and workers, as the *head* of his strand, and the others stand behind him. However many wait, what comes
-back is offered to no more queues than there are strands.
+Where the first of a class cannot go, none behind it can: they want of what it is short of as well. So the first alone stands
+in the lines of pools and workers, as the *head* of its class, and the others stand behind it. However many wait, what comes
+back is offered to no more queues than there are classes.
 
 Never here: what a head waits for.
 """
@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.scheduling.line import AnyQueue, Line
+from holdfast.scheduling.wait_queue import AnyQueue, WaitQueue
 from holdfast.scheduling.worker import Need
 
 
-class Strand:
+class JobClass:
     """Queues of which only the first has to be looked at."""
 
     __slots__ = ("_tried", "head", "line", "name", "queues")
 
     def __init__(self, name: tuple[Need, tuple[str, ...]]) -> None:
         self.name = name
-        self.line = Line()
+        self.line = WaitQueue()
         """Those behind the head."""
         self.head: AnyQueue | None = None
         self.queues = 0
-        """How many queues are of this strand, waiting in it or not."""
+        """How many queues are of this class, waiting in it or not."""
         self._tried = False
 
     def waiting(self) -> Iterator[AnyQueue]:
