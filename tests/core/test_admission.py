@@ -68,7 +68,7 @@ def test_a_start_that_is_queued_is_recorded_and_begins_nothing() -> None:
 
 def test_when_there_is_room_it_begins() -> None:
     game = queued()
-    events = game.do(cmd.Tick(room=frozenset([ACME])))
+    events = game.do(cmd.Tick(headroom=frozenset([ACME])))
     assert kinds(events) == ["RunAdmitted", "StepStarted"]
     assert places(game, events) == {ACME: 1, FLEET_RUNS: 1}
     assert game.rows(events).waiters == ()
@@ -78,16 +78,18 @@ def test_when_there_is_room_it_begins() -> None:
 
 def test_room_elsewhere_is_none_of_its_business() -> None:
     game = queued()
-    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS]))) == []
+    assert game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS]))) == []
 
 
 def test_where_another_scope_is_full_it_waits_there() -> None:
     game = queued()
-    events = game.do(cmd.Tick(room=frozenset([ACME])), shortages={FLEET_RUNS: FULL})
+    events = game.do(cmd.Tick(headroom=frozenset([ACME])), shortages={FLEET_RUNS: FULL})
     assert kinds(events) == ["AdmissionDeferred"]
     assert [waiter.scope for waiter in game.rows(events).waiters] == [FLEET_RUNS]
-    assert game.do(cmd.Tick(room=frozenset([FLEET_RUNS])), shortages={FLEET_RUNS: FULL}) == [], "somebody was faster"
-    assert kinds(game.do(cmd.Tick(room=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
+    assert game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS])), shortages={FLEET_RUNS: FULL}) == [], (
+        "somebody was faster"
+    )
+    assert kinds(game.do(cmd.Tick(headroom=frozenset([FLEET_RUNS])))) == ["RunAdmitted", "StepStarted"]
 
 
 def test_a_queued_run_can_be_cancelled_and_gives_back_what_it_never_had() -> None:

@@ -89,7 +89,7 @@ def test_while_another_run_has_it_in_flight_this_one_waits_and_sends_nothing() -
     ]
     assert game.tick(3600) == []
     assert kinds(game.signal("go")) == ["SignalReceived"]
-    events = game.do(cmd.Tick(room=frozenset(["effect/invite"])))
+    events = game.do(cmd.Tick(headroom=frozenset(["effect/invite"])))
     assert kinds(events) == ["OperationReopened", "StepStarted"]
     assert game.rows(events).waiters == ()
     assert kinds(means(game, taken=elsewhere("sent"))) == ["EffectReused"]
@@ -99,7 +99,7 @@ def test_when_the_other_run_has_failed_this_one_may_send() -> None:
     game = Game(graph("a"))
     means(game, taken=elsewhere())
     game.suspend("a")
-    game.do(cmd.Tick(room=frozenset(["effect/invite"])))
+    game.do(cmd.Tick(headroom=frozenset(["effect/invite"])))
     assert kinds(means(game)) == ["EffectIntended"]
 
 

@@ -307,7 +307,7 @@ class Chaos:
                 cmd.PauseRun() if self.pick.random() < 0.3 else cmd.Tick(),
                 cmd.ResumeRun(),
                 cmd.ResumeRun(),
-                cmd.Tick(room=frozenset([*self.game.shortages(), *run_scopes("acme"), "effect/wide"])),
+                cmd.Tick(headroom=frozenset([*self.game.shortages(), *run_scopes("acme"), "effect/wide"])),
                 cmd.SendSignal("go", NULL),
                 cmd.RaiseLimit(
                     self.pick.choice(["cost", "steps", "tokens", "active", "lifespan"]), self.pick.randint(1, 2000)
@@ -499,7 +499,7 @@ class Crew:
             self.answer()
         elif game.state.awaits is not None:
             full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
-            game.do(cmd.Tick(room=frozenset([game.state.awaits])), shortages=full)
+            game.do(cmd.Tick(headroom=frozenset([game.state.awaits])), shortages=full)
         elif game.due_ms is not None:
             self.wait()
         else:
@@ -526,7 +526,7 @@ class Crew:
         elif 0.31 < chance < 0.34:
             self.reconcile()
         elif 0.34 < chance < 0.50 and self.game.state.short:
-            self.game.do(cmd.Tick(room=frozenset(self.game.shortages())))
+            self.game.do(cmd.Tick(headroom=frozenset(self.game.shortages())))
 
     def wait(self) -> None:
         """Until something is due; then looking must find something."""

@@ -185,7 +185,7 @@ def test_it_waits_for_its_place_where_too_many_are_active_and_begins_nothing_bef
     assert [(wait.kind, wait.about) for wait in game.waits] == [("place", FLEET_RUNS)]
     assert (game.status, game.due_ms, game.state.counted) == ("waiting", None, False)
     assert game.tick(3600) == []
-    game.do(cmd.Tick(room=frozenset({FLEET_RUNS})))
+    game.do(cmd.Tick(headroom=frozenset({FLEET_RUNS})))
     assert (game.active, list(game.state.joins)) == (["b"], ["j"])
 
 
@@ -197,7 +197,7 @@ def test_what_there_was_no_room_for_is_waited_for_only_when_it_has_been_asked_fo
     game.retry(shortages=FULL)
     assert ([wait.kind for wait in game.waits], game.due_ms) == (["place"], None)
     assert game.tick(86_400) == []
-    game.do(cmd.Tick(room=frozenset({FLEET_RUNS})))
+    game.do(cmd.Tick(headroom=frozenset({FLEET_RUNS})))
     assert kinds(game.hold("a", 60)) == ["ModelCallHeld"]
 
 

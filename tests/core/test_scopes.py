@@ -14,7 +14,7 @@ from holdfast.core.scopes import (
     money_scopes,
     over_at_ms,
     owner_scopes,
-    with_room,
+    with_headroom,
 )
 from tests.core.game import START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds
 
@@ -162,8 +162,8 @@ def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
     game.hold("b", 60, shortages=game.shortages())
     game.suspend("b")
     assert game.tick() == []
-    assert game.do(cmd.Tick(room=frozenset([MONTH]))) == [], "another scope is none of its business"
-    events = game.do(cmd.Tick(room=frozenset([DAY])))
+    assert game.do(cmd.Tick(headroom=frozenset([MONTH]))) == [], "another scope is none of its business"
+    events = game.do(cmd.Tick(headroom=frozenset([DAY])))
     assert kinds(events) == ["OperationReopened", "StepStarted"]
     assert game.rows(events).waiters == ()
     assert kinds(game.hold("b", 60)) == ["ModelCallHeld"]
@@ -172,7 +172,7 @@ def test_when_there_is_room_the_step_goes_on_and_holds() -> None:
 def test_room_that_is_found_while_the_waiting_attempt_is_leaving_is_not_missed() -> None:
     game = two()
     game.hold("b", 60, shortages=game.shortages())
-    assert kinds(game.do(cmd.Tick(room=frozenset([DAY])))) == ["OperationReopened"]
+    assert kinds(game.do(cmd.Tick(headroom=frozenset([DAY])))) == ["OperationReopened"]
     assert kinds(game.suspend("b")) == ["StepSuspended", "StepStarted"]
 
 
@@ -248,10 +248,10 @@ def waiting(run: str, wanted: int, left: int | None, scope: str = DAY) -> Waitin
 
 
 def test_as_many_go_on_as_fit_together_in_the_order_in_which_they_came() -> None:
-    found = with_room([waiting("a", 60, 100), waiting("b", 60, 100), waiting("c", 40, 100), waiting("d", 1, 100)])
+    found = with_headroom([waiting("a", 60, 100), waiting("b", 60, 100), waiting("c", 40, 100), waiting("d", 1, 100)])
     assert list(found) == ["a", "c"]
 
 
 def test_scopes_do_not_stand_in_each_others_way() -> None:
-    found = with_room([waiting("a", 60, 60), waiting("b", 60, None, MONTH), waiting("a", 5, 5, TEAM_DAY)])
+    found = with_headroom([waiting("a", 60, 60), waiting("b", 60, None, MONTH), waiting("a", 5, 5, TEAM_DAY)])
     assert found == {"a": {DAY, TEAM_DAY}, "b": {MONTH}}

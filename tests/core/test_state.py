@@ -167,4 +167,4 @@ def test_room_is_there_now_or_later_or_never(money: int, tokens: int, room: str)
     game.settle(game.held("a", 20, 20, path="0"), 20, tokens=(10, 10))
     game.doubt_money(game.held("a", 20, 20, path="1"))
     game.held("a", 40, 40, path="2")
-    assert game.state.room(money, tokens) == room
+    assert game.state.headroom(money, tokens) == room

@@ -258,13 +258,13 @@ def a_budget_block() -> Golden:
 def a_scope() -> Golden:
     """A tenant's day has no room: one call waits until others have settled, another for the next day; one is doubted."""
     game = Game(graph("a > end", "b > end"), team="search")
-    game.hold("a", 60, short=game.short(left=10, held=90))
+    game.hold("a", 60, shortages=game.shortages(left=10, held=90))
     game.suspend("a")
-    game.hold("b", 30, short=game.short())
+    game.hold("b", 30, shortages=game.shortages())
     game.suspend("b")
-    game.do(cmd.Tick(room=frozenset(game.short())))
+    game.do(cmd.Tick(headroom=frozenset(game.shortages())))
     call = game.held("a", 60)
-    game.hold("b", 30, short=game.short(number=2))
+    game.hold("b", 30, shortages=game.shortages(number=2))
     game.suspend("b")
     game.now_ms += 2 * 3600 * 1000
     game.tick()
@@ -280,11 +280,11 @@ def an_admission() -> Golden:
     """Too many runs are active: this one waits for its tenant, then for the fleet, and begins."""
     game = Game(graph("a"), start=False)
     tenant, fleet = run_scopes("acme")
-    game.start(queue=True, short={tenant: cmd.Shortage(2, 0, 2)})
+    game.start(queue=True, shortages={tenant: cmd.Shortage(2, 0, 2)})
     game.now_ms += 1_000
-    game.do(cmd.Tick(room=frozenset([tenant])), short={fleet: cmd.Shortage(5, 0, 5)})
+    game.do(cmd.Tick(headroom=frozenset([tenant])), shortages={fleet: cmd.Shortage(5, 0, 5)})
     game.now_ms += 1_000
-    game.do(cmd.Tick(room=frozenset([fleet])))
+    game.do(cmd.Tick(headroom=frozenset([fleet])))
     game.complete("a", "done")
     return of(game)
 
@@ -296,7 +296,7 @@ def a_tenant_wide_effect() -> Golden:
     first = {EffectKey("first"): other}
     game.intend("work", key="first", tenant_wide=True, taken=first)
     game.suspend("work")
-    game.do(cmd.Tick(room=frozenset(["effect/first"])))
+    game.do(cmd.Tick(headroom=frozenset(["effect/first"])))
     done = {EffectKey("first"): cmd.Taken(other.call, "args", inline("sent by another"))}
     game.intend("work", key="first", tenant_wide=True, taken=done)
     book = game.intended("work", path="1", key="second", tenant_wide=True, compensation="undo")
@@ -317,9 +317,9 @@ def a_reopened_run() -> Golden:
     game.effect("a")
     game.fail("a", error())
     fleet = run_scopes("acme")[1]
-    game.retry(short={fleet: cmd.Shortage(1, 0, 0)})
+    game.retry(shortages={fleet: cmd.Shortage(1, 0, 0)})
     game.now_ms += 100_000
-    game.do(cmd.Tick(room=frozenset([fleet])))
+    game.do(cmd.Tick(headroom=frozenset([fleet])))
     for name in ("a", "quick", "j"):
         game.complete(name, name)
     game.tick()

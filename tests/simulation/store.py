@@ -293,7 +293,7 @@ class Disk:
         """Who waits in scopes, longest first."""
         return [Waiting(run, scope, wanted, self.books(scope).left) for (scope, run), wanted in self.waiters.items()]
 
-    def with_room(self) -> list[Waiting]:
+    def with_headroom(self) -> list[Waiting]:
         """Those of them whose scope has room for them alone, and those who are to be told that it can have none any more."""
         return [
             each for each in self.waiting()
@@ -613,9 +613,9 @@ class Scopes(Port):
         await self._mount.read()
         return [each for each in self._disk.waiting() if each.scope in scopes][:limit]
 
-    async def room(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[Waiting]:
         await self._mount.read()
-        return self._disk.with_room()[:limit]
+        return self._disk.with_headroom()[:limit]
 
 
 class JobLogs(Port):
@@ -1046,7 +1046,7 @@ class Watch(Port):
         left_s = max(0.0, until_s - self._disk.clock_s())
         if not self._mount.patient:
             return left_s
-        if self._mount.leases and self._disk.with_room():
+        if self._mount.leases and self._disk.with_headroom():
             return left_s
         if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
             return max(left_s, _LINE_S, self._disk.quiet_s / 100)

@@ -361,20 +361,20 @@ class StoreConformance:
             assert isinstance(await told(mine, refused), OverLimit)
             story.forget(refused)
             await put(mine, story.hold(wanted, shortages={DAY: cmd.Shortage(100, 0, 100)}))
-        assert await theirs.scopes.room(10) == []
+        assert await theirs.scopes.headroom(10) == []
         assert [each.run for each in await theirs.scopes.waiting([DAY], 10)] == [story.run for story in stories]
         await put(theirs, giver.settle(15))
-        assert [(each.run, each.wanted, each.left) for each in await mine.scopes.room(10)] == [
+        assert [(each.run, each.wanted, each.left) for each in await mine.scopes.headroom(10)] == [
             (stories[0].run, 80, 85), (stories[1].run, 30, 85),
         ]  # fmt: skip
-        assert len(await mine.scopes.room(1)) == 1
+        assert len(await mine.scopes.headroom(1)) == 1
         await mine.scopes.set_limit(DAYS, None)
-        assert [(each.run, each.left) for each in await theirs.scopes.room(10)] == [
+        assert [(each.run, each.left) for each in await theirs.scopes.headroom(10)] == [
             (story.run, None) for story in stories
         ]
         await mine.scopes.set_limit(DAYS, 100)
-        await put(mine, stories[0].does(cmd.Tick(room=frozenset([DAY]))))
-        assert [each.run for each in await theirs.scopes.room(10)] == [stories[1].run], (
+        await put(mine, stories[0].does(cmd.Tick(headroom=frozenset([DAY]))))
+        assert [each.run for each in await theirs.scopes.headroom(10)] == [stories[1].run], (
             "it is to hold now, and waits no more"
         )
         await put(mine, stories[1].does(cmd.CancelRun()))
@@ -422,7 +422,7 @@ class StoreConformance:
         (wait,) = msgspec.json.decode(line[0].waiting_for, type=list[Wait])
         assert (wait.kind, wait.step, wait.demand) == ("worker", "a#1", demand)
         assert [each.run for each in await theirs.views.unplaced(line[0].place, 1)] == [stories[1].run]
-        assert await theirs.scopes.room(10) == [], "nobody makes room for them but who places"
+        assert await theirs.scopes.headroom(10) == [], "nobody makes room for them but who places"
         assert await theirs.views.due(stories[0].at_ms + 10**9, [asks.hash], 10) == []
         await put(mine, stories[0].does(cmd.Tick(), placed=["a#1"]), stories[1].does(cmd.PauseRun()))
         assert [each.run for each in await theirs.views.unplaced(0, 10)] == [stories[2].run]
@@ -498,14 +498,14 @@ class StoreConformance:
         await mine.scopes.set_limit(ACME_RUNS, 1)
         active, queue = Story(), [Story() for _ in range(3)]
         await put(mine, active.start(), *(story.start(shortages={ACME_RUNS: FULL}) for story in queue))
-        assert await theirs.scopes.room(10) == []
+        assert await theirs.scopes.headroom(10) == []
         assert [each.run for each in await theirs.scopes.waiting([ACME_RUNS], 10)] == [story.run for story in queue]
         await put(theirs, active.does(cmd.CancelRun()))
-        assert [each.run for each in await mine.scopes.room(10)] == [story.run for story in queue]
+        assert [each.run for each in await mine.scopes.headroom(10)] == [story.run for story in queue]
         fate = await told(mine, Story().start())
         assert isinstance(fate, OverLimit), "there is a place, but others came before"
         assert fate.used == 3  # type: ignore[attr-defined]
-        look = cmd.Tick(room=frozenset([ACME_RUNS]))
+        look = cmd.Tick(headroom=frozenset([ACME_RUNS]))
         late = queue[1].does(look)
         assert isinstance(await told(theirs, late), OverLimit), "not its turn"
         queue[1].forget(late)
@@ -578,10 +578,10 @@ class StoreConformance:
         second.forget(refused)
         await put(theirs, second.mean("k", taken=cmd.Taken(first.call, "hash")))
         await put(theirs, second.does(cmd.SuspendStep(SEND, 1)))
-        assert await theirs.scopes.room(10) == []
+        assert await theirs.scopes.headroom(10) == []
         await put(mine, first.send())
-        assert await theirs.scopes.room(10) == [Waiting(second.run, "effect/k", 1, None)]
-        await put(theirs, second.does(cmd.Tick(room=frozenset(["effect/k"]))))
+        assert await theirs.scopes.headroom(10) == [Waiting(second.run, "effect/k", 1, None)]
+        await put(theirs, second.does(cmd.Tick(headroom=frozenset(["effect/k"]))))
         refused = second.mean("k", attempt=2)
         fate = await told(theirs, refused)
         assert isinstance(fate, EffectKeyTaken)

@@ -40,10 +40,10 @@ def claim(d: Decision, c: commands.StartRun) -> str | None:
     return full
 
 
-def attend(d: Decision, room: frozenset[str]) -> None:
+def attend(d: Decision, headroom: frozenset[str]) -> None:
     """Let the run begin that has waited for its place, now that there is room, unless there is none elsewhere."""
     awaited = d.state.awaits
-    if awaited is None or awaited not in room or d.state.phase:
+    if awaited is None or awaited not in headroom or d.state.phase:
         return
     full = full_scope(d, d.state.tenant)
     if full is None:

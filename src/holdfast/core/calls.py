@@ -27,7 +27,7 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
         return  # it has its outcome, or another call of it is in flight: the caller looks at the journal
     d.record(c.step, c.values)
     stopped = limits.stops_calls(d)
-    rooms = [d.state.room(offer.hold_nanousd, offer.tokens) for offer in c.offers]
+    rooms = [d.state.headroom(offer.hold_nanousd, offer.tokens) for offer in c.offers]
     if "now" in rooms and not stopped:
         fitting = [number for number, room in enumerate(rooms) if room == "now"]
         admitted = next((n for n in fitting if limits.scope_short_of(d, c.offers[n].hold_nanousd) is None), None)

@@ -70,12 +70,12 @@ class Tick(Command, frozen=True):
     """Find whether anything is due, lost or startable. `dead` are sessions known to be dead.
 
     `loaded` comes with the finding that for a grace period no living session could run this run's workflow: it is what
-    the process that found it can run. `room` are the scopes that it waits for and that have room for it now.
+    the process that found it can run. `headroom` are the scopes that it waits for and that have room for it now.
     """
 
     dead: frozenset[SessionId] = frozenset()
     loaded: tuple[Loaded, ...] | None = None
-    room: frozenset[str] = frozenset()
+    headroom: frozenset[str] = frozenset()
 
 
 class PauseRun(Command, frozen=True):

@@ -138,10 +138,10 @@ def wait_for_scope(d: Decision, c: commands.HoldModelCall, needed_nanousd: int) 
         endings.begin_failing(d, d.error("", LIMIT, message))
 
 
-def reopen(d: Decision, room: frozenset[str]) -> None:
+def reopen(d: Decision, headroom: frozenset[str]) -> None:
     """Let calls be tried again whose scope has room now, or is over: the money of the new day is another's."""
     for step, path, op in d.state.short_operations():
-        if op.scope in room or (op.due_at_ms is not None and op.due_at_ms <= d.now_ms):
+        if op.scope in headroom or (op.due_at_ms is not None and op.due_at_ms <= d.now_ms):
             d.emit(ev.OperationReopened(step.id, path))
 
 

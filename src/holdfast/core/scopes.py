@@ -270,7 +270,7 @@ _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
 # --- Who goes on when there is room ---------------------------------------------------------------------------------------
 
 
-def with_room(waiting: Iterable[Waiting]) -> dict[RunId, frozenset[str]]:
+def with_headroom(waiting: Iterable[Waiting]) -> dict[RunId, frozenset[str]]:
     """Of those who wait, in the order in which they came: the runs that fit together into what is left, and where; and those
     for whom there can be no room any more, who try again only to hear that."""
     left: dict[str, int | None] = {}

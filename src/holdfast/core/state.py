@@ -72,7 +72,7 @@ OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopene
 """
 
 
-Room = Literal["now", "later", "never"]
+Headroom = Literal["now", "later", "never"]
 
 
 class Operation(msgspec.Struct, omit_defaults=True):
@@ -401,7 +401,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
                 found.append((step, Path(path), op))
         return found
 
-    def room(self, hold_nanousd: int, tokens: int) -> Room:
+    def headroom(self, hold_nanousd: int, tokens: int) -> Headroom:
         """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
         spare = None if self.max_tokens is None else self.max_tokens - self.tokens_used - self.tokens_in_doubt
         if self.budget.fits(hold_nanousd) and (spare is None or tokens <= spare - self.tokens_held):
@@ -1177,7 +1177,7 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
             del s.deferred[place]
             continue
         if op.kind == "model":
-            room = s.room(op.needed_nanousd, op.needed_tokens)
+            room = s.headroom(op.needed_nanousd, op.needed_tokens)
             may = all_calls or room == "now" or (room == "never" and not op.blocked)
         else:
             known = s.named.get(op.key) if op.key is not None else None

@@ -160,7 +160,7 @@ def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
     if op.scope is not None:
         reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
         return Wait("money", reason, place, op.since_ms, step, op.due_at_ms, op.scope)
-    room = state.room(op.needed_nanousd, op.needed_tokens)
+    room = state.headroom(op.needed_nanousd, op.needed_tokens)
     reason = "over_limit" if room == "never" else "holds_in_flight"
     return Wait("money", reason, place, op.since_ms, step, None, op.name)
 

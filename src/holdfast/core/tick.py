@@ -31,11 +31,11 @@ def tick(d: Decision, c: commands.Tick) -> None:
         step = d.state.steps[name]
         if step.status == "retrying" and step.retry_at_ms is not None and step.retry_at_ms <= d.now_ms:
             d.ready[name] = None
-    admission.attend(d, c.room)
+    admission.attend(d, c.headroom)
     waits.fire_due(d)
     gates.attend_due(d)
     limits.attend_due(d)
-    limits.reopen(d, c.room)
+    limits.reopen(d, c.headroom)
     for name, due_at_ms in list(d.state.joins.items()):
         if due_at_ms is None or due_at_ms > d.now_ms or name in d.state.steps or d.state.phase:
             continue

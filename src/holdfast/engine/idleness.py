@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.ids import RunId
 from holdfast.core.projection import RunRow
-from holdfast.core.scopes import with_room
+from holdfast.core.scopes import with_headroom
 from holdfast.core.status import Wait
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.executor import Executor
@@ -134,7 +134,7 @@ class Idleness:
                 return True
         if await self._may_place():
             return True
-        rows = [await store.views.run(run) for run in with_room(await store.scopes.room(_MOST_SOON))]
+        rows = [await store.views.run(run) for run in with_headroom(await store.scopes.headroom(_MOST_SOON))]
         return any(row is not None and runtime.catalog.is_here(row) for row in rows)
 
 

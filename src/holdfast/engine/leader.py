@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId, SessionId
-from holdfast.core.scopes import with_room
+from holdfast.core.scopes import with_headroom
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.lane_due import LaneDue
@@ -274,9 +274,9 @@ class Leader:
                 handed_on += 1
             else:
                 ticks.append(self._tick(each.run, Tick(each.dead)))
-        for run, scopes in with_room(await store.scopes.room(MOST_RUNS)).items():
+        for run, scopes in with_headroom(await store.scopes.headroom(MOST_RUNS)).items():
             if run not in self._damaged and not self._is_in_hand(run, now_s):
-                ticks.append(self._tick(run, Tick(room=scopes)))
+                ticks.append(self._tick(run, Tick(headroom=scopes)))
         await asyncio.gather(*ticks)
         await self._costs.turn()
         await self._doubts.turn()

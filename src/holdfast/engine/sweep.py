@@ -15,7 +15,7 @@ from zlib import crc32
 
 from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import with_room
+from holdfast.core.scopes import with_headroom
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
@@ -121,9 +121,11 @@ class Sweep:
             mine = self._overdue(mine)
         mine = self._share(mine)
         self._all_wait_here = bool(due) and not mine
-        room = {} if patience_ms else with_room(await store.scopes.room(MOST_RUNS))
-        ticks = [self._tick(each.run, Tick(each.dead, room=room.pop(each.run, frozenset()))) for each in mine]
-        ticks += [self._tick(run, Tick(room=scopes)) for run, scopes in room.items() if run not in runtime.runs.damaged]
+        waiting = {} if patience_ms else with_headroom(await store.scopes.headroom(MOST_RUNS))
+        ticks = [self._tick(each.run, Tick(each.dead, headroom=waiting.pop(each.run, frozenset()))) for each in mine]
+        ticks += [
+            self._tick(run, Tick(headroom=scopes)) for run, scopes in waiting.items() if run not in runtime.runs.damaged
+        ]
         ticks += [self._tick_again(run) for run in runtime.runs.take_unknown_commits()]
         await asyncio.gather(*ticks)
         await self._look_for_stranded()

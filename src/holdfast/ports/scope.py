@@ -43,7 +43,7 @@ class Scopes(Protocol):
         """Who waits in these scopes, longest first."""
         ...
 
-    async def room(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[Waiting]:
         """Who waits, longest first, in a scope that has room for it alone. And who waits for money that calls in flight can
         leave no more of, in a run whose status is still `waiting`: it tries again, to hear that.
 

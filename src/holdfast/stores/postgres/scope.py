@@ -106,5 +106,5 @@ class Scopes(StorePort):
     async def waiting(self, scopes: Sequence[str], limit: int) -> Sequence[Waiting]:
         return [Waiting(*row) for row in await self._db.fetch(self._sql["waiting"], list(scopes), limit)]
 
-    async def room(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[Waiting]:
         return [Waiting(*row) for row in await self._db.fetch(self._sql["room"], limit)]

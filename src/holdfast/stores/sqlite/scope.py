@@ -111,5 +111,5 @@ class Scopes(StorePort):
         asked = {"scopes": _encode(scopes).decode(), "most": limit}
         return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "waiting", asked))]
 
-    async def room(self, limit: int) -> Sequence[Waiting]:
+    async def headroom(self, limit: int) -> Sequence[Waiting]:
         return [Waiting(*row) for row in await self._reader.ask(lambda db: rows(db, "room", {"most": limit}))]
