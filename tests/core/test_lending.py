@@ -24,6 +24,7 @@ from holdfast.core.lending import (
     declared,
     divide,
     lend,
+    own_pools,
 )
 
 SLOTS = DeclaredPool("BROWSERS", "slots", 8)
@@ -137,6 +138,25 @@ def share(name: str, wanted: int, least: int = 1, granted: int = 0, since_ms: in
 def targets(pool: DeclaredPool, *shares: Share) -> list[int]:
     found = divide(pool, pool.limit, shares)
     return [found[each.key] for each in shares]
+
+
+@pytest.mark.parametrize(
+    ("name", "tenant"), [("RPS", None), ("RPS@acme", "acme"), ("RPS@acme%20inc%2C", "acme inc,"), ("R@" + "%E2%82%AC" * 85, "€" * 85)]
+)  # fmt: skip
+def test_a_pool_is_everybodys_or_a_tenants(name: str, tenant: str | None) -> None:
+    pool = DeclaredPool(name, "slots", 1)
+    assert list(pool.problems()) == []
+    assert pool.tenant == tenant
+    base = name.partition("@")[0]
+    assert own_pools({base: 2}, tenant or "t", {name}) == {name: 2}
+    assert own_pools({base: 2}, "somebody else", {name}) == {base: 2}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "@acme", "RPS@", "RPS@a b", "RPS@a%2fb", "RPS@" + "a" * 800, "A B", "A,B", "R" * 101]
+)
+def test_a_pool_with_no_name_that_steps_can_ask_for_is_refused(name: str) -> None:
+    assert list(DeclaredPool(name, "slots", 1).problems())
 
 
 def test_who_is_alone_is_entitled_to_everything() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from holdfast.compose import open_store
@@ -76,9 +77,12 @@ async def until(met: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_pools_that_count_nothing_are_no_concern_of_calls(shared: Store) -> None:
+async def test_calls_take_of_what_counts_for_everybody_and_for_their_tenant(shared: Store) -> None:
+    own, others = (msgspec.structs.replace(CALLS, name=f"CALLS@{tenant}") for tenant in ("acme", "other"))
+    for pool in (own, others):
+        await shared.lending.set_pool(pool)
     async with process(shared) as one:
-        assert await one.pools.counted() == [CALLS, SLOW, TOKENS]
+        assert await one.pools.counted("acme") == [CALLS, own, SLOW, TOKENS]
 
 
 async def test_two_processes_together_never_have_more_than_there_is(shared: Store) -> None:

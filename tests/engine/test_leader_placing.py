@@ -41,7 +41,7 @@ def kill(leader: Leader) -> None:
     for task in leader._tasks:
         task.cancel()
     leader._desk._shares._task.cancel()  # type: ignore[union-attr]
-    leader._runtime.store._renewer.stop()  # type: ignore[attr-defined]
+    leader._runtime.store.sessions._renewer.stop()  # type: ignore[attr-defined]
 
 
 @bounded

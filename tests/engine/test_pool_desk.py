@@ -29,9 +29,11 @@ BROWSERS = DeclaredPool("BROWSERS", "slots", 8)
 HERE = Capacity("here", frozenset({"graph"}), frozenset(), frozenset(), slots=100)
 
 
-def step(pool: str = "BROWSERS", amount: int | None = None, *, number: int = 1, workflow: str = "wf") -> PlacedStep:
+def step(
+    pool: str = "BROWSERS", amount: int | None = None, *, number: int = 1, workflow: str = "wf", tenant: str = "default"
+) -> PlacedStep:  # fmt: skip
     demand = Demand(pools={pool: amount})
-    return PlacedStep(RunId(f"run{number}"), StepId("node#1"), "default", workflow, "graph", demand)
+    return PlacedStep(RunId(f"run{number}"), StepId("node#1"), tenant, workflow, "graph", demand)
 
 
 class Time(MachineClock):
@@ -168,8 +170,17 @@ async def test_what_the_store_said_is_believed_for_a_few_seconds_for_each_workfl
     await until(lambda: len(place.asked.estimated) == 3)
 
 
-async def test_a_step_that_says_its_amounts_asks_nobody(place: Place) -> None:
-    said = step(amount=3)
+async def test_a_step_gets_of_its_tenants_own_pool_where_there_is_one(place: Place) -> None:
+    for name in ("BROWSERS", "BROWSERS@a%2Cb", "OTHER@else"):
+        await place.store.lending.set_pool(DeclaredPool(name, "slots", 8))
+    said = [step(amount=3), step(amount=3, number=2, tenant="a,b"), step("OTHER", 1, number=3)]
+    assert {place.known(each) for each in said} == {None}
+    await until(lambda: len(place.again) == 3)
+    assert [place.known(each).demand.pools for each in said] == [{"BROWSERS": 3}, {"BROWSERS@a%2Cb": 3}, {"OTHER": 1}]
+
+
+async def test_a_step_that_asks_for_no_pool_asks_nobody(place: Place) -> None:
+    said = msgspec.structs.replace(step(), demand=Demand())
     assert place.known(said) is said
     assert place.asked.estimated == []
 

@@ -59,11 +59,12 @@ def _pools_of(name: str, rules: PoolRules) -> Iterator[DeclaredPool]:
             name, slots=rules.slots, rate=rules.rate, per_s=None if rules.per is None else PERIODS_S[rules.per],
             burst=rules.burst, counts=rules.counts, of=rules.of,
         )  # fmt: skip
+    of, at, tenant = name.partition("@")
     for counts, limit in rules.limits.items():
         burst = max(1, int(limit * rules.burst_s / 60))
-        yield DeclaredPool(f"{name}/{counts}", "rate", limit, 60, burst, cast("Counted", counts), name)
+        yield DeclaredPool(f"{of}/{counts}{at}{tenant}", "rate", limit, 60, burst, cast("Counted", counts), of)
     if rules.concurrent is not None:
-        yield DeclaredPool(f"{name}/concurrent", "slots", rules.concurrent, counts="requests", of=name)
+        yield DeclaredPool(f"{of}/concurrent{at}{tenant}", "slots", rules.concurrent, counts="requests", of=of)
 
 
 async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:

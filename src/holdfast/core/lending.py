@@ -28,8 +28,9 @@ Whole numbers, rounded against the borrower. Never here: a clock, a store, what 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -51,6 +52,8 @@ mostly holds a whole minute's: the difference is what absorbs the milliseconds b
 MOST_OUTLIVES_MS: Final = 3_600_000
 MOST_CLOSED_MS: Final = 3_600_000
 """A provider that wants to be left alone for longer is asked once an hour, and says it again."""
+_LONGEST_TENANT: Final = 768
+"""A name of 256 bytes, each written as three characters."""
 _PROVIDER: Final = re.compile(r"\S{1,200}")
 
 
@@ -58,7 +61,8 @@ class DeclaredPool(msgspec.Struct, frozen=True):
     """What is limited: `limit` at a time (`slots`), or `limit` in each `per_s` seconds with `burst` at once (`rate`).
 
     `counts` says what a unit is at the provider of the model (or all models of the provider) `of`; None: the pool is
-    only what jobs declare of it. Slots have no `per_s` and no `burst`.
+    only what jobs declare of it. Slots have no `per_s` and no `burst`. A pool `NAME@TENANT` is that tenant's (whose name is
+    written as in a URL): its steps that ask for NAME get of it.
     """
 
     name: str
@@ -71,8 +75,11 @@ class DeclaredPool(msgspec.Struct, frozen=True):
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
-        if not LABEL.fullmatch(self.name):
+        name, at, tenant = self.name.partition("@")
+        if not LABEL.fullmatch(name):
             yield f"the name {self.name!r:.130} must be 1 to 100 characters without blanks and commas, like OPENAI_RPS"
+        if at and (len(tenant) > _LONGEST_TENANT or not tenant or tenant != quote(unquote(tenant), safe="")):
+            yield f"{tenant!r:.130} is no tenant as in a URL; NAME@TENANT is a tenant's pool, like OPENAI_RPS@acme"
         if not 1 <= self.limit <= MOST_LIMIT:
             yield f"its limit is {self.limit}; it must be 1 to {MOST_LIMIT}"
         if self.kind == "slots" and (self.per_s or self.burst):
@@ -87,6 +94,12 @@ class DeclaredPool(msgspec.Struct, frozen=True):
             yield "what it counts and whose (a model or a provider) belong together"
         if self.of is not None and not _PROVIDER.fullmatch(self.of):
             yield f"{self.of!r:.130} is no name of a model or a provider; one is 1 to 200 characters without blanks"
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose it is; None where it is everybody's."""
+        _, at, tenant = self.name.partition("@")
+        return unquote(tenant) if at else None
 
     @property
     def per_ms(self) -> int:
@@ -105,6 +118,12 @@ class DeclaredPool(msgspec.Struct, frozen=True):
         if self.kind == "slots":
             return amount
         return min(self.limit, -(-amount * self.limit // self.burst))
+
+
+def own_pools(amounts: Mapping[str, int | None], tenant: str, known: Container[str]) -> dict[str, int | None]:
+    """What a step of a tenant asks for, of the tenant's own pools where there are any of these names."""
+    owner = f"@{quote(tenant, safe='')}"
+    return {own if (own := name + owner) in known else name: amount for name, amount in amounts.items()}
 
 
 def declared_pool(

@@ -93,9 +93,11 @@ class CallPools:
         """The session is dead: nothing is held of any pool."""
         self._desk.lose()
 
-    async def counted(self) -> Sequence[DeclaredPool]:
-        """The pools that count something of providers' models, as of a few seconds ago at most. Raises StoreError."""
-        return [pool for pool in (await self._desk.declared()).values() if pool.counts is not None]
+    async def counted(self, tenant: str) -> Sequence[DeclaredPool]:
+        """The pools that count something of providers' models, everybody's and the tenant's, as of a few seconds ago at most.
+        Raises StoreError."""
+        pools = (await self._desk.declared()).values()
+        return [pool for pool in pools if pool.counts is not None and pool.tenant in (None, tenant)]
 
     async def reserve(self, amounts: Mapping[str, int], wait: Wait, *, tenant: str, priority: int = 0) -> Reservation:
         """What a call can have as soon as it can have all of `amounts`; until then it is waited for by `wait`. Whoever stops

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.estimates import first_guess
 from holdfast.core.ids import RunId, StepId
-from holdfast.core.lending import DeclaredPool
+from holdfast.core.lending import DeclaredPool, own_pools
 from holdfast.core.status import Wait
 from holdfast.engine.placing import in_line
 from holdfast.ports import Lending, PlacedStep, Report, Sessions, Views
@@ -102,9 +102,9 @@ async def _join(sessions: Sessions, scheduler: Scheduler) -> int:
 
 
 def _with_amounts(step: PlacedStep, pools: dict[str, DeclaredPool]) -> PlacedStep:
-    """With a guess at what it did not say."""
+    """With a guess at what it did not say, and of its tenant's own pools where there are any."""
     guesses = {
         name: amount if amount is not None else first_guess(pools[name]) if name in pools else 1
-        for name, amount in step.demand.pools.items()
+        for name, amount in own_pools(step.demand.pools, step.tenant, pools).items()
     }
     return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=guesses))

@@ -154,7 +154,7 @@ class StepJournal:
         )
 
     async def counted_pools(self) -> Sequence[DeclaredPool]:
-        return await self.attempt.patiently(self.attempt.services.call_pools.counted)
+        return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
         awaited = cmd.AwaitPools(self.step, self._number, path, model, tuple(amounts))

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core.estimates import Kind, Use, first_guess
 from holdfast.core.ids import SessionId, node_of
-from holdfast.core.lending import DeclaredPool, Grant
+from holdfast.core.lending import DeclaredPool, Grant, own_pools
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
 from holdfast.ports import Clock, Lending, PlacedStep, Sessions
@@ -179,11 +179,14 @@ class PoolDesk:
     # --- Amounts ------------------------------------------------------------------------------------------------------
 
     def known(self, step: PlacedStep, again: Callable[[PlacedStep], None]) -> PlacedStep | None:
-        """`step` with all its amounts. None where the store is to be asked first; then `again` gets the step."""
-        pools = step.demand.pools
-        if None not in pools.values():
+        """`step` with all its amounts, of its tenant's own pools where there are any. None where the store is to be asked
+        first; then `again` gets the step."""
+        if not step.demand.pools:
             return step
-        if self._clock.monotonic_s() - self._known_s.get(step.workflow, -_KNOWN_S) >= _KNOWN_S:
+        known_s = (
+            self._known_s.get(step.workflow, -_KNOWN_S) if None in step.demand.pools.values() else self._pools_known_s
+        )
+        if self._clock.monotonic_s() - known_s >= _KNOWN_S:
             asking = self._asking.get(step.workflow)
             if asking is None:
                 asking = self._asking[step.workflow] = {}
@@ -193,7 +196,7 @@ class PoolDesk:
         node = node_of(step.step)
         amounts = {
             name: amount if amount is not None else self._guess((step.workflow, node, name))
-            for name, amount in pools.items()
+            for name, amount in own_pools(step.demand.pools, step.tenant, self._pools).items()
         }
         return msgspec.structs.replace(step, demand=msgspec.structs.replace(step.demand, pools=amounts))
 
@@ -226,6 +229,7 @@ class PoolDesk:
         if now_s - self._known_s.get(workflow, -_KNOWN_S) >= _KNOWN_S:
             self._estimates |= {each.kind: each.amount for each in await self._lending.estimates(workflow=workflow)}
             self._known_s[workflow] = now_s
+            self._pools_known_s = -_KNOWN_S  # what there is of both, together
         return await self.declared()
 
     async def declared(self) -> Mapping[str, DeclaredPool]:
