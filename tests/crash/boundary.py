@@ -30,7 +30,7 @@ from holdfast.ports import ModelReply, ModelRequest, ModelTurn, UserTurn
 from holdfast.testing.journal_file import JournalFile
 
 _CHANGED = re.compile(r"\s*(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)", re.IGNORECASE)
-_EVENT_COLUMNS = 6
+_EVENT_COLUMNS = 7
 
 
 class Boundaries:
@@ -114,7 +114,7 @@ class CountedConnection(apsw.Connection):
         self._tables.add(changed[1])
         if changed[1] == "events" and bindings is not None:
             rows = [bindings[at : at + _EVENT_COLUMNS] for at in range(0, len(bindings), _EVENT_COLUMNS)]
-            self._events += [_fact(seq, kind, payload) for _, seq, _, _, kind, payload in rows]
+            self._events += [_fact(seq, kind, payload) for _, seq, _, _, kind, payload, _ in rows]
 
     def _before(self) -> bool:
         kinds = dict.fromkeys(kind for _, kind, _, _ in self._events)

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from holdfast import Engine, Workflow, task
-from holdfast.core.claim import Claim
 from holdfast.core.ids import RunId
 from tests.engine.kit import bounded, opened
 
 FIRST, SECOND, THIRD = (f"{number:032x}" for number in (1, 2, 3))
+
+
+def header(trace_id: str) -> str:
+    return f"00-{trace_id}-00f067aa0ba902b7-01"
 
 
 def asking(snapshot_every: int = 1000) -> Workflow:
@@ -42,16 +45,16 @@ async def traces(engine: Engine, run: str) -> list[tuple[str, str | None]]:
 async def test_what_follows_from_a_request_has_its_trace_in_whatever_process(store: str, snapshot_every: int) -> None:
     wf = asking(snapshot_every)
     async with opened(store, workflows=[wf]) as one:
-        run = await one.start(wf, by=Claim("ann", trace_id=FIRST))
+        run = await one.traced(header(FIRST)).start(wf, by="ann")
         await run.settled()
         before = await traces(one, run.id)
         assert {trace for _, trace in before} == {FIRST}
     async with opened(store, workflows=[wf]) as other:
-        await other.pause(run.id)
+        await other.traced("00-nonsense").pause(run.id)
         await other.resume(run.id)
         assert {trace for _, trace in (await traces(other, run.id))[len(before) :]} == {FIRST}, "nobody named another"
         before = await traces(other, run.id)
-        await other.signal(run.id, "word", by=Claim("bob", trace_id=SECOND))
+        await other.traced(header(SECOND)).signal(run.id, "word", by="bob")
         await other.run(run.id).result()
         after = (await traces(other, run.id))[len(before) :]
         assert (after[0][0], after[-1][0]) == ("SignalReceived", "RunCompleted")
@@ -69,7 +72,7 @@ async def test_requests_that_are_decided_together_keep_each_its_own(store: str) 
         await engine.pause(run.id)
         known = len(await traces(engine, run.id))
         await asyncio.gather(
-            *(engine.signal(run.id, name, by=Claim("ann", trace_id=name)) for name in (SECOND, THIRD)),
+            *(engine.traced(header(name)).signal(run.id, name, by="ann") for name in (SECOND, THIRD)),
             engine.signal(run.id, "untraced"),
         )
         found = await engine.runtime.store.log.events(RunId(run.id), known)

@@ -18,11 +18,13 @@ from holdfast.errors import InvalidInput
 class ControlBase(Inquiries):
     """One subject of an engine's control: commands, and the questions that may be asked besides."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, trace_id: str | None = None) -> None:
+        """`trace_id`: in which trace things are told, unless a claim says so itself."""
         super().__init__(executor.services.runtime.store)
         self.executor = executor
         self.runtime = executor.services.runtime
         self.payloads = executor.services.payloads
+        self._trace_id = trace_id
 
     async def graph_of(self, graph_hash: str) -> Graph:
         return await self.runtime.catalog.graph_of(graph_hash)
@@ -32,7 +34,8 @@ class ControlBase(Inquiries):
         claim = by if isinstance(by, Claim) else Claim(by)
         name = self._clean(claim.name)
         name = name and word("name of who acts", name)
-        return claim._replace(name=name if name and name.strip() else None)
+        name = name if name and name.strip() else None
+        return claim._replace(name=name, trace_id=claim.trace_id or self._trace_id)
 
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""

@@ -11,10 +11,16 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.allowance import Allowances
 from holdfast.control.command import Commands
 from holdfast.control.pool import DeclaredPools
+from holdfast.core.trace import trace_id_of
 
 
 class Control(Commands, Allowances, DeclaredPools):
     """An engine, to those who tell it something."""
+
+    def traced(self, traceparent: str | None) -> Control:
+        """The same engine in the trace that this header names (W3C Trace Context): what is told through it, and what follows in
+        the run, has its `trace_id` in the history. A header that is malformed is ignored, as that recommendation has it."""
+        return Control(self.executor, trace_id_of(traceparent))
 
     def lent(self, workflow: Workflow) -> AbstractAsyncContextManager[None]:
         """What starts runs of a `workflow` in YAML meanwhile has this process keep it only for as long as it keeps those that
