@@ -476,7 +476,7 @@ class Mount:
         finally:
             self.busy -= 1
 
-    def bury(self, lease: Lease) -> None:
+    def expire(self, lease: Lease) -> None:
         if lease.dead_at_ms is None:
             lease.dead_at_ms, lease.died_s = self.now_ms(), self.disk.clock_s()
 
@@ -801,7 +801,7 @@ class Sessions(Port):
             await self._mount.write("session")
         finally:
             lease.unlocked = True  # if the disk does not take it: nobody holds it any more, so it is found dead
-        self._mount.bury(lease)
+        self._mount.expire(lease)
         self._disk.touched(self._mount)
 
     async def renew(self, session: SessionId) -> bool:
@@ -824,11 +824,11 @@ class Sessions(Port):
                 and session not in self._mount.leases
                 and (lease.unlocked or not lease.lasts(now_s))
             ):
-                self._mount.bury(lease)
+                self._mount.expire(lease)
         for session in self._disk.in_flight():
             if session not in self._disk.leases:
                 stranger = self._disk.leases[session] = Lease(session, now_s, (), [], unlocked=True)
-                self._mount.bury(stranger)
+                self._mount.expire(stranger)
         return self._disk.dead_in_flight()
 
 

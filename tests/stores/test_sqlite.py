@@ -707,7 +707,7 @@ async def test_a_lease_that_was_over_unseen_is_renewed(path: Path, opened: Opene
     release = threading.Event()
     asleep = asyncio.create_task(store.context.writer.ask(lambda db: release.wait(PATIENCE_S)))
     await until(lambda: not store.sessions.alive(session))
-    assert await store.sessions.expire() == frozenset(), "nobody buries himself"
+    assert await store.sessions.expire() == frozenset(), "no process expires its own session"
     release.set()
     await asleep
     await until(lambda: store.sessions.alive(session))

@@ -23,6 +23,13 @@ def db() -> apsw.Connection:
     return db
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_no_two_statements_have_one_name(dialect: str) -> None:
+    """The later would be taken for the earlier."""
+    names = re.findall(r"^-- name: *(\w+)$", (ROOM / "sql" / dialect / "queries.sql").read_text(), re.MULTILINE)
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_every_statement_is_described_and_used() -> None:
     text = (ROOM / "sql" / "sqlite" / "queries.sql").read_text()
     sources = "".join(file.read_text() for place in (ROOM, ROOM / "sqlite") for file in place.glob("*.py"))

@@ -38,7 +38,7 @@ class Lending(StorePort):
         asked = sorted(visits, key=lambda visit: visit.pool)
         names = [visit.pool for visit in asked]
         async with self._db.writing() as db:
-            await db.execute(self._sql["bury_holders"], names, visitor.session)
+            await db.execute(self._sql["expire_holders"], names, visitor.session)
             pools = _pools(await db.fetch(self._sql["lock_lent_pools"], names))
             now_ms, lives = await db.fetchrow(self._sql["moment"], visitor.session)
             if not lives:

@@ -178,8 +178,8 @@ class Sessions(StorePort):
         dead, more = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         if more:
             async with self._db.writing() as db:
-                await db.execute(self._sql["bury_expired"], list(self._leases))
-                await db.execute(self._sql["bury_strangers"])
+                await db.execute(self._sql["expire_sessions"], list(self._leases))
+                await db.execute(self._sql["expire_other_sessions"])
             dead, _ = (await self._db.fetch(self._sql["dead_in_flight"], list(self._leases)))[0]
         return frozenset(SessionId(session) for session in dead)
 
@@ -196,7 +196,7 @@ class Leadership(StorePort):
 
     async def lead(self, lane: str, session: SessionId) -> bool:
         async with self._db.writing() as db:
-            await db.execute(self._sql["bury_leader"], lane)
+            await db.execute(self._sql["expire_leader"], lane)
             return await db.fetchval(self._sql["lead"], lane, session) is not None
 
     async def is_led(self, lane: str) -> bool:

@@ -198,10 +198,10 @@ class Sessions(StorePort):
 
     def _look(self, db: apsw.Connection) -> tuple[list[Suspect], frozenset[SessionId]]:
         """Who seems dead and is not marked so, and who is and has left work in flight."""
-        suspects = [Suspect(session, "bury_stranger") for (session,) in rows(db, "strangers_in_flight")]
+        suspects = [Suspect(session, "expire_other_session") for (session,) in rows(db, "strangers_in_flight")]
         for session, lease_ms, renewed_ms in rows(db, "unburied_sessions"):
             if session in self._leases:
-                continue  # nobody buries himself
+                continue  # no process expires its own session
             if is_free(self._file_of(session)):
                 suspects.append(Suspect(session, "end_session"))
             elif not 0 <= boot_ms() - renewed_ms < lease_ms:

@@ -462,7 +462,7 @@ select
         )
     ) as more
 
--- name: bury_expired
+-- name: expire_sessions
 -- Sessions die because their lease is over: unless they were renewed in the meantime. The time is read after the row's
 -- lock was waited for.
 update holdfast.sessions set dead_at_ms = holdfast.now_ms()
@@ -473,7 +473,7 @@ where session in (
 )
 and dead_at_ms is null and expires_at_ms <= holdfast.now_ms()
 
--- name: bury_strangers
+-- name: expire_other_sessions
 -- Rows for sessions that have work in flight and no row, so that the dead are all in one place.
 insert into holdfast.sessions (session, label, version, hashes, opened_at_ms, lease_ms, expires_at_ms, dead_at_ms)
 select distinct session, 'unknown', 0, '{}'::text[], holdfast.now_ms(), 0, 0, holdfast.now_ms() from holdfast.flights
@@ -492,7 +492,7 @@ where lanes.session = excluded.session
     or not exists (select 1 from holdfast.sessions where sessions.session = lanes.session and dead_at_ms is null)
 returning session
 
--- name: bury_leader
+-- name: expire_leader
 -- The leader of a lane dies because its lease is over.
 update holdfast.sessions set dead_at_ms = holdfast.now_ms()
 where session = (select session from holdfast.lanes where lane = $1)
@@ -949,8 +949,8 @@ update holdfast.lent_pools set level = kept.level, level_at_ms = kept.level_at_m
 from unnest($1::text[], $2::bigint[], $3::bigint[]) as kept (pool, level, level_at_ms)
 where lent_pools.pool = kept.pool
 
--- name: bury_holders
--- Sessions with shares of some pools die because their lease is over, all but one: as in bury_expired.
+-- name: expire_holders
+-- Sessions with shares of some pools die because their lease is over, all but one: as in expire_sessions.
 update holdfast.sessions set dead_at_ms = holdfast.now_ms()
 where session in (
     select session from holdfast.sessions

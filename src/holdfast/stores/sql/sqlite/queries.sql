@@ -339,7 +339,7 @@ where session = :session and dead_at_ms is null
 -- Sessions that have work in flight and no row: forgotten long after their death.
 select distinct session from flights where session not in (select session from sessions)
 
--- name: bury_stranger
+-- name: expire_other_session
 -- A row for a session that has none, so that the dead are all in one place.
 insert into sessions (session, label, pid, hashes, opened_at_ms, lease_ms, renewed_boot_ms, dead_at_ms)
 values (:session, 'unknown', 0, '[]', :now_ms, 0, 0, :now_ms) on conflict do nothing
