@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.demand import Demand
+from holdfast.core.demand import Demand, variable_of
 from holdfast.core.graph import Join
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import PLACEMENT
@@ -114,3 +114,16 @@ def test_a_step_whose_join_timed_out_is_placed_too_when_it_is_taken_up_again() -
     (gate,) = begun.state.gates
     assert "StepStarted" not in kinds(begun.do(cmd.DecideGate(gate, "retry")))
     assert list(begun.state.unplaced) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "variable"),
+    [
+        ("OPENAI_TPM", "OPENAI_TPM"),
+        ("claude-haiku-4-5/requests", "CLAUDE_HAIKU_4_5_REQUESTS"),
+        ("zone=eu", "ZONE_EU"),
+        ("Lizenzen-größe", "LIZENZEN_GR_SSE"),
+    ],
+)
+def test_a_pool_has_a_variable_whatever_its_name_is(pool: str, variable: str) -> None:
+    assert variable_of(pool) == f"HOLDFAST_POOL_{variable}"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.demand import MOST_AMOUNT
-from holdfast.core.estimates import Estimate, Use, first_guess, learned
+from holdfast.core.estimates import Estimate, Report, Use, first_guess, learned, reported
 from holdfast.core.lending import DeclaredPool
 
 KIND = ("report", "write", "TPM")
@@ -61,3 +61,10 @@ def test_a_use_that_no_number_can_hold_is_cut() -> None:
 )
 def test_the_first_guess_fits_into_the_pool(pool: DeclaredPool, guess: int) -> None:
     assert first_guess(pool) == guess
+
+
+def test_what_parts_of_a_step_report_adds_up_of_a_rate_and_is_the_most_at_once_of_slots() -> None:
+    rate, slots = DeclaredPool("R", "rate", 10, per_s=1), DeclaredPool("S", "slots", 10)
+    said = [(0, 2), (0, 3), (1, 5), (2, 1), (3, 0)]  # of four branches, two of which run at once
+    reports = [Report(pool, amount, branch, 2) for pool in "RST" for branch, amount in said]
+    assert dict(reported(reports, [rate, slots, DeclaredPool("U", "slots", 1)])) == {"R": 11, "S": 8}

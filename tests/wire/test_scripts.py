@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.service import command, query
 from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
 from holdfast.wire import Client
 from holdfast.wire.client import Event
 from tests.wire.conftest import Hire
-from tests.wire.kit import Server, ended, holdfast, until
+from tests.wire.kit import MOST_S, Server, ended, holdfast, until
 
 WHERE = "awk '/^PPid/ {print $2}' /proc/$PPID/status"
 """Prints which process runs the script: the parent of its supervisor."""
@@ -108,6 +109,22 @@ async def test_jobs_run_at_a_worker_that_has_no_store_and_knows_no_workflow(
     assert view.output["jobs"]["make"]["outputs"] == {"text": "hello world", "pid": str(worker.pid)}
     server.process.says(r"tell \(1\) \| number 1 of hello world")
     server.process.says(r"tell \(2\) \| number 2 of hello world")
+
+
+async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_learned(
+    client: Client, hire_shell: Hire, server: Server
+) -> None:
+    hire_shell("frugal")
+    await client.tell(command.SetPool(name="LICENCES", slots=9))
+    says = "echo has=$HOLDFAST_POOL_LICENCES; printf 'LICENCES=3\\nX=1\\n' >> $HOLDFAST_USAGE"
+    run = await client.submit(yaml=file_of(says, pools={"LICENCES": 5}))
+    assert (await client.result(run)).status == "completed"
+    server.process.says(r"has=5")
+    server.process.says(r"line 2: 'X' is no pool that the job takes of")
+    async with asyncio.timeout(MOST_S):
+        while not (learned := (await client.ask(query.Pools(name="LICENCES"))).rows[0]["estimates"]):
+            await asyncio.sleep(0.05)
+    assert [(each["node"], each["amount"]) for each in learned] == [("work", 3)]
 
 
 async def test_without_a_worker_that_has_a_shell_a_job_waits_and_whoever_asks_is_told(

@@ -21,6 +21,12 @@ SHELL: Final = "holdfast.shell"
 it too."""
 RESERVED: Final = "holdfast."
 """So begin the names of tasks that users cannot give."""
+_NO_VARIABLE: Final = re.compile(r"[^A-Z0-9_]")
+
+
+def variable_of(pool: str) -> str:
+    """The environment variable that tells a script how much it has of a pool. Two pools may have the same."""
+    return f"HOLDFAST_POOL_{_NO_VARIABLE.sub('_', pool.upper())}"
 
 
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True):

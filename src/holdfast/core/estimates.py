@@ -8,7 +8,8 @@ Never here: a store, what a job declares (demand).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -46,6 +47,15 @@ class Use(msgspec.Struct, frozen=True):
         return (self.workflow, self.node, self.pool)
 
 
+class Report(msgspec.Struct, frozen=True):
+    """What a part of a step says that it has used of a pool. Of the step's `branches`, so many run `at_once`."""
+
+    pool: str
+    amount: int
+    branch: int = 0
+    at_once: int = 1
+
+
 class Estimate(msgspec.Struct, frozen=True):
     """What steps of a node take of a pool, in thousandths, so that small amounts come down too; from how many of them."""
 
@@ -68,6 +78,24 @@ def first_guess(pool: DeclaredPool) -> int:
     """Before there is any sample. Never more than the pool lets out at once: then it could be placed in no share of it."""
     guess = _FIRST.get(pool.counts or "", 1)
     return min(guess, pool.burst if pool.kind == "rate" else pool.limit)
+
+
+def reported(reports: Iterable[Report], pools: Iterable[DeclaredPool]) -> Iterator[tuple[str, int]]:
+    """What a step has used of those of `pools` that it has reported on: of a rate all of it, of slots the most that it may
+    have had at the same time."""
+    said: defaultdict[str, list[Report]] = defaultdict(list)
+    for report in reports:
+        said[report.pool].append(report)
+    for pool in pools:
+        if not (of_pool := said[pool.name]):
+            continue
+        if pool.kind == "rate":
+            yield pool.name, sum(report.amount for report in of_pool)
+        else:
+            most: dict[int, int] = {}
+            for report in of_pool:
+                most[report.branch] = max(report.amount, most.get(report.branch, 0))
+            yield pool.name, sum(sorted(most.values())[-max(report.at_once for report in of_pool) :])
 
 
 def learned(known: Mapping[Kind, Estimate], uses: Iterable[Use]) -> dict[Kind, Estimate]:

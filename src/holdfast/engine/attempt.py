@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView, payloads_of
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
+from holdfast.core.estimates import Report
 from holdfast.core.events import EffectIntended, Event, ModelCallHeld
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import NodeName, RunId, StepId, node_of
@@ -81,6 +82,8 @@ class Attempt:
         self.session = services.runtime.membership.session
         self.state_model = workflow.state_model
         self.pace: Pace | None = None
+        self.reports: list[Report] = []
+        """What its scripts say that they have used of pools."""
         self.storage: Storage | None = None
         """Where its values go, if it matters."""
         self.run_is_cancelled = False
@@ -155,6 +158,17 @@ class Attempt:
         """What its node asks for with."""
         node = self.graph.nodes.get(self.name)
         return node.demand.priority if node is not None and node.demand is not None else 0
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """What was reserved for it of pools."""
+        return {} if self.placed is None else self.placed.pools
+
+    @property
+    def runs_scripts(self) -> bool:
+        """Whether its work is done by scripts, which say themselves what they use."""
+        node = self.graph.nodes.get(self.name)
+        return node is not None and node.demand.runs_scripts
 
     def aside(self) -> AbstractContextManager[None]:
         """Inside, it waits for something without a slot of its process; if it has one, and not one of a connected worker."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
+from holdfast.core.estimates import Report
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.ids import CallId, Path, RunId, StepId, Unique
 from holdfast.core.payload import NULL, digest
@@ -107,6 +108,15 @@ class StepContext:
     def script_limits(self) -> ScriptLimits:
         """How far a script may go, where its file says nothing."""
         return self._services.script_limits
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """What was reserved for this step of pools."""
+        return self._attempt.pools
+
+    def report(self, reports: Iterable[Report]) -> None:
+        """What scripts say that they have used of pools; it is learned once the step has completed."""
+        self._attempt.reports.extend(reports)
 
     @contextmanager
     def tidying(self) -> Iterator[bool]:

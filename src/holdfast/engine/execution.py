@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 import msgspec
 
 from holdfast.authoring.view import typed_state
 from holdfast.core import commands as cmd
-from holdfast.core.estimates import Use
+from holdfast.core.estimates import Use, reported
+from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import VALIDATION
 from holdfast.engine import conversation, cursor, divergence, failure, nodes
 from holdfast.engine.attempt import Attempt
@@ -41,15 +43,16 @@ async def execute(attempt: Attempt) -> None:
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
     try:
-        attempt.pace = await _pace(attempt)
+        lent = await _lent(attempt)
+        if lent and not attempt.runs_scripts:
+            attempt.pace = Pace(attempt.services.runtime.clock, lent)
         await journal.open()
         command = await _end(attempt, context, journal)
         if command is not None:
             attempt.said_its_last = True
             await _report(attempt, command, journal)
-        if attempt.pace is not None and isinstance(command, cmd.CompleteStep):
-            workflow, pace = attempt.graph.definition.name, attempt.pace
-            attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in pace.uses())
+        if lent and isinstance(command, cmd.CompleteStep):
+            _learn(attempt, [pool for pool, _ in lent])
         await attempt.drain()
     except (Conflict, NotFound):
         return  # the step has moved on, and what moved it knows better
@@ -61,14 +64,21 @@ async def execute(attempt: Attempt) -> None:
         raise
 
 
-async def _pace(attempt: Attempt) -> Pace | None:
-    """At which pace it may call models, if something was reserved for it."""
-    lent = attempt.placed.pools if attempt.placed is not None else {}
-    if not lent:
-        return None
-    services = attempt.services
-    pools = await attempt.patiently(lambda: services.desk.read(attempt.graph.definition.name))
-    return Pace(services.runtime.clock, [(pools[name], lent[name]) for name in lent if name in pools])
+async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
+    """The pools of which something was reserved for it, and how much."""
+    if not attempt.pools:
+        return []
+    desk, workflow = attempt.services.desk, attempt.graph.definition.name
+    pools = await attempt.patiently(lambda: desk.read(workflow))
+    return [(pools[name], amount) for name, amount in attempt.pools.items() if name in pools]
+
+
+def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
+    """What it has used of pools is what steps of its node are thought to take from now on."""
+    used = [*(reported(attempt.reports, lent) if attempt.pace is None else attempt.pace.uses())]
+    if used:
+        workflow = attempt.graph.definition.name
+        attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in used)
 
 
 async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:

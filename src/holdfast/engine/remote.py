@@ -25,8 +25,8 @@ class RemoteWorker:
     async def perform(self, part: str, task: str, arguments: Any, calls: Calls) -> Any:
         """Have it do `task` as a part of the step, `` for all of it; what came of it. Raises as ports.WorkerGateway."""
         attempt = self._attempt
-        pools = attempt.placed.pools if attempt.placed is not None else {}
-        work = Work(self._job(part), task, encode(arguments), attempt.graph.nodes[attempt.name].timeout_s, pools)
+        limit_s = attempt.graph.nodes[attempt.name].timeout_s
+        work = Work(self._job(part), task, encode(arguments), limit_s, attempt.pools)
         return await self._gateway.perform(self._place, work, calls)
 
     def break_off(self, part: str, number: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.shell.pairs import MOST_FILE_BYTES, Malformed, pairs, read
+from holdfast.actions.shell.pairs import MOST_FILE_BYTES, Malformed, pairs, read, usage
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,14 @@ def test_a_file_of_nothing_but_openings_is_read_in_linear_time() -> None:
     with pytest.raises(Malformed):
         list(pairs(b"a<<b\n" * (MOST_FILE_BYTES // 5)))
     assert len(list(pairs(b"a<<b\nb\n" * (MOST_FILE_BYTES // 7)))) == MOST_FILE_BYTES // 7
+
+
+def test_of_a_usage_file_each_good_line_counts_and_the_first_bad_ones_are_told() -> None:
+    good = b"\xef\xbb\xbfTPM=12\n\n TPM = 0\r\nzone=eu=1000000000000\n"
+    bad = b"TPM\nTPM=\nTPM=1.5\nTPM=-1\nTPM=1000000000001\nOTHER=1\n=1\nTPM=\xd9\xa3\n" + b"x=2\n" * 4
+    found, problems = usage(good + bad, {"TPM", "zone=eu"})
+    assert found == [("TPM", 12), ("TPM", 0), ("zone=eu", 10**12)]
+    told = [problem.told(str) for problem in problems]
+    assert told[0] == "line 5: 'TPM' is not POOL=AMOUNT, with a whole number up to 1000000000000"
+    assert told[5] == "line 10: 'OTHER' is no pool that the job takes of"
+    assert told[10:] == ["2 more lines are like these"]

@@ -110,7 +110,7 @@ async def test_a_script_sees_its_variables_and_nothing_of_its_workers_secrets(mo
     assert "sk-canary" not in str(seen)
     assert set(seen) <= {
         "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "MINE", "GITHUB_OUTPUT", "GITHUB_ENV",
-        "GITHUB_PATH", "GITHUB_STEP_SUMMARY",
+        "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "HOLDFAST_USAGE",
         "HOLDFAST_RUN", "HOLDFAST_JOB", "HOLDFAST_STEP", "HOLDFAST_IDEMPOTENCY_KEY",
     }  # fmt: skip
     assert seen["MINE"] == "ä\nb"

@@ -205,6 +205,10 @@ OF_JOBS = [
         f"8:40: {JOB}.retry.max-delay-seconds: max-delay-seconds is 30, below",
     ),
     (in_job("pools: {OPENAI: 0}"), f"8:21: {JOB}.pools.OPENAI: found the number '0'; allowed is a whole number from 1"),
+    (
+        in_job("pools: {a-b: 1, c: 1, A_B: 2}"),
+        f"8:27: {JOB}.pools.A_B: a script is told of 'a-b' and of 'A_B' by the same variable, HOLDFAST_POOL_A_B. Give one",
+    ),
     (in_job("pools: [OPENAI]"), f"8:12: {JOB}.pools: found a list; allowed is a mapping of names, each with a number."),
     (
         in_job("strategy: {matrix: {a: [1]}, max-parallel: 0}"),

@@ -6,11 +6,12 @@ Never here: an engine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
+from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
 from holdfast.ports import Calls, Clock
 
@@ -77,6 +78,15 @@ class Attempt(Protocol):
 
     @property
     def script_limits(self) -> ScriptLimits: ...
+
+    @property
+    def pools(self) -> Mapping[str, int]:
+        """What was reserved of pools, for all combinations that run at once together."""
+        ...
+
+    def report(self, reports: Iterable[Report]) -> None:
+        """What scripts say that they have used of pools."""
+        ...
 
     def redact(self, text: str) -> str:
         """`text` without secrets."""

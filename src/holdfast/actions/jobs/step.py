@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.actions import shell
 from holdfast.actions.expressions import ExpressionError, to_text, whole_text
-from holdfast.actions.jobs import context, once
+from holdfast.actions.jobs import context, once, placement
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.once import Outcome
@@ -19,6 +19,7 @@ from holdfast.actions.jobs.progress import Combination, Progress
 from holdfast.actions.jobs.runner import JobRunner
 from holdfast.actions.shell.runner import MOST_DURATION_S
 from holdfast.actions.syntax.document import Job, Limits, Step
+from holdfast.core.estimates import Report
 from holdfast.core.ids import named_effect_key
 from holdfast.errors import (
     InvalidInput,
@@ -154,8 +155,18 @@ class StepRun:
             )
         return outcome
 
-    def _execute(self, script: shell.Script, limits: shell.Limits) -> Awaitable[shell.Ending]:
-        return self._around.runner.run(script, limits, self._progress.log.line)
+    async def _execute(self, script: shell.Script, limits: shell.Limits) -> shell.Ending:
+        ending = await self._around.runner.run(script, limits, self._progress.log.line)
+        for problem in ending.usage_problems:
+            self._progress.log.say(problem)
+        branch, at_once = self._around.combination.number, self._at_once
+        self._around.attempt.report(Report(pool, amount, branch, at_once) for pool, amount in ending.usage)
+        return ending
+
+    @property
+    def _at_once(self) -> int:
+        """How many combinations share what the job has."""
+        return placement.at_once(self._around.job.strategy) or 1
 
     @property
     def _tool(self) -> str:
@@ -180,6 +191,7 @@ class StepRun:
             shell=step.shell,
             env={**self._environment, **bound},
             path=self._progress.path,
+            pools={pool: max(1, amount // self._at_once) for pool, amount in attempt.pools.items()},
         )
 
     def _limits(self) -> shell.Limits:

@@ -1,5 +1,5 @@
-"""What a script says in its files, in GitHub's form: outputs and environment as pairs, folders for later steps' PATH line
-by line, and a summary as it is.
+"""What a script says in its files. Those of GitHub's have its form: outputs and environment as pairs, folders for later
+steps' PATH line by line, and a summary as it is. What it used of pools it says as POOL=AMOUNT, line by line.
 
     NAME=value           split at the first `=`, nothing trimmed
     NAME<<DELIMITER      the lines up to the one that is exactly DELIMITER, without the last newline
@@ -10,17 +10,25 @@ Empty lines mean nothing. What stands before a mistake counts. Never here: what 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
+
+from holdfast.core.demand import MOST_AMOUNT
 
 FILES: Final = {
     "GITHUB_OUTPUT": "output", "GITHUB_ENV": "environment", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary",
+    "HOLDFAST_USAGE": "usage",
 }  # fmt: skip
 """The variables that name them, and what people call them."""
 MOST_FILE_BYTES: Final = 1024 * 1024
 MOST_SUMMARY_CHARACTERS: Final = 64 * 1024
 """It is for people, and travels with what became of the script."""
+MOST_USAGE_BYTES: Final = 64 * 1024
+_MOST_TOLD: Final = 10
+"""Of lines that do not count: one may stand there for each call that was made."""
+_AMOUNT: Final = re.compile(r"[0-9]{1,13}")
 _SHOWN_CHARACTERS: Final = 80
 
 
@@ -37,7 +45,7 @@ class Malformed(Exception):
         return self._why.format(*(_shown(redact(word)) for word in self._words))
 
 
-def read(path: str) -> bytes:
+def read(path: str, most_bytes: int = MOST_FILE_BYTES) -> bytes:
     """The file's content; nothing if the script removed it. Raises Malformed if it put something else in its place."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -49,10 +57,10 @@ def read(path: str) -> bytes:
         os.close(descriptor)
         raise Malformed("the script put something in its place that is no plain file")
     with os.fdopen(descriptor, "rb") as file:
-        content = file.read(MOST_FILE_BYTES + 1)
-    if len(content) > MOST_FILE_BYTES:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
         raise Malformed(
-            f"it is larger than {MOST_FILE_BYTES} bytes; none of it counts. Write large results to a file or a store"
+            f"it is larger than {most_bytes} bytes; none of it counts. Write large results to a file or a store"
             " and pass its name"
         )
     return content
@@ -72,6 +80,30 @@ def summary(content: bytes, redact: Callable[[str], str]) -> str:
     text = redact(content.decode("utf-8-sig", errors="replace").replace("\0", "\ufffd")).rstrip("\n")
     cut = len(text) - MOST_SUMMARY_CHARACTERS
     return text if cut <= 0 else f"{text[:MOST_SUMMARY_CHARACTERS]}\n({cut} characters of this summary were cut.)"
+
+
+def usage(content: bytes, pools: Collection[str]) -> tuple[list[tuple[str, int]], list[Malformed]]:
+    """What was used of which of `pools`, line by line, and the lines that do not count."""
+    found: list[tuple[str, int]] = []
+    problems: list[Malformed] = []
+    unsaid = 0
+    for number, line in enumerate(content.decode("utf-8-sig", errors="replace").split("\n"), 1):
+        if not line.strip():
+            continue
+        pool, equals, amount = (part.strip() for part in line.rpartition("="))
+        if not (equals and _AMOUNT.fullmatch(amount) and int(amount) <= MOST_AMOUNT):
+            why = f"line {number}: {{}} is not POOL=AMOUNT, with a whole number up to {MOST_AMOUNT}"
+            problem = Malformed(why, line)
+        elif pool not in pools:
+            problem = Malformed(f"line {number}: {{}} is no pool that the job takes of", pool)
+        else:
+            found.append((pool, int(amount)))
+            continue
+        if len(problems) < _MOST_TOLD:
+            problems.append(problem)
+        else:
+            unsaid += 1
+    return found, [*problems, *([Malformed(f"{unsaid} more lines are like these")] if unsaid else [])]
 
 
 def pairs(content: bytes) -> Iterator[tuple[str, str]]:

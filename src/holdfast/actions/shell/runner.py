@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, NamedTuple, NoReturn
@@ -33,8 +33,9 @@ from holdfast.actions.shell import supervisor as supervisor_program
 from holdfast.actions.shell.command import filled, find
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
-from holdfast.actions.shell.pairs import FILES, Malformed, folders, pairs, read, summary
+from holdfast.actions.shell.pairs import FILES, MOST_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
 from holdfast.actions.shell.supervisor import KILL, KILL_LIMIT_S, LENGTH_BYTES, STOP
+from holdfast.core.demand import variable_of
 from holdfast.errors import InvalidInput, OutcomeUnknown, ToolFailed
 from holdfast.ports import Clock
 
@@ -59,7 +60,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run, where, and for which step.
 
     `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it
-    starts. `shell` is as in the workflow, None if unset.
+    starts. `shell` is as in the workflow, None if unset. `pools` is what it has of pools.
     """
 
     text: str
@@ -71,6 +72,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     shell: str | None = None
     env: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
+    pools: Mapping[str, int] = {}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +106,9 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     Exactly one of `exit_code` and `signal` is set, unless the script itself could not be ended; then neither.
     `outputs`, `environment`, `path` and `summary` are what its files say, also if it failed; of names that differ in case
-    only, an output keeps the first name and the last value. `file_problems` are mistakes in the files. `left_over` processes
-    had to be ended after the script; `survivors` could not be.
+    only, an output keeps the first name and the last value. `file_problems` are mistakes in the files. `usage` is what it says
+    that it used of its pools, part by part; `usage_problems` say what of that does not count, which fails nothing.
+    `left_over` processes had to be ended after the script; `survivors` could not be.
     """
 
     exit_code: int | None
@@ -116,6 +119,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     summary: str = ""
     file_problems: tuple[str, ...]
+    usage: tuple[tuple[str, int], ...] = ()
+    usage_problems: tuple[str, ...] = ()
     log_tail: str
     log: LogCounts
     left_over: int
@@ -213,6 +218,7 @@ def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
         "HOLDFAST_JOB": script.job,
         "HOLDFAST_STEP": script.step,
         "HOLDFAST_IDEMPOTENCY_KEY": script.idempotency_key,
+        **{variable_of(pool): str(amount) for pool, amount in script.pools.items()},
     }
     environment = environment_of(worker, script.env, own)
     command = find(script.shell, worker.get("PATH", DEFAULT_PATH), script.folder)
@@ -282,7 +288,7 @@ class _Run:
             try:
                 report = await self._report(answers, printing, process)
                 unread = await self._printed(printing)
-                said = _files(prepared.environment, self._redact)
+                said = _files(prepared.environment, self._redact, self._script.pools)
             finally:
                 printing.cancel()
                 await _removed(self._to_keeper, answers, process, prepared.private)
@@ -295,6 +301,8 @@ class _Run:
             path=said.path,
             summary=said.summary,
             file_problems=said.problems,
+            usage=said.usage,
+            usage_problems=said.usage_problems,
             log_tail=self._log.tail,
             log=self._log.counts(unread=unread),
             left_over=report.left_over,
@@ -441,17 +449,24 @@ class _Said(NamedTuple):
     path: tuple[str, ...]
     summary: str
     problems: tuple[str, ...]
+    usage: tuple[tuple[str, int], ...]
+    usage_problems: tuple[str, ...]
 
 
-def _files(paths: Mapping[str, str], redact: Callable[[str], str]) -> _Said:
+def _files(paths: Mapping[str, str], redact: Callable[[str], str], pools: Collection[str]) -> _Said:
     outputs: dict[str, str] = {}
     spelling: dict[str, str] = {}
     environment: dict[str, str] = {}
     path: tuple[str, ...] = ()
     shown = ""
     problems: list[str] = []
+    used: list[tuple[str, int]] = []
+    unused: list[Malformed] = []
     for name, what in FILES.items():
         try:
+            if name == "HOLDFAST_USAGE":
+                used, unused = usage(read(paths[name], MOST_USAGE_BYTES), pools)
+                continue
             content = read(paths[name])
             if name == "GITHUB_OUTPUT":
                 for each, value in pairs(content):
@@ -467,9 +482,12 @@ def _files(paths: Mapping[str, str], redact: Callable[[str], str]) -> _Said:
             told = f"The {what} file ({name}) is wrong: {problem.told(redact)}."
             if what == "summary":
                 shown = told  # it is for people, and fails nothing
+            elif what == "usage":
+                unused = [problem]
             else:
                 problems.append(told)
-    return _Said(outputs, environment, path, shown, tuple(problems))
+    ignored = [f"Of the usage file (HOLDFAST_USAGE) does not count: {each.told(redact)}." for each in unused]
+    return _Said(outputs, environment, path, shown, tuple(problems), tuple(used), tuple(ignored))
 
 
 def _signal_name(status: int | None) -> str | None:

@@ -30,6 +30,7 @@ from holdfast.actions.syntax.script import script_of
 from holdfast.actions.syntax.source import Scalar
 from holdfast.actions.syntax.source import Sequence as SequenceNode
 from holdfast.actions.syntax.strategy import strategy_of
+from holdfast.core.demand import variable_of
 
 _OWN_VARIABLES: Final = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
 _OWN_PREFIX: Final = "HOLDFAST_"
@@ -69,7 +70,7 @@ class _Jobs:
             steps=steps, outputs=tuple(_output(each) for each in section.get("outputs", ())),
             resources=Resources() if resources is None else _resources(resources),
             retry=self._retry(section),
-            pools=tuple(PoolShare(each.at, each.name, each.value) for each in section.get("pools", ())),
+            pools=self._pools(section),
             priority=section.get("priority"),
             limits=None if section.get("limits") is None else _limits(section.get("limits")),
         )  # fmt: skip
@@ -129,6 +130,18 @@ class _Jobs:
         return script_of(self._reading, template, node, (*section.path, "run"), shell)
 
     # --- What belongs to the whole job ----------------------------------------------------------------------------
+
+    def _pools(self, job: Section) -> tuple[PoolShare, ...]:
+        entries: tuple[Named, ...] = job.get("pools", ())
+        told_by: dict[str, str] = {}
+        for each in entries:
+            variable = variable_of(each.name)
+            if (first := told_by.setdefault(variable, each.name)) != each.name:
+                self._reading.wrong(
+                    each.at, (*job.path, "pools", each.name), f"a script is told of {first!r} and of {each.name!r} by the same"
+                    f" variable, {variable}. Give one of the two pools another name, or take of them in different jobs.",
+                )  # fmt: skip
+        return tuple(PoolShare(each.at, each.name, each.value) for each in entries)
 
     def _retry(self, job: Section) -> Retry:
         section: Section | None = job.get("retry")
