@@ -109,7 +109,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
                     cpu=st.integers(0, 10**7), memory=st.integers(0, 10**9) | reading(*OUTSIDE), gpus=st.integers(0, 9),
                     tags=st.lists(st.sampled_from(["fast", "zone=eu", "${{ inputs.tag }}"]), min_size=1, max_size=3),
                 ),
-                pools=st.dictionaries(st.sampled_from(["P", "q.r"]), st.integers(1, 10**10), min_size=1),
+                pools=st.dictionaries(st.sampled_from(["P", "q.r"]), st.integers(1, 10**10) | st.just("auto"), min_size=1),
             )
         )  # fmt: skip
         job["runs-on"] = draw(st.sampled_from(["any", "gpu", ["gpu", "zone=eu"], ["any", "${{ inputs.where }}"]]))

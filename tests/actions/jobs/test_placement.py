@@ -23,11 +23,11 @@ def demand(said: str) -> Demand:
 def test_what_a_job_says_is_what_its_node_asks_for() -> None:
     asked = demand(
         "runs-on: [gpu, zone=eu], resources: {cpu: 2000, memory: 8000, gpus: 1, tags: [fast]},"
-        " pools: {OPENAI_RPS: 5, OPENAI_TPS: 1000}, priority: -7"
+        " pools: {OPENAI_RPS: 5, OPENAI_TPS: 1000, OPENAI_TPM: auto}, priority: -7"
     )
     assert asked == Demand(
         labels=("gpu", "zone=eu"), tags=("fast",), cpu_m=2000, memory_mb=8000, gpus=1,
-        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000}, priority=-7, task=SHELL,
+        pools={"OPENAI_RPS": 5, "OPENAI_TPS": 1000, "OPENAI_TPM": None}, priority=-7, task=SHELL,
     )  # fmt: skip
 
 

@@ -43,3 +43,21 @@ async def test_a_script_is_told_what_its_job_has_of_pools_and_what_it_says_of_it
             each.pool: each.amount for name in ("TPM", "browser/x") for each in await engine.pool_estimates(name)
         }
         assert learned == {"TPM": 3 * 127, "browser/x": 5}, "of slots what two that run at once have used"
+
+
+@bounded
+async def test_an_amount_that_is_left_open_is_what_runs_before_have_said_that_they_used(store: str) -> None:
+    made = workflow("""
+    jobs:
+      work:
+        runs-on: any
+        pools: {TPM: auto}
+        steps: [{run: 'echo "$HOLDFAST_POOL_TPM"; echo TPM=700 >> "$HOLDFAST_USAGE"'}]
+    """)  # fmt: skip
+    said = []
+    for _ in range(2):
+        async with opened(store, workflows=[made]) as engine:
+            await engine.set_pool("TPM", rate=60_000, per_s=60, burst=2_000, counts="tokens", of="openai")
+            ended = await done(engine, await (await engine.start(made)).settled())
+            said.append(ended.jobs["work"]["log"])
+    assert said == ["2000", "700"], "first what the pool lets out at once, for a few thousand tokens are guessed"

@@ -209,6 +209,14 @@ OF_JOBS = [
         in_job("pools: {a-b: 1, c: 1, A_B: 2}"),
         f"8:27: {JOB}.pools.A_B: a script is told of 'a-b' and of 'A_B' by the same variable, HOLDFAST_POOL_A_B. Give one",
     ),
+    (
+        in_job("pools: {OPENAI: car}"),
+        f"8:21: {JOB}.pools.OPENAI: found the text 'car'; allowed is a whole number from 1 to 10,000,000,000 or 'auto' or an",
+    ),
+    (
+        in_job("resources: {gpus: auto}"),
+        f"8:23: {JOB}.resources.gpus: found the text 'auto'; allowed is a whole number from 0 to 10,000 or an",
+    ),
     (in_job("pools: [OPENAI]"), f"8:12: {JOB}.pools: found a list; allowed is a mapping of names, each with a number."),
     (
         in_job("strategy: {matrix: {a: [1]}, max-parallel: 0}"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.actions.expressions import Template
-from holdfast.actions.syntax.document import Amount, Job, Resources, Strategy
+from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy
 from holdfast.core.demand import Demand
 
 MOST_AT_ONCE: Final = 32
@@ -28,7 +28,11 @@ def demand_of(job: Job) -> Demand:
         cpu_m=amounts.get("cpu", 0),
         memory_mb=amounts.get("memory", 0),
         gpus=amounts.get("gpus", 0),
-        pools={share.pool: times * share.amount for share in job.pools if isinstance(share.amount, int)},
+        pools={
+            share.pool: None if share.amount == AUTO else times * share.amount
+            for share in job.pools
+            if not isinstance(share.amount, Template)
+        },
         priority=job.priority or 0,
     )
 

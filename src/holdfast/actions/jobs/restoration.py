@@ -16,6 +16,7 @@ from holdfast.actions.jobs.workflow import END, workflow_of
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import (
+    AUTO,
     Binding,
     Document,
     Job,
@@ -81,7 +82,7 @@ def _job(said: dict[str, Any]) -> Job:
         outputs=tuple(_output(each) for each in said.get("outputs", ())),
         resources=_resources(said["resources"]),
         retry=Retry(**said["retry"]),
-        pools=tuple(PoolShare(_NOWHERE, each["pool"], _value(each["amount"])) for each in said.get("pools", ())),
+        pools=tuple(_share(each) for each in said.get("pools", ())),
         priority=said.get("priority"),
         limits=Limits(**said["limits"]) if "limits" in said else None,
     )
@@ -125,6 +126,11 @@ def _resources(said: dict[str, Any]) -> Resources:
         gpus=_value(said["gpus"]),
         tags=_texts(said.get("tags", ())),
     )
+
+
+def _share(said: dict[str, Any]) -> PoolShare:
+    amount = said["amount"]
+    return PoolShare(_NOWHERE, said["pool"], AUTO if amount == AUTO else _value(amount))
 
 
 def _variables(said: dict[str, Any]) -> tuple[Variable, ...]:

@@ -91,12 +91,16 @@ class Limits(msgspec.Struct, frozen=True):
     processes: int | None = None
 
 
+AUTO: Final = "auto"
+
+
 class PoolShare(msgspec.Struct, frozen=True):
     """What a job takes of a pool."""
 
     at: Position
     pool: str
-    amount: Amount
+    amount: Amount | Literal["auto"]
+    """AUTO is what runs before have used."""
 
 
 class Strategy(msgspec.Struct, frozen=True):

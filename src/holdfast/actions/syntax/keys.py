@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.actions.syntax.document import AUTO
 from holdfast.core.demand import MOST_NAMES, MOST_PRIORITY
 
 STARTING: Final = ("inputs", "vars")
@@ -70,6 +71,8 @@ class Number(msgspec.Struct, frozen=True):
     """The minimum itself is too small."""
     units: tuple[tuple[str, int], ...] = ()
     """What people write behind the number, and what that makes of it. Not allowed, but understood when it is refused."""
+    word: str | None = None
+    """What may stand in place of a number."""
 
 
 class Boolean(msgspec.Struct, frozen=True):
@@ -307,10 +310,10 @@ JOB: Final = Object(
         Field(
             "pools",
             MapOf(
-                "a pool", Number(1, 10_000_000_000, contexts=PLACING), LABEL, f"has {_LABEL_WORDS}", most=MOST_NAMES,
+                "a pool", Number(1, 10_000_000_000, contexts=PLACING, word=AUTO), LABEL, f"has {_LABEL_WORDS}", most=MOST_NAMES,
                 example="pools:\n  OPENAI_RPS: 5",
             ),
-            "How much it takes of which pool.", is_ours=True,
+            "How much it takes of which pool; `auto` is what its runs before have said that they used.", is_ours=True,
         ),
         Field(
             "priority", Number(-MOST_PRIORITY, MOST_PRIORITY), "Higher goes first where jobs wait for a place; 0.",
@@ -378,7 +381,8 @@ def _schema(kind: Kind) -> dict[str, Any]:
         case Number():
             bound = "exclusiveMinimum" if kind.is_above else "minimum"
             number = {"type": "integer" if kind.is_whole else "number", bound: kind.minimum, "maximum": kind.maximum}
-            return {"anyOf": [number, _EXPRESSION]} if kind.contexts else number
+            others = [*([{"const": kind.word}] if kind.word else []), *([_EXPRESSION] if kind.contexts else [])]
+            return {"anyOf": [number, *others]} if others else number
         case Boolean():
             return {"anyOf": [{"type": "boolean"}, _EXPRESSION]} if kind.contexts else {"type": "boolean"}
         case Choice():

@@ -210,13 +210,15 @@ class Reading:
         self._check_names(condition.names, node, path, wanted.contexts, status=True)
         return condition
 
-    def _number(self, wanted: Number, node: Node, path: Path) -> int | float | Template | None:
+    def _number(self, wanted: Number, node: Node, path: Path) -> int | float | str | Template | None:
         words = _number_words(wanted)
         if not isinstance(node, Scalar):
             self._other(node, path, words)
             return None
         if wanted.contexts and "${{" in node.text:
             return self._single(node, path, wanted.contexts)
+        if wanted.word is not None and node.text == wanted.word:
+            return wanted.word
         value = node.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             self._with_unit(wanted, node, path, words)
@@ -369,7 +371,8 @@ class Reading:
 
 def _number_words(wanted: Number) -> str:
     bounds = f"above {wanted.minimum:,} up" if wanted.is_above else f"from {wanted.minimum:,}"
-    expression = " or an expression" if wanted.contexts else ""
+    word = f" or {wanted.word!r}" if wanted.word is not None else ""
+    expression = f"{word} or an expression" if wanted.contexts else word
     return f"a {'whole ' if wanted.is_whole else ''}number {bounds} to {wanted.maximum:,}{expression}"
 
 
