@@ -41,10 +41,11 @@ def workflow(text: str, name: str = "file", shell: Shell = shell.run) -> Workflo
     return workflow_of(load(textwrap.dedent(text), name), shell)
 
 
-async def ran(text: str, store: str, given: Any = None, shell: Shell = shell.run) -> Done:
-    """Run the file to its end, or until it needs somebody. `shell` stands in for the machine's."""
+async def ran(text: str, store: str, given: Any = None, shell: Shell = shell.run, **options: Any) -> Done:
+    """Run the file to its end, or until it needs somebody. `shell` stands in for the machine's; `options` are the
+    engine's."""
     made = workflow(text, shell=shell)
-    async with opened(store, workflows=[made]) as engine:
+    async with opened(store, workflows=[made], **options) as engine:
         state = await (await engine.start(made, given)).settled()
         return await done(engine, state)
 

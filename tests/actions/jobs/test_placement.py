@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.actions.jobs import refusal
 from holdfast.actions.syntax.load import load
-from holdfast.core.demand import NOTHING, SHELL, Demand
+from holdfast.core.demand import NOTHING, SHELL, Demand, Resources
 from holdfast.core.ids import NodeName
 from tests.actions.jobs.kit import done, ran, workflow
 from tests.engine.kit import opened
@@ -133,3 +135,25 @@ def test_only_where_a_place_may_have_to_be_waited_for_a_node_of_its_own_decides(
     nodes = workflow(text).graph.nodes
     assert {name for name in nodes if "." in name} == {"choosy.if", "asked.if", "run.end"}
     assert nodes[NodeName("choosy.if")].demand == NOTHING
+
+
+async def test_scripts_that_run_at_once_have_gpus_of_their_own(store: str, tmp_path: Path) -> None:
+    """Four combinations, two at a time, at a worker with four: each of the two waits for the other."""
+    together = f"touch {tmp_path}/$N; while [ ! -e {tmp_path}/$OTHER ]; do sleep 0.01; done"
+    ended = await ran(
+        f"""
+        jobs:
+          work:
+            runs-on: any
+            resources: {{gpus: 2}}
+            strategy: {{matrix: {{include: [{{n: a, other: b}}, {{n: b, other: a}}]}}}}
+            env: {{N: "${{{{ matrix.n }}}}", OTHER: "${{{{ matrix.other }}}}", CUDA_VISIBLE_DEVICES: "9"}}
+            steps: [{{run: '{together}; echo $CUDA_VISIBLE_DEVICES'}}]
+          none: {{runs-on: any, steps: [{{run: 'echo "[$CUDA_VISIBLE_DEVICES]"'}}]}}
+        """,
+        store,
+        resources=Resources(gpus=4),
+    )
+    assert ended.results == {"work": "success", "none": "success"}
+    assert sorted(each["log"] for each in ended.jobs["work"]["combinations"]) == ["0,1", "2,3"]
+    assert ended.jobs["none"]["log"] == "[]"

@@ -191,6 +191,7 @@ class StepRun:
             shell=step.shell,
             env={**self._environment, **bound},
             path=self._progress.path,
+            gpus=gpus if isinstance(gpus := self._around.job.resources.gpus, int) else 0,
             pools={pool: max(1, amount // self._at_once) for pool, amount in attempt.pools.items()},
         )
 

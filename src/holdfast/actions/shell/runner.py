@@ -31,6 +31,7 @@ import msgspec
 
 from holdfast.actions.shell import supervisor as supervisor_program
 from holdfast.actions.shell.command import filled, find
+from holdfast.actions.shell.devices import VISIBLE, taken
 from holdfast.actions.shell.environment import DEFAULT_PATH, encoded, environment_of
 from holdfast.actions.shell.log import Log, LogBounds, LogCounts
 from holdfast.actions.shell.pairs import FILES, MOST_USAGE_BYTES, Malformed, folders, pairs, read, summary, usage
@@ -60,7 +61,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run, where, and for which step.
 
     `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it
-    starts. `shell` is as in the workflow, None if unset. `pools` is what it has of pools.
+    starts. `shell` is as in the workflow, None if unset. `pools` is what it has of pools, `gpus` how many
+    of the worker's GPUs are to be its own.
     """
 
     text: str
@@ -73,6 +75,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     path: tuple[str, ...] = ()
     pools: Mapping[str, int] = {}
+    gpus: int = 0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +211,7 @@ class _Prepared(NamedTuple):
     environment: dict[str, str]
 
 
-def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
+def _prepare(script: Script, worker: Mapping[str, str], devices: Mapping[str, str]) -> _Prepared:
     """Check everything, then make the private folder with its files."""
     if sys.platform != "linux":
         raise ToolFailed("Scripts are run on Linux only: what ends them needs its kernel. Nothing was run.")
@@ -219,6 +222,7 @@ def _prepare(script: Script, worker: Mapping[str, str]) -> _Prepared:
         "HOLDFAST_STEP": script.step,
         "HOLDFAST_IDEMPOTENCY_KEY": script.idempotency_key,
         **{variable_of(pool): str(amount) for pool, amount in script.pools.items()},
+        **devices,
     }
     environment = environment_of(worker, script.env, own)
     command = find(script.shell, worker.get("PATH", DEFAULT_PATH), script.folder)
@@ -274,8 +278,9 @@ class _Run:
 
     async def run(self, worker: Mapping[str, str]) -> Ending:
         began_s = self._clock.monotonic_s()
-        prepared = _prepare(self._script, worker)
         with ExitStack() as open_:
+            devices = open_.enter_context(taken(self._script.gpus, worker.get(VISIBLE)))
+            prepared = _prepare(self._script, worker, devices)
             # Nothing is awaited between the folder and its supervisor, so there is always somebody who removes it.
             process, control, printed = _start_keeper(prepared.private)
             open_.callback(control.close)
