@@ -137,7 +137,7 @@ class JobAuditor:
                 outputs, environment = given.get("outputs", {}), given.get("environment", {})
                 self._settle(books, run, event.call, Outcome(given.get("succeeded", True), outputs, environment))
             case ev.EffectFailed():
-                self._settle(books, run, event.call, Outcome(False))
+                self._settle(books, run, event.call, Outcome(False), keeps_name=False)
             case _:
                 pass
 
@@ -160,12 +160,13 @@ class JobAuditor:
         self.seen["taken up again"] += 1
         return name
 
-    def _settle(self, books: Books, run: RunId, call: str, outcome: Outcome) -> None:
+    def _settle(self, books: Books, run: RunId, call: str, outcome: Outcome, *, keeps_name: bool = True) -> None:
         about, known = books.calls[call].request, self._of(run)
         matrix = _text(about.get("matrix"))
         known.settled.setdefault((about["job"], matrix), {})[about["step"]] = outcome
-        matrices = [_text(each) for each in known.matrices(self._file.job(about["job"]))]
-        known.named.setdefault((about["job"], matrices.index(matrix), about["step"]), matrix)
+        if keeps_name:  # what provably did not happen leaves its name to whoever means it next
+            matrices = [_text(each) for each in known.matrices(self._file.job(about["job"]))]
+            known.named.setdefault((about["job"], matrices.index(matrix), about["step"]), matrix)
 
     def _decided(self, run: RunId, event: ev.StepCompleted) -> None:
         """A job that would wait for its place is to run, or is skipped before."""

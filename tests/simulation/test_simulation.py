@@ -69,12 +69,14 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "mode"), [(223, None), (256, None), (301012, None), (12386, "progress"), (49153, "safety")]
+    ("seed", "mode"),
+    [(223, None), (256, None), (301012, None), (12386, "progress"), (49153, "safety"), (901698, "safety")],
 )
 def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
     """The error of a script that was broken off, of which nobody was told but asyncio; a pool's share that a process went on
     using under its next session. Or seemed to: a script that was begun by a process which had stood still, while its run
-    had failed elsewhere and been taken up again; a line in which others waited for hours for a script that hung."""
+    had failed elsewhere and been taken up again; a line in which others waited for hours for a script that hung;
+    a step that runs once and had not run, whose name another combination took."""
     assert simulate(seed, mode, made_of="file").violations == []
 
 
