@@ -130,6 +130,19 @@ def of(game: Game, *before: Definition) -> Golden:
     return Golden((*before, game.graph.definition), events)
 
 
+def waits_for_pools() -> Golden:
+    """A call waits for what it takes of pools and is made then; that of another step waits when the history ends, and that of
+    a third waited when its attempt failed."""
+    game = Game(graph("a", "b", node("c", retry=TWICE)))
+    for name in ("a", "b", "c"):
+        game.do(cmd.AwaitPools(*game.at(name), Place("0"), "m", ("m/requests", "m/tokens")))
+    game.now_ms += 2_000
+    game.settle(game.held("a", 40), 10)
+    game.complete("a", "said")
+    game.fail("c", TRANSIENT)
+    return of(game)
+
+
 def a_loop() -> Golden:
     """A check sends the run back twice; only the last draft counts. A guard speaks at the way out."""
     game = Game(graph(node("good", "check"), node("send", guard="short"), "draft > good > send", loop("good", "draft")))
@@ -544,6 +557,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "named-effect": a_named_effect,
     "signal": a_signal,
     "timer": a_timer,
+    "pools": waits_for_pools,
     "migration": a_migration,
     "cancelled": a_cancelled_run,
     **random_runs(),
