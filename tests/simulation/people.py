@@ -8,8 +8,9 @@ rules.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from random import Random
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,7 +36,7 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.process import SLOTS, Process
+from tests.simulation.process import MODELS, SLOTS, Process
 from tests.simulation.program import DAY_S, TENANT, Program
 from tests.simulation.world import World
 
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 _PATIENCE_S: Final = 40.0
 """How long somebody waits for an answer before he asks again."""
+_LIMITED: Final = 0.3
+"""How many programs call models whose providers allow only so much."""
 _MOST_REPLAYS: Final = 3
 _MOST_RETAKES: Final = 3
 _LOOK_AGAIN_S: Final = 20.0
@@ -147,6 +150,8 @@ class People:
         if program.workflow.graph.demanding:
             await self._ask(partial(Engine.set_pool, name="SLOTS", slots=SLOTS))
             await self._ask(partial(Engine.set_pool, name="RATE", rate=2, burst=2))
+        for name, pool in _of_providers(self._chance.stream("pools of providers")):
+            await self._ask(partial(Engine.set_pool, name=name, **pool))
         for number in range(program.neighbours):
             self._do(self._start_neighbour(f"neighbour-{number}", (TENANT, "another tenant")[number % 2]))
 
@@ -453,3 +458,11 @@ class People:
                 return won is not None and won.by == by
             case _:
                 return any(signal.by == by for signal in books.signals.values())
+
+
+def _of_providers(stream: Random) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the providers of models allow, in some programs: calls take of these pools without saying so."""
+    if stream.random() < _LIMITED:
+        yield "CALLS", {"slots": stream.choice((1, 2)), "counts": "requests", "of": "large"}
+        yield "REQUESTS", {"rate": 1, "per_s": stream.choice((1, 10)), "burst": 1, "counts": "requests", "of": "small"}
+        yield "TOKENS", {"rate": 6_000, "per_s": 60, "burst": 600, "counts": "tokens", "of": stream.choice(MODELS)}
