@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Demand, Workflow, llm_node, task
 from holdfast.core.status import status
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.models.providers import Providers
 from holdfast.ports import Usage
 from holdfast.testing.model_server import ModelServer, Rule
@@ -165,8 +165,8 @@ async def test_an_amount_that_is_not_said_is_what_steps_of_its_kind_have_taken(s
         await engine.set_pool("TPM", rate=100_000, per_s=60, burst=50_000, counts="tokens", of="openai")
         await (await engine.start(wf)).result()
         await engine.runtime.store.lending.learn([Use("guessing", "only", "TPM", 7_000)])
-        desk: PoolDesk = engine.executor.services.desk
-        desk._known_s.clear()
+        client: PoolClient = engine.executor.services.pool_client
+        client._known_s.clear()
         await (await engine.start(wf)).result()
     assert asked == [{"TPM": 4_000}, {"TPM": 7_000}]
 
@@ -238,7 +238,7 @@ async def test_what_is_placed_is_said_before_anything_of_it_could_be_given_back(
         def placed(*given, **named) -> None:
             place(*given, **named)
             if engine.executor.placing.held():
-                said.append(engine.executor.services.desk._shares._needs["P"].used)
+                said.append(engine.executor.services.pool_client._shares._needs["P"].used)
 
         engine.executor.placing.place = placed
         await engine.set_pool("P", slots=2)

@@ -42,7 +42,7 @@ from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
 from holdfast.engine.sweep import Sweep
@@ -204,7 +204,7 @@ class Engine(Control):
             tools=ToolExecutor(secrets, around.threads),
             threads=around.threads,
             workers=workers,
-            desk=PoolDesk(
+            pool_client=PoolClient(
                 opened.lending,
                 opened.sessions,
                 around.clock,
@@ -250,7 +250,7 @@ class Engine(Control):
             await runtime.membership.hold()
             if execute:
                 await seed_pools(opened.lending, pools_of(known))
-                services.desk.start(runtime.membership.give_up)
+                services.pool_client.start(runtime.membership.give_up)
                 services.call_pools.start(runtime.membership.give_up)
             sweep.start()
             if is_fleet:
@@ -262,7 +262,7 @@ class Engine(Control):
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()
-            await services.desk.aclose()
+            await services.pool_client.aclose()
             await services.call_pools.aclose()
             await runtime.membership.aclose()
             if model is None:

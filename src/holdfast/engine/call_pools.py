@@ -18,7 +18,7 @@ from typing import Final
 from holdfast.core.demand import Demand
 from holdfast.core.ids import SessionId
 from holdfast.core.lending import DeclaredPool
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.errors import PoolLineFull
 from holdfast.ports import Clock, Lending, Sessions
 from holdfast.scheduling.job import Capacity, Job, Key
@@ -68,8 +68,10 @@ class CallPools:
         self._scheduler.join(_PROCESS, clock.monotonic_s())
         for tenant, weight in weights.items():
             self._scheduler.set_weight(tenant, weight)
-        self._desk = PoolDesk(lending, sessions, clock, holder, session, self._scheduler, outlives_s=OUTLIVES_S)
-        self._desk.on_more = self._place_soon
+        self._pool_client = PoolClient(
+            lending, sessions, clock, holder, session, self._scheduler, outlives_s=OUTLIVES_S
+        )
+        self._pool_client.on_more = self._place_soon
         self._numbers = itertools.count(1)
         self._waiting: dict[Key, asyncio.Future[None]] = {}
         self._placing: asyncio.Handle | None = None
@@ -79,7 +81,7 @@ class CallPools:
     def start(self, broken: Callable[[BaseException], None]) -> None:
         """`broken` is told of a fault of ours, after which no call that takes of a pool could leave any more."""
         self._broken = broken
-        self._desk.start(broken)
+        self._pool_client.start(broken)
 
     async def aclose(self) -> None:
         for handle in (self._placing, self._timer):
@@ -87,16 +89,16 @@ class CallPools:
                 handle.cancel()
         for waiter in self._waiting.values():
             waiter.cancel()
-        await self._desk.aclose()
+        await self._pool_client.aclose()
 
     def lose(self) -> None:
         """The session is dead: nothing is held of any pool."""
-        self._desk.lose()
+        self._pool_client.lose()
 
     async def counted(self, tenant: str) -> Sequence[DeclaredPool]:
         """The pools that count something of providers' models, everybody's and the tenant's, as of a few seconds ago at most.
         Raises StoreError."""
-        pools = (await self._desk.declared()).values()
+        pools = (await self._pool_client.declared()).values()
         return [pool for pool in pools if pool.counts is not None and pool.tenant in (None, tenant)]
 
     async def reserve(self, amounts: Mapping[str, int], wait: Wait, *, tenant: str, priority: int = 0) -> Reservation:
@@ -117,7 +119,7 @@ class CallPools:
         except BaseException:
             if self._waiting.pop(key, None) is not None:
                 self._scheduler.cancel(key)
-                self._desk.stir()
+                self._pool_client.tell_soon()
             else:
                 self.settle(key, amounts)  # it was let in at the same moment
             raise
@@ -125,12 +127,12 @@ class CallPools:
 
     def settle(self, key: Key, unused: Mapping[str, int]) -> None:
         """A call is over; `unused` of rates comes back, and all its slots."""
-        self._desk.settle(key, unused)
+        self._pool_client.settle(key, unused)
         self._place_soon()
 
     def close(self, pool: str, for_s: float) -> None:
         """The provider behind the pool takes no more for so long."""
-        self._desk.close(pool, for_s)
+        self._pool_client.close(pool, for_s)
         self._place_soon()
 
     def _place_soon(self) -> None:
@@ -151,11 +153,11 @@ class CallPools:
         now_s = self._clock.monotonic_s()
         placed = self._scheduler.place(now_s)
         if placed:
-            self._desk.placed()
+            self._pool_client.placed()
         for each in placed:
             if not (waiter := self._waiting.pop(each.job.key)).done():  # or whoever waited has just been called off
                 waiter.set_result(None)
-        self._desk.stir()
+        self._pool_client.tell_soon()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

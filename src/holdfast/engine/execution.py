@@ -68,8 +68,8 @@ async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
     """The pools of which something was reserved for it, and how much."""
     if not attempt.pools:
         return []
-    desk, workflow = attempt.services.desk, attempt.graph.definition.name
-    pools = await attempt.patiently(lambda: desk.read(workflow))
+    client, workflow = attempt.services.pool_client, attempt.graph.definition.name
+    pools = await attempt.patiently(lambda: client.read(workflow))
     return [(pools[name], amount) for name, amount in attempt.pools.items() if name in pools]
 
 
@@ -78,7 +78,7 @@ def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
     used = [*(reported(attempt.reports, lent) if attempt.pace is None else attempt.pace.uses())]
     if used:
         workflow = attempt.graph.definition.name
-        attempt.services.desk.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in used)
+        attempt.services.pool_client.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in used)
 
 
 async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:

@@ -94,13 +94,13 @@ class Executor:
             here,
             lambda: self.room,
             self._begin_placed,
-            services.desk,
+            services.pool_client,
             membership.give_up,
             runs.observers,
         )
         self.placing.serves = services.workers is not None
         self.fleet: FleetNotifier | None = None
-        services.desk.on_more = self.placing.stir
+        services.pool_client.on_more = self.placing.place_soon
         services.threads.on_return = self._fill_slots
         catalog.on_change = self._say_what_is_able
         runs.starter = membership.work = self
@@ -149,7 +149,7 @@ class Executor:
             self.fleet.committed(state, here=takes)
         if not is_ours:
             return
-        self.placing.hear(state)
+        self.placing.committed(state)
         if not self._membership.closing:
             self._reminders.committed(mailbox, events)
             self._guards.committed(mailbox, state)
@@ -204,7 +204,7 @@ class Executor:
         self._fill_slots()  # nobody was given a slot while it was not known whether the session lives
 
     def session_lost(self) -> None:
-        self.services.desk.lose()
+        self.services.pool_client.lose()
         self.services.call_pools.lose()
         self.placing.lose()
         for running in [each for group in self._attempts.values() for each in group.values()]:
@@ -288,7 +288,7 @@ class Executor:
             self.slots.starting += 1
             told = self._runs.mailbox(run).post(cmd.Tick(), slots=1)
             told.add_done_callback(self._slot_taken)
-        self.placing.stir()
+        self.placing.place_soon()
 
     def _begin_placed(self, run: RunId) -> None:
         """Steps of a run were placed: send it a tick, so that they start."""

@@ -24,7 +24,7 @@ from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.lane_due import LaneDue
 from holdfast.engine.placing import in_line
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.rollup import Daily
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_line import StoredLine
@@ -81,12 +81,12 @@ class Leader:
         self._jobs = Lane(Scheduler(strategy))
         for tenant, weight in weights.items():
             self._jobs.scheduler.set_weight(tenant, weight)
-        self._desk = PoolDesk(
+        self._pool_client = PoolClient(
             store.lending, store.sessions, runtime.clock, f"lane/{self.lane}",
             lambda: runtime.membership.session if self.leads.is_set() else None, self._jobs.scheduler,
             outlives_s=_OUTLIVES_S,
         )  # fmt: skip
-        self._desk.on_more = self._awake.set
+        self._pool_client.on_more = self._awake.set
         self._line = StoredLine(
             store.views, runtime.clock,
             lambda each: runtime.catalog.lanes.of(each.workflow, each.tenant, each.started_by) == runtime.catalog.lane,
@@ -131,7 +131,7 @@ class Leader:
         await self._leadership.is_led(self.lane)
 
     def start(self) -> None:
-        self._desk.start(self._runtime.membership.give_up)
+        self._pool_client.start(self._runtime.membership.give_up)
         loops = (self._claim, self._receive_jobs, self._receive_reports, self._sweep, self._place)
         self._tasks = [
             asyncio.create_task(self._watched(loop), name=f"holdfast-leader-{n}") for n, loop in enumerate(loops)
@@ -139,7 +139,7 @@ class Leader:
 
     async def aclose(self) -> None:
         await end(self._tasks)
-        await self._desk.aclose()
+        await self._pool_client.aclose()
 
     async def _watched(self, loop: Callable[[], Awaitable[None]]) -> None:
         """A fault of ours ends the process's work: a leader that is silently blind would be worse than none."""
@@ -213,7 +213,7 @@ class Leader:
 
     def _find(self, steps: Iterable[PlacedStep]) -> None:
         """Steps that stand in line, with what they take of pools."""
-        known = [self._desk.known(step, lambda again: self._find([again])) for step in steps]
+        known = [self._pool_client.known(step, lambda again: self._find([again])) for step in steps]
         self._jobs.find([step for step in known if step is not None], self._runtime.clock.monotonic_s())
         self._awake.set()
 
@@ -230,8 +230,8 @@ class Leader:
             until_ms = self._store.clock.now_ms() + ON_ITS_WAY_MS
             placed = self._jobs.placements(self._runtime.clock.monotonic_s(), until_ms)
             if placed:
-                self._desk.placed()
-            self._desk.stir()
+                self._pool_client.placed()
+            self._pool_client.tell_soon()
             for worker, handed in placed.items():
                 await self._queue.place(worker, handed)
             await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from holdfast.core.state import State
 from holdfast.core.status import Wait, may_be_placed
 from holdfast.engine.connected import ConnectedWorkers
 from holdfast.engine.observing import NOBODY, Observers
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.ports import Clock, PlacedStep, StepPlaced, Unplaced
 from holdfast.scheduling.job import Capacity
 from holdfast.scheduling.lane_workers import job_of
@@ -70,11 +70,11 @@ class Placing:
 
     def __init__(
         self, clock: Clock, scheduler: Scheduler, here: Capacity, room: Callable[[], int],
-        begin: Callable[[RunId], None], desk: PoolDesk, broken: Callable[[BaseException], None],
+        begin: Callable[[RunId], None], pool_client: PoolClient, broken: Callable[[BaseException], None],
         observers: Observers = NOBODY,
     ) -> None:  # fmt: skip
         """`here` is what this process has. `room` tells how many of its slots are free; `begin` looks at a run of which
-        steps were placed, and calls `settle` when it has. `desk` has what is lent of pools, and
+        steps were placed, and calls `settle` when it has. `pool_client` has what is lent of pools, and
         `broken` is told of a fault of ours: a process that silently places nothing would be worse than none."""
         self.scheduler = scheduler
         self.connected = ConnectedWorkers(scheduler, clock)
@@ -85,7 +85,7 @@ class Placing:
         self._able: frozenset[str] = frozenset()
         self._room = room
         self._begin = begin
-        self._desk = desk
+        self._pool_client = pool_client
         self._broken = broken
         self._observers = observers
         self.places = True
@@ -101,7 +101,7 @@ class Placing:
         self._again: dict[Key, PlacedStep] = {}
         """Steps that wait again while their last attempt here is still leaving."""
         self._kept = 0
-        self._stirred: asyncio.Handle | None = None
+        self._placing_soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -113,13 +113,13 @@ class Placing:
     def close(self) -> None:
         """Place nothing more."""
         self._closed = True
-        for handle in (self._stirred, self._timer):
+        for handle in (self._placing_soon, self._timer):
             if handle is not None:
                 handle.cancel()
 
     # --- What there is to place ---------------------------------------------------------------------------------------
 
-    def hear(self, state: State) -> None:
+    def committed(self, state: State) -> None:
         """A run has gone on: see to it that exactly those of its steps wait that wait for a place."""
         if doubted := self._doubted.pop(state.run, None):
             for step in sorted(self.ready(state.run) & doubted):
@@ -141,12 +141,12 @@ class Placing:
                 continue
             if each.step in self._steps.get(each.run, ()):
                 continue
-            known = self._desk.known(each, lambda step: self.find([step]))
+            known = self._pool_client.known(each, lambda step: self.find([step]))
             if known is not None and self.scheduler.submit(job_of(known), now_s):
                 self._steps.setdefault(each.run, {})[each.step] = known
                 self._since_s[each.run] = now_s
-                self._desk.stir()
-                self.stir()
+                self._pool_client.tell_soon()
+                self.place_soon()
 
     def _is_placed_here(self, step: PlacedStep) -> bool:
         return self.places or (self.serves and step.demand.task is not None)  # with connected workers, in the last case
@@ -159,13 +159,13 @@ class Placing:
 
     def hand_over(self) -> None:
         """A leader places from now on: what waits here waits there."""
-        self.places, self._desk.borrows, self._changed = False, self.serves, True
+        self.places, self._pool_client.borrows, self._changed = False, self.serves, True
         for each in [each for each in self.waiting() if not self._is_placed_here(each)]:
             self._drop(each.run, each.step)
 
     def take_over(self) -> None:
         """No leader places any more."""
-        self.places = self._desk.borrows = self._changed = True
+        self.places = self._pool_client.borrows = self._changed = True
 
     def accept(self, steps: Iterable[PlacedStep]) -> None:
         """These were placed here by a leader."""
@@ -197,8 +197,8 @@ class Placing:
         if placed is not None and placed.worker == HERE and (run, step) not in self._begun:
             self._kept -= 1
         self._begun.discard((run, step))
-        self._desk.stir()
-        self.stir()
+        self._pool_client.tell_soon()
+        self.place_soon()
 
     # --- Who there is to do it ----------------------------------------------------------------------------------------
 
@@ -206,12 +206,12 @@ class Placing:
         """What this process is able to run from now on, and of which workflows whoever has a shell can run the scripts."""
         self._able, self._changed = frozenset(here), True
         self.connected.run_scripts_of(scripts)
-        self.stir()
+        self.place_soon()
 
     def join(self, capacity: Capacity) -> None:
         """A connected worker can be given steps, or has something else to give than before."""
         self.connected.join(capacity)
-        self.stir()
+        self.place_soon()
 
     def leave(self, worker: str) -> None:
         """A connected worker is gone. Whoever performs its steps tells their attempts."""
@@ -219,21 +219,21 @@ class Placing:
             run, step = RunId(job.key[0]), StepId(job.key[1])
             if (run, step) not in self._begun:
                 self._leave(run, step)  # it stands in line in the store
-        self.stir()
+        self.place_soon()
 
     # --- Placing ------------------------------------------------------------------------------------------------------
 
-    def stir(self) -> None:
+    def place_soon(self) -> None:
         """Something has come, or become free: place what can be placed, after this turn of the loop."""
-        if self._stirred is None and not self._closed and self._steps:
-            self._stirred = asyncio.get_running_loop().call_soon(self._place_all)
+        if self._placing_soon is None and not self._closed and self._steps:
+            self._placing_soon = asyncio.get_running_loop().call_soon(self._place_all)
 
     def is_about_to_place(self, run: RunId) -> bool:
         """Whether a step of the run may be placed after this turn of the loop."""
-        return self._stirred is not None and not self._closed and run in self._steps
+        return self._placing_soon is not None and not self._closed and run in self._steps
 
     def _place_all(self) -> None:
-        self._stirred = None
+        self._placing_soon = None
         try:
             self.place(self._room())
         except Exception as problem:
@@ -262,7 +262,7 @@ class Placing:
         runs: dict[RunId, None] = {}
         placed = self.scheduler.place(now_s)
         if placed:
-            self._desk.placed()
+            self._pool_client.placed()
         for each in placed:
             run, step = RunId(each.job.key[0]), StepId(each.job.key[1])
             self._keep_place(run, step, Placed(each.worker, each.pools))
@@ -270,7 +270,7 @@ class Placing:
         for run in runs:
             if run != but:
                 self._begin(run)
-        self._desk.stir()
+        self._pool_client.tell_soon()
         self._look_again(now_s)
 
     def _keep_place(self, run: RunId, step: StepId, placed: Placed) -> None:
@@ -287,7 +287,7 @@ class Placing:
             self._timer = None
         next_s = self.scheduler.next_s
         if next_s is not None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, next_s - now_s), self.stir)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, next_s - now_s), self.place_soon)
 
     def ready(self, run: RunId) -> frozenset[StepId]:
         """The steps of a run that were placed and have not begun."""
@@ -334,7 +334,7 @@ class Placing:
 
     def hopeful(self) -> bool:
         """Whether anything waits here that may get a place, once others have ended."""
-        return self._desk.is_asking or any(self._may_be_placed(each) for each in self.waiting())
+        return self._pool_client.is_asking or any(self._may_be_placed(each) for each in self.waiting())
 
     def may_place(self, state: State) -> bool:
         """The same of one run, of which counts what has its place and is about to begin."""
@@ -344,9 +344,9 @@ class Placing:
         """Whether that may ever be, as far as is known here: what has not been looked at or heard of yet may."""
         key = (step.run, step.step)
         known = self._steps.get(step.run, {}).get(step.step)
-        if known is None or key in self._placed or self._stirred is not None:
+        if known is None or key in self._placed or self._placing_soon is not None:
             return True
-        return self.scheduler.has_worker(key) and self._desk.may_have(known, self._since_s[step.run])
+        return self.scheduler.has_worker(key) and self._pool_client.may_have(known, self._since_s[step.run])
 
     def waiting(self) -> Sequence[PlacedStep]:
         """What waits here for a place."""

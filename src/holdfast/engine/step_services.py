@@ -12,7 +12,7 @@ from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.outside_calls import OutsideCalls
 from holdfast.engine.payloads import Payloads
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Threads, WorkerGateway
@@ -32,7 +32,7 @@ class StepServices:
     threads: Threads
     workers: WorkerGateway | None
     """Workers that are connected to this process, if it takes connections."""
-    desk: PoolDesk
+    pool_client: PoolClient
     call_pools: CallPools
     hindrances: Hindrances
     calls: OutsideCalls

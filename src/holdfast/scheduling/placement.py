@@ -57,7 +57,7 @@ class Scheduler:
         """Queues that are to be looked at."""
         self._headless: dict[JobClass, None] = {}
         """Strands that may need another head."""
-        self._stirred: dict[Pool | WorkerClass, None] = {}
+        self._to_offer: dict[Pool | WorkerClass, None] = {}
         """What may have something for the first of its line."""
         self._numbers = 0
 
@@ -95,7 +95,7 @@ class Scheduler:
     def finish(self, key: Key, now_s: float, refund: Mapping[str, int] | None = None) -> bool:
         """A placed job has ended. Its slots and its part of the worker come back; of rates comes back what `refund` says
         it did not use. False if it is not placed."""
-        self._hear(now_s)
+        self._set_time(now_s)
         return self._give_back(key, refund or {})
 
     def charge(self, key: Key, job: Job, worker: str) -> None:
@@ -122,7 +122,7 @@ class Scheduler:
 
     def join(self, capacity: Capacity, now_s: float) -> None:
         """A worker says what it can, for the first time or anew; what it has been given stays with it."""
-        self._hear(now_s)
+        self._set_time(now_s)
         worker = self._worker(capacity.worker)
         lost = list(worker.worker_classes)
         for worker_class in lost:
@@ -174,7 +174,7 @@ class Scheduler:
                 f"pool {name!r} cannot have limit {limit}, per_s {per_s} and burst {burst}: "
                 "a limit is 0 or more; of a rate, per_s is above 0 and burst 1 or more"
             )
-        self._hear(now_s)
+        self._set_time(now_s)
         pool = self._pool(name)
         pool.declare(kind, limit, per_s, burst, level, self._now_s)
         self._look_at_all(pool)
@@ -198,12 +198,12 @@ class Scheduler:
     def place(self, now_s: float) -> list[Placement]:
         """Everything that can be placed now."""
         before_s = self._placed_s
-        self._hear(now_s)
+        self._set_time(now_s)
         self._placed_s = self._now_s
         for pool in self._pools.values():
             times_s = (pool.closed_until_s, pool.keeper.aged_s) if pool.keeper else ()
             if pool.keeper and (pool.kind == "rate" or any(before_s < at_s <= self._now_s for at_s in times_s)):
-                self._stirred[pool] = None
+                self._to_offer[pool] = None
         placed = []
         while queue := self._next():
             worker = self._decide(queue)
@@ -222,8 +222,8 @@ class Scheduler:
         """Whom to look at next. Strands have their next heads before anything that came back is given to others: they
         may be the first."""
         queue = self._ready.first()
-        while self._headless or (queue is None and self._stirred):
-            things = self._headless or self._stirred
+        while self._headless or (queue is None and self._to_offer):
+            things = self._headless or self._to_offer
             while things:
                 thing, _ = things.popitem()
                 upcoming = thing.upcoming(self._now_s)
@@ -268,7 +268,7 @@ class Scheduler:
         if worker_class.line and worker_class.line.first() is not queue:
             self._lead(queue, [worker_class])
             if worker_class.line.first() is not queue:
-                self._stirred[worker_class] = None
+                self._to_offer[worker_class] = None
                 return None
         worker = worker_class.choose(queue, self._strategy)
         if worker is None:
@@ -295,10 +295,10 @@ class Scheduler:
         for pool in queue.keeps:
             known = pool.tried
             if pool.was_tried(pool in short):
-                self._stirred[pool] = None
+                self._to_offer[pool] = None
                 begins |= not known
         if begins:
-            self._stirred |= dict.fromkeys(chain(queue))  # somebody of them may pass now
+            self._to_offer |= dict.fromkeys(chain(queue))  # somebody of them may pass now
         if before and before is not queue:
             self._wait(before, [queue.job_class])
 
@@ -318,7 +318,7 @@ class Scheduler:
         if isinstance(thing, JobClass):
             self._headless[thing] = None
             return
-        self._stirred[thing] = None
+        self._to_offer[thing] = None
         if isinstance(thing, WorkerClass) and not thing.line:
             self._open_up(thing)
 
@@ -356,7 +356,7 @@ class Scheduler:
         for name in placement.pools:
             pool = self._pools[name]
             pool.give_back(key, unused.get(name, 0) if spent else 0)
-            self._stirred[pool] = None
+            self._to_offer[pool] = None
             self._forget(pool)
         worker = self._workers[placement.worker]
         worker.give_back(key)
@@ -369,7 +369,7 @@ class Scheduler:
         """Something of a worker came back."""
         for worker_class in worker.worker_classes:
             if worker_class.freed(worker, self._now_s):
-                self._stirred[worker_class] = None
+                self._to_offer[worker_class] = None
 
     def _open_up(self, worker_class: WorkerClass) -> None:
         """No worker is kept for it any more."""
@@ -384,7 +384,7 @@ class Scheduler:
             if queue.worker_class.need in impossible:
                 self._look_at(queue)
         for worker_class in worker_classes:
-            self._stirred[worker_class] = None
+            self._to_offer[worker_class] = None
 
     def _look_at(self, queue: JobQueue) -> None:
         if not queue.ready:
@@ -477,7 +477,7 @@ class Scheduler:
 
     # --- what is remembered -----------------------------------------------------------------------------------------
 
-    def _hear(self, now_s: float) -> None:
+    def _set_time(self, now_s: float) -> None:
         self._now_s = max(self._now_s, now_s)
 
     def _turn(self, tenant: str) -> float:
@@ -536,7 +536,7 @@ class Scheduler:
         for worker in list(worker_class.workers):
             worker_class.remove(worker)
         del self._worker_classes[worker_class.need]
-        self._stirred.pop(worker_class, None)
+        self._to_offer.pop(worker_class, None)
 
     def _worker(self, name: str) -> Worker:
         worker = self._workers.get(name)
@@ -554,7 +554,7 @@ class Scheduler:
         """A pool that is not declared, and of which nobody has or wants any."""
         if pool.kind is None and not pool.queues and not pool.holders:
             self._pools.pop(pool.name, None)
-            self._stirred.pop(pool, None)
+            self._to_offer.pop(pool, None)
 
 
 def _amounts(demand: Demand) -> dict[str, int]:

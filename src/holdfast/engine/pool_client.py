@@ -35,7 +35,7 @@ _KNOWN_S: Final = 5.0
 _MOST_TO_LEARN: Final = 10_000
 
 
-class PoolDesk:
+class PoolClient:
     """Pools, as one scheduler has its part of them."""
 
     def __init__(
@@ -85,7 +85,7 @@ class PoolDesk:
 
     # --- Shares -------------------------------------------------------------------------------------------------------
 
-    def stir(self, after_s: float = _TELL_S) -> None:
+    def tell_soon(self, after_s: float = _TELL_S) -> None:
         """Something has ended or waits: say soon what is needed now."""
         if self._closed:
             return
@@ -107,7 +107,7 @@ class PoolDesk:
                 known = self._needs.get(name, Need())
                 self._needs[name] = msgspec.structs.replace(known, used=used, wanted=max(used, known.wanted))
             self._shares.need(dict(self._needs))
-        self.stir()
+        self.tell_soon()
 
     def _tell(self) -> None:
         self._telling = None
@@ -124,7 +124,7 @@ class PoolDesk:
         self._needs = kept | needs
         self._shares.need(dict(self._needs))
         if kept:
-            self.stir(KEEP_S / 2)
+            self.tell_soon(KEEP_S / 2)
 
     def close(self, name: str, for_s: float) -> None:
         """The provider behind a pool takes no more for so long: nobody is let in here from now on, nor soon anywhere."""
@@ -140,7 +140,7 @@ class PoolDesk:
         for name, amount in unused.items():
             if amount > 0 and not self._shares.usable(name):
                 self._shares.return_unused(name, amount)
-        self.stir()
+        self.tell_soon()
 
     def _changed(self, name: str, grant: Grant | None) -> int:
         """What there is of a pool has become more or less. What of a rate no longer fits."""
@@ -262,6 +262,6 @@ class PoolDesk:
             log.info("holdfast could not note what %d steps have taken of pools: %s", len(uses), problem)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name="holdfast-pool-desk")
+        task = asyncio.create_task(work, name="holdfast-pool-client")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -15,8 +15,8 @@ from holdfast.compose import open_store
 from holdfast.core.estimates import Use
 from holdfast.core.ids import RunId, StepId
 from holdfast.core.lending import DeclaredPool
-from holdfast.engine import pool_desk
-from holdfast.engine.pool_desk import PoolDesk
+from holdfast.engine import pool_client
+from holdfast.engine.pool_client import PoolClient
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, PlacedStep, Store
@@ -80,7 +80,7 @@ class Place:
         self.scheduler = Scheduler()
         self.session = RandomIds().session()
         self.again: list[PlacedStep] = []
-        self.desk = PoolDesk(
+        self.desk = PoolClient(
             self.store.lending, self.store.sessions, self.time, "lane", lambda: self.session, self.scheduler,
         )  # fmt: skip
         self.scheduler.join(HERE, self.time.monotonic_s())
@@ -165,7 +165,7 @@ async def test_what_the_store_said_is_believed_for_a_few_seconds_for_each_workfl
     for number in range(50):
         assert place.known(step(number=number)) is not None
     assert sorted(map(str, place.asked.estimated)) == ["other", "wf"]
-    place.time.ahead_s += pool_desk._KNOWN_S
+    place.time.ahead_s += pool_client._KNOWN_S
     assert place.known(step()) is None
     await until(lambda: len(place.asked.estimated) == 3)
 
@@ -211,7 +211,7 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     place.desk.stir()
     await until(lambda: place.desk._needs["BROWSERS"].used == 0)
     assert await place.lent() == 8
-    monkeypatch.setattr(pool_desk, "KEEP_S", 0.2)
+    monkeypatch.setattr(pool_client, "KEEP_S", 0.2)
     place.desk.stir()
     await until_lent(place, 0)
     assert place.desk._needs == {}
@@ -220,20 +220,20 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
 async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_somebody_waits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool_desk, "KEEP_S", 0.05)
+    monkeypatch.setattr(pool_client, "KEEP_S", 0.05)
     waits = step(amount=9)
     await place.store.lending.set_pool(BROWSERS)
     place.begin(waits)
     await until(lambda: place.desk._pools and not place.desk._wanted_s.keys() - place.desk._needs.keys())
     assert not place.desk.may_have(waits, 0.0)
-    await asyncio.sleep(4 * pool_desk.KEEP_S)  # what was wanted a moment ago is no longer wanted for that alone
+    await asyncio.sleep(4 * pool_client.KEEP_S)  # what was wanted a moment ago is no longer wanted for that alone
     assert await place.lent() == 0, "it is of no use here"
     await place.store.lending.set_pool(DeclaredPool("BROWSERS", "slots", 9))
     await until(lambda: place.desk.may_have(waits, 0.0))
 
 
 async def test_of_what_steps_have_used_the_latest_are_remembered_while_the_store_is_away(place: Place) -> None:
-    uses = [Use("wf", "node", "P", number) for number in range(pool_desk._MOST_TO_LEARN + 500)]
+    uses = [Use("wf", "node", "P", number) for number in range(pool_client._MOST_TO_LEARN + 500)]
     for each in uses:
         place.desk.learn([each])
     assert len(place.desk._tasks) == 1, "one writes, however often there is something"
