@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Engine, Run, RunFailed, Workflow, llm_node, task
 from holdfast.compose.from_settings import pools_of
-from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld
+from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld, PoolsAwaited
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import UsageError
@@ -89,6 +89,17 @@ async def test_a_wait_for_quota_holds_no_money(store: str, server: ModelServer, 
         assert (state.budget.held_nanousd, state.calls) == (0, {})
         await asyncio.wait(waiting)
     assert [call.status for call in server.calls] == [200, 200]
+
+
+async def test_a_process_that_ends_leaves_nothing_of_a_pool_behind(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    for _ in range(3):
+        async with opened(
+            store, workflows=[workflow := one()], model=model, settings=limited(concurrent=1, requests_per_min=6_000)
+        ) as engine:
+            (run,) = await results(engine, workflow, 1)
+            assert await events_of(run, PoolsAwaited) == [], "nothing that has ended is waited for"
 
 
 async def test_a_call_that_waits_for_its_pools_holds_no_slot_and_says_what_it_waits_for(

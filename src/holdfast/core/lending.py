@@ -162,8 +162,9 @@ class Visitor(msgspec.Struct, frozen=True):
     """Who visits: `holder` is its name, `session` keeps what it is lent.
 
     `number` grows with each visit of the same holder and session: one that comes after a later one changes nothing.
-    `outlives_ms` is how long what it has placed may go on without it. For so long its share stays taken after its death,
-    unless another of the same name takes it over: the next leader of a lane takes over what the last one had.
+    `outlives_ms` is how long what it has placed may go on without it. For so long its share of slots stays taken after its
+    death, unless another of the same name takes it over: the next leader of a lane takes over what the last one had. What it
+    let out of a rate was gone from its bucket by then.
     """
 
     holder: str
@@ -317,7 +318,7 @@ def _lend(
         level = min(level, 0)
     mine = Share(
         *key, kept + _granted(left), visit.used, max(visit.wanted, visit.used), visit.least, known.is_short,
-        known.since_ms, visitor.number, visitor.outlives_ms,
+        known.since_ms, visitor.number, visitor.outlives_ms if pool.kind == "slots" else 0,
     )  # fmt: skip
     target = _target(pool, mine, others)
     free = max(0, pool.limit - out - mine.granted)

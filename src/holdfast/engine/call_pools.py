@@ -89,7 +89,7 @@ class CallPools:
                 handle.cancel()
         for waiter in self._waiting.values():
             waiter.cancel()
-        await self._pool_client.aclose()
+        await self._pool_client.aclose(gives_back=True)
 
     def lose(self) -> None:
         """The session is dead: nothing is held of any pool."""

@@ -72,12 +72,15 @@ class PoolClient:
         """`broken` is told of a fault of ours, after which no step that asks for a pool could be placed any more."""
         self._shares.start(broken)
 
-    async def aclose(self) -> None:
-        """Learn what is still to be learned, and keep no more shares."""
+    async def aclose(self, *, gives_back: bool = False) -> None:
+        """Learn what is still to be learned, and keep no more shares. It `gives_back` at once what it has where nothing that
+        it has placed goes on without it."""
         self._closed = True
         if self._telling is not None:
             self._telling.cancel()
         await self._shares.aclose()
+        if gives_back:
+            await self._shares.give_back()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -34,6 +34,7 @@ SHORT_S: Final = 0.1
 """Between the first two visits of a holder that lacks something; then twice as long each time, up to EVERY_S."""
 SHORTEST_S: Final = 0.05
 """Between two visits when there is news: what happens meanwhile is said together."""
+_LAST_WORD_S: Final = 2.0
 LOOK_S: Final = 0.2
 """How often to see that the lease is not over, while anything is held."""
 
@@ -107,6 +108,14 @@ class PoolShares:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    async def give_back(self) -> None:
+        """Nothing is in use or wanted any more: what is held is others' from now on. While the store is away, it is free
+        when the session is dead."""
+        self._needs = {}
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORD_S):
+                await self.visit()
 
     def need(self, needs: Mapping[str, Need]) -> None:
         """Say what is needed now; to be said at once whenever anything was placed. Nothing is needed of other pools."""
