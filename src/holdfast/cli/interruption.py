@@ -29,12 +29,15 @@ class Interruption:
         self._words = words
         self._before: list[Any] = []
         self._stop: Callable[[], object] | None = None
+        self._is_told = False
 
     def __enter__(self) -> Self:
         self._before = [signal.signal(each, self._heard) for each in _SIGNALS]
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._is_told:
+            return  # the process leaves; one signal more while it does would be a traceback
         for each, before in zip(_SIGNALS, self._before, strict=True):
             signal.signal(each, before)
 
@@ -49,6 +52,7 @@ class Interruption:
 
     def tell(self) -> None:
         """Say the words; no signal keeps them from being said."""
+        self._is_told = True
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         terminal.say_at_once(self._words())
