@@ -40,7 +40,7 @@ def kill(leader: Leader) -> None:
     """Have a leader do nothing more, and say nothing: its lease runs out."""
     for task in leader._tasks:
         task.cancel()
-    leader._desk._shares._task.cancel()  # type: ignore[union-attr]
+    leader._pool_client._shares._task.cancel()  # type: ignore[union-attr]
     leader._runtime.store.sessions._renewer.stop()  # type: ignore[attr-defined]
 
 

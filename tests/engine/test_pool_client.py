@@ -90,7 +90,7 @@ class Place:
 
     def begin(self, each: PlacedStep) -> None:
         self.scheduler.submit(job_of(each), self.time.monotonic_s())
-        self.desk.stir()
+        self.desk.tell_soon()
 
     async def lent(self) -> int:
         return sum(share.granted for share in await self.store.lending.pool_shares("BROWSERS"))
@@ -208,11 +208,11 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     (placed,) = place.scheduler.place(place.time.monotonic_s())
     place.desk.placed()
     place.scheduler.finish(placed.job.key, place.time.monotonic_s())
-    place.desk.stir()
+    place.desk.tell_soon()
     await until(lambda: place.desk._needs["BROWSERS"].used == 0)
     assert await place.lent() == 8
     monkeypatch.setattr(pool_client, "KEEP_S", 0.2)
-    place.desk.stir()
+    place.desk.tell_soon()
     await until_lent(place, 0)
     assert place.desk._needs == {}
 
