@@ -230,9 +230,11 @@ class PoolClient:
         """All pools, as of a few seconds ago at most, and what steps of a workflow take of them. Raises StoreError."""
         now_s = self._clock.monotonic_s()
         if now_s - self._known_s.get(workflow, -_KNOWN_S) >= _KNOWN_S:
-            self._estimates |= {each.kind: each.amount for each in await self._lending.estimates(workflow=workflow)}
+            estimates = await self._lending.estimates(workflow=workflow)
+            self._pools_known_s = -_KNOWN_S  # both together: a guess needs the pool, too
+            await self.declared()
+            self._estimates |= {each.kind: each.amount for each in estimates}
             self._known_s[workflow] = now_s
-            self._pools_known_s = -_KNOWN_S  # what there is of both, together
         return await self.declared()
 
     async def declared(self) -> Mapping[str, DeclaredPool]:
