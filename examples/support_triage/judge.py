@@ -27,6 +27,9 @@ from holdfast.testing.model_server import CallRecord, read_calls
 JUST_BEFORE_S = 3.0
 """A reply sent less than this before a kill may not have been written down by the worker: it was still in flight."""
 
+JUST_AFTER_S = 0.1
+"""What a process had sent when it was killed may arrive so much later: long before another process could send anything."""
+
 STORE, MODELS, MAIL, KILLS = "holdfast.db", "models.jsonl", "mail.jsonl", "kills.json"
 """What lies in the demo's directory. Real models leave no journal there."""
 
@@ -51,13 +54,16 @@ class ModelJournal:
         self._read()
         return self._calls
 
-    def in_flight(self, at_unix_s: float, *, just_before_s: float = 0.0) -> list[CallRecord]:
-        """The calls that had arrived at that time and were not answered until `just_before_s` before it."""
+    def in_flight(self, at_unix_s: float, *, just_before_s: float = 0.0, just_after_s: float = 0.0) -> list[CallRecord]:
+        """The calls that had arrived at that time, or `just_after_s` after it, and were not answered until `just_before_s`
+        before it."""
         self._read()
         return [
             call
             for call in self._calls
-            if call.at_unix_s <= at_unix_s < self._replied.get(call.number, at_unix_s + 1) + just_before_s
+            if call.at_unix_s - just_after_s
+            <= at_unix_s
+            < self._replied.get(call.number, at_unix_s + 1) + just_before_s
         ]
 
     def _read(self) -> None:
@@ -320,7 +326,8 @@ def _repeated(books: Sequence[Books], calls: Sequence[CallRecord]) -> Counter[st
 def _nothing_asked_again(
     books: Sequence[Books], models: ModelJournal, kills: Sequence[float], repeated: Counter[str]
 ) -> Promise:
-    lost = Counter(call.request_sha256 for at in kills for call in models.in_flight(at, just_before_s=JUST_BEFORE_S))
+    flights = [models.in_flight(at, just_before_s=JUST_BEFORE_S, just_after_s=JUST_AFTER_S) for at in kills]
+    lost = Counter(call.request_sha256 for calls in flights for call in calls)
     innocent = all(times <= lost[hash_] for hash_, times in repeated.items())
     known = repeated.total() <= _sum(books, "calls_repeated")  # one may have been killed before it left
     return Promise(
