@@ -157,7 +157,7 @@ class Attempt:
     def priority(self) -> int:
         """What its node asks for with."""
         node = self.graph.nodes.get(self.name)
-        return node.demand.priority if node is not None and node.demand is not None else 0
+        return node.demand.priority if node is not None else 0
 
     @property
     def pools(self) -> Mapping[str, int]:

@@ -50,13 +50,14 @@ _NOT_NOW: Final = object()
 
 
 class _Sending(NamedTuple):
-    """One way to make a call: the request, what it may cost, and what it was lent."""
+    """One way to make a call: the request, what it may cost, what it was lent, and all pools that count anything."""
 
     request: ModelRequest
     price: Price
     offer: Offer
     lent: Lent | None
     refusals: int
+    counted: Sequence[DeclaredPool]
 
 
 class Gateway:
@@ -106,7 +107,8 @@ class Gateway:
             raise OperationFailed(error.message, error=error, path=None) from None
         first = refusals = 0
         while True:
-            lent = await self._reserve(journal, path, ways[first], offers[first])
+            counted = await journal.counted_pools()  # once: nothing is awaited between a hold and its call
+            lent = await self._reserve(journal, path, ways[first], offers[first], counted)
             try:
                 call, chosen = await journal.hold(path, ways[0].model, args_hash, offers[first:])
             except BaseException:
@@ -114,24 +116,26 @@ class Gateway:
                     self._quotas.unsent(lent)
                 raise
             wanted, first = first, first + chosen
-            if await self._pools(journal, ways[wanted].model) != await self._pools(journal, ways[first].model):
+            if self._pools(journal, ways[wanted].model, counted) != self._pools(journal, ways[first].model, counted):
                 await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
                 continue
-            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals)
+            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals, counted)
             value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is not _NOT_NOW:
                 return value
             refusals += 1
 
-    async def _pools(self, journal: Journal, model: str) -> Sequence[DeclaredPool]:
+    def _pools(self, journal: Journal, model: str, counted: Sequence[DeclaredPool]) -> Sequence[DeclaredPool]:
         """The pools of which a call of the model takes: all that count for it, but for those of which its step has reserved
         something before it was placed."""
         reserved = journal.pace.pools if journal.pace is not None else ()
-        return [pool for pool in self._quotas.of(model, await journal.counted_pools()) if pool.name not in reserved]
+        return [pool for pool in self._quotas.of(model, counted) if pool.name not in reserved]
 
-    async def _reserve(self, journal: Journal, path: Path, request: ModelRequest, offer: Offer) -> Lent | None:
+    async def _reserve(
+        self, journal: Journal, path: Path, request: ModelRequest, offer: Offer, counted: Sequence[DeclaredPool]
+    ) -> Lent | None:
         """Wait for what the request takes of pools; None where nothing limits it."""
-        pools = await self._pools(journal, request.model)
+        pools = self._pools(journal, request.model, counted)
         if not pools:
             return None
         input_bound = offer.tokens - request.max_tokens
@@ -158,7 +162,7 @@ class Gateway:
                 self._quotas.used(sending.lent, sending.request.model, None)  # unless it was given back already
 
     async def _exchange(self, journal: Journal, path: Path, call: CallId, sending: _Sending) -> Any:
-        request, price, offer, lent, _ = sending
+        request, price, offer, lent = sending.request, sending.price, sending.offer, sending.lent
         if not journal.may_send():
             # Frozen past its lease between hold and send: somebody else may already be at it.
             if lent is not None:
@@ -198,9 +202,9 @@ class Gateway:
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
     ) -> object:
         """What to do about a call without a reply. One that its provider refuses until later waits for its pools again."""
-        lent, model = sending.lent, sending.request.model
+        lent = sending.lent
         if isinstance(problem, ModelRateLimited):
-            await self._close(journal, model, problem.retry_after_s, sending.refusals)
+            self._close(journal, sending, problem.retry_after_s)
         if lent is not None and isinstance(problem, ModelRefused):
             self._quotas.refused(lent)
             if isinstance(problem, ModelRateLimited) and sending.refusals < _MOST_REFUSALS:
@@ -208,9 +212,10 @@ class Gateway:
                 return _NOT_NOW
         raise await self._failed(journal, path, call, problem) from problem
 
-    async def _close(self, journal: Journal, model: str, retry_after_s: float | None, refusals: int) -> None:
+    def _close(self, journal: Journal, sending: _Sending, retry_after_s: float | None) -> None:
         """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""
-        pools = self._quotas.of(model, await journal.counted_pools())
+        model, refusals = sending.request.model, sending.refusals
+        pools = self._quotas.of(model, sending.counted)
         names, for_s = self._quotas.closed(model, pools, retry_after_s, refusals)
         for name in names:
             journal.close_pool(name, for_s)
