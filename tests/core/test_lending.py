@@ -493,14 +493,39 @@ def test_of_a_closed_pool_nothing_is_lent_and_everybody_hears_of_it() -> None:
         assert (grant.granted, grant.filled, grant.closed_ms) == (pool.limit, 0, 0), "and a rate is empty when it opens"
 
 
-def test_a_closing_lasts_an_hour_at_most_and_a_clock_that_was_set_back_closes_nothing() -> None:
+def test_a_closing_lasts_an_hour_at_most() -> None:
     authority = Authority(SLOTS)
-    authority.now_ms = 10 * MOST_CLOSED_MS
     (a,) = holders(authority, "a")
     visitor, visit = a.want(1).letter()
     assert authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=10**9)).closed_ms == MOST_CLOSED_MS
-    authority.now_ms = 0
-    assert a.visit().granted == 8
+
+
+def test_a_clock_that_was_set_back_by_a_little_closes_nothing() -> None:
+    for pool in (SLOTS, RATE):
+        authority = Authority(pool)
+        authority.now_ms = 240_000
+        a, b = holders(authority, "a", "b")
+        a.want(1).visit()
+        authority.now_ms = 1_000
+        grant = b.want(1).visit()
+        assert (grant.closed_ms, grant.target > 0) == (0, True)
+
+
+def test_a_clock_that_was_set_back_keeps_a_pool_closed_for_what_was_left() -> None:
+    authority = Authority(SLOTS)
+    authority.now_ms = 240_000
+    (a,) = holders(authority, "a")
+    visitor, visit = a.want(1).letter()
+    authority.visited(visitor, msgspec.structs.replace(visit, closes_ms=3_000))
+    authority.now_ms = 1_000
+    assert a.visit().closed_ms == 3_000
+    authority.now_ms += 3_000
+    assert (a.visit().closed_ms, a.visit().granted) == (0, 8)
+
+
+def test_new_figures_open_no_closed_pool() -> None:
+    closed = PoolRow(SLOTS, Bucket(0, 1_000, 5_000))
+    assert declared(msgspec.structs.replace(SLOTS, limit=9), closed, 2_000).bucket == Bucket(0, 2_000, 4_000)
 
 
 def test_new_figures_count_from_now_on() -> None:

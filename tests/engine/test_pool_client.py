@@ -17,6 +17,7 @@ from holdfast.core.ids import RunId, StepId
 from holdfast.core.lending import DeclaredPool
 from holdfast.engine import pool_client
 from holdfast.engine.pool_client import PoolClient
+from holdfast.engine.shares import Need
 from holdfast.errors import StoreBusy
 from holdfast.machine import MachineClock, RandomIds
 from holdfast.ports import Lending, PlacedStep, Store
@@ -215,6 +216,20 @@ async def test_what_was_lent_is_kept_for_a_while_and_then_given_back(
     place.desk.tell_soon()
     await until_lent(place, 0)
     assert place.desk._needs == {}
+
+
+async def test_a_share_that_owes_is_kept_until_its_bucket_has_filled_and_no_longer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_client, "KEEP_S", 0.2)
+    await place.store.lending.set_pool(DeclaredPool("TOKENS", "rate", 100, per_s=1, burst=10))
+    place.begin(step("TOKENS", 10))
+    await until(lambda: place.scheduler.place(place.time.monotonic_s()))
+    place.desk.placed()
+    place.desk.settle((RunId("run1"), StepId("node#1")), {"TOKENS": -40})
+    await until(lambda: place.desk._needs.get("TOKENS", Need()).owes)
+    assert sum(share.granted for share in await place.store.lending.pool_shares("TOKENS")) == 100
+    await until(lambda: not place.desk._needs)
 
 
 async def test_a_pool_that_is_too_small_is_asked_about_for_as_long_as_somebody_waits(

@@ -459,6 +459,10 @@ class Mount:
     def now_ms(self) -> int:
         return int(self._offset_ms + self.disk.clock_s() * 1000)
 
+    def boot_ms(self) -> int:
+        """What all processes of the machine read alike, and nobody sets."""
+        return int(self.disk.clock_s() * 1000)
+
     def check_open(self) -> None:
         if self.closed:
             raise StoreError("The store is closed.")
@@ -841,7 +845,7 @@ class Lending(Port):
 
     async def set_pool(self, pool: DeclaredPool) -> None:
         await self._mount.write("pool")
-        self._disk.pools[pool.name] = declared(pool, self._disk.pools.get(pool.name), self._mount.now_ms())
+        self._disk.pools[pool.name] = declared(pool, self._disk.pools.get(pool.name), self._mount.boot_ms())
         self._disk.touched(self._mount)
 
     async def remove_pool(self, name: str) -> bool:
@@ -861,7 +865,7 @@ class Lending(Port):
         if lease is None or lease.dead_at_ms is not None:
             raise Conflict(f"Session {visitor.session} is dead, so {visitor.holder} has nothing of any pool any more.")
         asked = sorted(visits, key=lambda visit: visit.pool)
-        lent = lend(self._disk.pools.values(), self._shares(), visitor, asked, self._mount.now_ms())
+        lent = lend(self._disk.pools.values(), self._shares(), visitor, asked, self._mount.boot_ms())
         for share in lent.gone:
             del self._disk.shares[share.key]
         self._disk.shares |= {share.key: share for share in lent.shares}

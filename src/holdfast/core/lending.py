@@ -139,11 +139,20 @@ def declared_pool(
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes. A pool
-    whose `at_ms` is to come is closed until then."""
+    """What the part of a rate that is not lent had at `at_ms`, in units × milliseconds; below zero, what it owes. For
+    `closed_ms` from then on nothing is let out of its pool.
+
+    No moment to come is ever kept: whoever has set back the clock of `at_ms` by a day, or started it anew, has only had no
+    time pass since.
+    """
 
     level: int
     at_ms: int
+    closed_ms: int = 0
+
+    def passed_ms(self, now_ms: int) -> int:
+        """How long ago it was."""
+        return max(0, now_ms - self.at_ms)
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -153,9 +162,8 @@ class PoolRow(msgspec.Struct, frozen=True):
     bucket: Bucket
 
     def closed_ms(self, now_ms: int) -> int:
-        """How long it is closed from now on. A time beyond what any closing lasts is one of a clock that was set back."""
-        left_ms = self.bucket.at_ms - now_ms
-        return left_ms if 0 < left_ms <= MOST_CLOSED_MS else 0
+        """How long it is closed from now on."""
+        return max(0, self.bucket.closed_ms - self.bucket.passed_ms(now_ms))
 
 
 class Visitor(msgspec.Struct, frozen=True):
@@ -325,7 +333,7 @@ def _lend(
     given = 0 if closed_ms else max(0, min(target - mine.granted, free))
     mine = msgspec.structs.replace(mine, granted=mine.granted + given)
     level, filled = _poured(pool, level, given, free, spills=mine.granted > 0 and not closed_ms)
-    lent.buckets[pool.name] = Bucket(level, now_ms + closed_ms)
+    lent.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
     lent.gone.extend(gone)
     lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
     return _Heard(visit, known, mine, _lacks(pool, mine))
@@ -378,8 +386,8 @@ def _granted(shares: Iterable[Share]) -> int:
 def _refilled(row: PoolRow, free: int, now_ms: int) -> int:
     """What is in the free part now, which has been of this size since it was last looked at. What came back above what it
     holds stays until it is lent."""
-    passed_ms = max(0, now_ms - row.bucket.at_ms)
-    return min(max(row.pool.full(free), row.bucket.level), row.bucket.level + free * passed_ms)
+    open_ms = max(0, row.bucket.passed_ms(now_ms) - row.bucket.closed_ms)
+    return min(max(row.pool.full(free), row.bucket.level), row.bucket.level + free * open_ms)
 
 
 def _settled(pool: DeclaredPool, level: int, unused: int) -> int:
@@ -405,12 +413,11 @@ def _poured(pool: DeclaredPool, level: int, given: int, free: int, *, spills: bo
 def declared(pool: DeclaredPool, known: PoolRow | None, now_ms: int) -> PoolRow:
     """A pool as it begins, or goes on with new figures. A new one is full: nobody has taken anything of it. One that counts
     in another period begins empty; otherwise it keeps what it had when it was last looked at, as far as it still holds
-    that: at what rate it has filled since depends on the old figures."""
+    that: at what rate it has filled since depends on the old figures. One that is closed stays so."""
     if known is None:
         return PoolRow(pool, Bucket(pool.full(pool.limit), now_ms))
-    if known.pool.kind != pool.kind or known.pool.per_s != pool.per_s:
-        return PoolRow(pool, Bucket(0, now_ms))
-    return PoolRow(pool, Bucket(known.bucket.level, now_ms))
+    is_same = (known.pool.kind, known.pool.per_s) == (pool.kind, pool.per_s)
+    return PoolRow(pool, Bucket(known.bucket.level if is_same else 0, now_ms, known.closed_ms(now_ms)))
 
 
 # --- Who is entitled to what --------------------------------------------------------------------------------------------

@@ -126,8 +126,8 @@ class PoolClient:
         kept = {name: Need(wanted=1) for name in self._wanted_s if name not in needs}
         self._needs = kept | needs
         self._shares.need(dict(self._needs))
-        if kept:
-            self.tell_soon(KEEP_S / 2)
+        if kept or any(need.owes for need in needs.values()):
+            self.tell_soon(KEEP_S / 2)  # what is kept is given back some time, and what is owed comes in by itself
 
     def close(self, name: str, for_s: float) -> None:
         """The provider behind a pool takes no more for so long: nobody is let in here from now on, nor soon anywhere."""

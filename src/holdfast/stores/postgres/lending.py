@@ -77,7 +77,7 @@ class Lending(StorePort):
 
 def _pools(rows: Sequence[Any]) -> list[PoolRow]:
     found = [tuple(row) for row in rows]
-    return [PoolRow(DeclaredPool(*row[:-2]), Bucket(*row[-2:])) for row in found]
+    return [PoolRow(DeclaredPool(*row[:-3]), Bucket(*row[-3:])) for row in found]
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:

@@ -1,6 +1,10 @@
 """Pools above steps: declared, lent in shares, and what steps are known to take of them.
 
-A share lives as long as its session, so the dead are found first. Never here: who gets how much.
+A share lives as long as its session, so the dead are found first. Rates and turns are counted on the clock since boot, as
+leases are: were each process to go by its own, the clocks of two that were started before and after the machine's was set
+would fill a bucket twice.
+
+Never here: who gets how much.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.lending import Bucket, DeclaredPool, Grant, Lent, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.errors import Conflict
 from holdfast.stores.row import astuple
+from holdfast.stores.sqlite.clock import boot_ms
 from holdfast.stores.sqlite.context import SQL, StoreContext, StorePort, rows, value
 from holdfast.stores.sqlite.session import Sessions
 
@@ -29,10 +34,8 @@ class Lending(StorePort):
         self._sessions = sessions
 
     async def set_pool(self, pool: DeclaredPool) -> None:
-        now_ms = self._clock.now_ms()
-
         def write(db: apsw.Connection) -> None:
-            row = declared(pool, next(iter(_pools(db, [pool.name])), None), now_ms)
+            row = declared(pool, next(iter(_pools(db, [pool.name])), None), boot_ms())
             rows(db, "put_lent_pool", (*astuple(row.pool), *astuple(row.bucket)))
 
         await self._writer.write(write)
@@ -57,7 +60,7 @@ class Lending(StorePort):
             if value(db, "lives", (visitor.session,)) is None:
                 return None
             names = [visit.pool for visit in asked]
-            lent = lend(_pools(db, names), _shares(db, names, now_ms), visitor, asked, now_ms)
+            lent = lend(_pools(db, names), _shares(db, names, now_ms), visitor, asked, boot_ms())
             _keep(db, lent)
             return lent
 
@@ -87,7 +90,7 @@ class Lending(StorePort):
 def _pools(db: apsw.Connection, names: Sequence[str] | None) -> list[PoolRow]:
     """These pools, or all."""
     found: list[Any] = rows(db, "lent_pools", {"pools": None if names is None else _encode(names).decode()})
-    return [PoolRow(DeclaredPool(*row[:-2]), Bucket(*row[-2:])) for row in found]
+    return [PoolRow(DeclaredPool(*row[:-3]), Bucket(*row[-3:])) for row in found]
 
 
 def _shares(db: apsw.Connection, pools: Sequence[str], now_ms: int) -> list[Share]:

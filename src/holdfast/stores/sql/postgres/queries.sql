@@ -918,20 +918,21 @@ select count(*) as blobs, coalesce(sum(octet_length(content)), 0) as stored_byte
 
 -- name: lent_pools
 -- All pools.
-select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from holdfast.lent_pools order by pool
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms from holdfast.lent_pools order by pool
 
 -- name: lock_lent_pools
 -- Some pools, their rows locked in the order of their names: from here on nobody else lends of them.
-select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from holdfast.lent_pools
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms from holdfast.lent_pools
 where pool = any($1::text[]) order by pool for update
 
 -- name: put_lent_pool
 -- A pool as it is declared now.
-insert into holdfast.lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+insert into holdfast.lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 on conflict (pool) do update set
     kind = excluded.kind, amount = excluded.amount, per_s = excluded.per_s, burst = excluded.burst,
-    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms
+    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms,
+    closed_ms = excluded.closed_ms
 
 -- name: delete_lent_pool
 -- A pool is no more: says that it was.
@@ -944,9 +945,9 @@ where not exists (select from holdfast.lent_pools as known where known.pool = sh
     and not exists (select from holdfast.sessions where sessions.session = share.session and dead_at_ms is null)
 
 -- name: keep_levels
--- What the parts of rates have that are not lent.
-update holdfast.lent_pools set level = kept.level, level_at_ms = kept.level_at_ms
-from unnest($1::text[], $2::bigint[], $3::bigint[]) as kept (pool, level, level_at_ms)
+-- What the parts of rates have that are not lent, and for how long the pools are closed.
+update holdfast.lent_pools set level = kept.level, level_at_ms = kept.level_at_ms, closed_ms = kept.closed_ms
+from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) as kept (pool, level, level_at_ms, closed_ms)
 where lent_pools.pool = kept.pool
 
 -- name: expire_holders

@@ -631,17 +631,18 @@ select count(*), coalesce(sum(length(content)), 0) from blobs
 -- --- Pools above steps -----------------------------------------------------------------------------------------------
 
 -- name: lent_pools
--- The pools, or those of a list: [[pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms], ...].
-select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms from lent_pools
+-- The pools, or those of a list: [[pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms], ...].
+select pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms from lent_pools
 where :pools is null or pool in (select value from json_each(:pools)) order by pool
 
 -- name: put_lent_pool
 -- A pool as it is declared now.
-insert into lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (pool) do update set
     kind = excluded.kind, amount = excluded.amount, per_s = excluded.per_s, burst = excluded.burst,
-    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms
+    counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms,
+    closed_ms = excluded.closed_ms
 
 -- name: delete_lent_pool
 -- A pool is no more: says that it was.
@@ -654,8 +655,8 @@ where pool not in (select pool from lent_pools)
     and not exists (select 1 from sessions where sessions.session = lent_shares.session and dead_at_ms is null)
 
 -- name: keep_level
--- What the part of a rate has that is not lent.
-update lent_pools set level = ?, level_at_ms = ? where pool = ?
+-- What the part of a rate has that is not lent, and for how long the pool is closed.
+update lent_pools set level = ?, level_at_ms = ?, closed_ms = ? where pool = ?
 
 -- name: lent_shares
 -- Who has how much of some pools, and whether his session lives. One that nobody knows has been dead for long.
