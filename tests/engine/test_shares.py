@@ -31,12 +31,18 @@ SOON_S = 8 * EVERY_S
 class Placer:
     """One process as its scheduler sees it: what it was told it has."""
 
-    def __init__(self, store: Store, session: SessionId | None, name: str) -> None:
+    def __init__(self, store: Store, session: SessionId | None, name: str, outlives_s: float = 0.0) -> None:
         self.store = store
         self.session = session
         self.told: dict[str, list[Grant | None]] = {}
         self.shares = PoolShares(
-            store.lending, store.sessions, MachineClock(), name, lambda: self.session, self._changed
+            store.lending,
+            store.sessions,
+            MachineClock(),
+            name,
+            lambda: self.session,
+            self._changed,
+            outlives_s=outlives_s,
         )
 
     def _changed(self, name: str, grant: Grant | None) -> None:
@@ -319,6 +325,25 @@ async def test_what_a_killed_leader_had_placed_goes_on_and_its_heir_takes_it_ove
             await until(lambda: bool(heir.usable()))
             shares = await here.lending.pool_shares("BROWSERS")
             assert [(share.holder, share.granted) for share in shares] == [("elsewhere", 0), ("lane", 8)]
+
+
+async def test_an_heir_who_needs_nothing_keeps_nothing_of_what_it_inherits(opened) -> None:
+    store = await opened()
+    await store.lending.set_pool(SLOTS)
+    names = RandomIds()
+    first, second = names.session(), names.session()
+    for session in (first, second):
+        await store.sessions.open(session, "p", [])
+    placer = Placer(store, first, "p", outlives_s=30.0)
+    placer.need(1, 1)
+    await placer.shares.visit()
+    await store.sessions.close(first)
+    placer.session = second
+    placer.shares.need({})
+    await placer.shares.visit()
+    await until_lent(store, 8)
+    await placer.shares.visit()
+    await until_lent(store, 0)
 
 
 async def test_a_frozen_process_holds_nothing_when_it_wakes_up(opened, store: str) -> None:

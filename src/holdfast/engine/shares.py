@@ -228,7 +228,8 @@ class PoolShares:
             elif self._held.pop(name, None) is not None or name not in self._told:
                 self._changed(name, None)
             if need.is_nothing:
-                self._held.pop(name, None)
+                if (left := self._held.pop(name, None)) is not None and left.granted:
+                    self._unsure.add(name)  # it was a dead one's of the same name: the next visit gives it back
                 self._told.pop(name, None)
                 self._heard_s.pop(name)
             else:
