@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from holdfast.core import commands as cmd
+from holdfast.core.claim import Claim
 from holdfast.core.ids import AppendId
 from holdfast.core.payload import inline
 from holdfast.core.scopes import ScopeRow
@@ -40,13 +41,13 @@ from holdfast.ports import Append
 from holdfast.stores.postgres import PostgresStore
 from holdfast.stores.postgres import connection as connection_room
 from holdfast.stores.postgres.address import Address
-from holdfast.stores.postgres.append import entry
+from holdfast.stores.postgres.append import Entry, entry
 from holdfast.testing.postgres_server import FAST, PostgresServer
 from holdfast.testing.server_process import free_port
 from holdfast.testing.tcp_proxy import TcpProxy
-from tests.conftest import say
+from tests.conftest import new_schema, say
 from tests.engine.kit import bounded
-from tests.stores.story import Story
+from tests.stores.story import ASKS, Story
 
 COMMIT = b"Q\x00\x00\x00\x0bcommit\x00"
 """The message that ends a transaction, as it goes over the wire."""
@@ -575,3 +576,68 @@ async def test_an_address_that_means_nothing_is_refused(url: str) -> None:
         await PostgresStore.connect(url)
     with pytest.raises(UsageError, match="at least 2"):
         await PostgresStore.connect("postgresql://h/db", connections=1)
+
+
+# --- A flush of one ---------------------------------------------------------------------------------------------------
+
+
+@bounded
+async def test_a_flush_of_one_run_leaves_what_a_flush_of_many_leaves(
+    database: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that begin, go on, leave a line, and end."""
+    other = f"{new_schema()}"
+    stores = [await connect(), await PostgresStore.connect(database.replace(schema_of(database), other))]
+    story, placed = Story(), Story(graph=ASKS)
+    appends = [
+        story.start(), story.does(cmd.SendSignal("ping")), story.hold(5), story.settle(3),
+        story.does(cmd.CancelRun("no more", Claim("ann"))), placed.start(), placed.does(cmd.Tick(), placed=["a#1"]),
+    ]  # fmt: skip
+    assert [entry(append).is_simple for append in appends] == [True, True, True, True, True, False, True]
+    try:
+        await put(stores[0], *appends)
+        monkeypatch.setattr(Entry, "is_simple", False)
+        await put(stores[1], *appends)
+        for table, columns in {
+            "runs": "*", "events": "*", "flights": "*", "waiters": "*", "commits": "runs, firsts, seqs", "scopes": "*"
+        }.items():  # fmt: skip
+            rows = [
+                sorted(map(repr, await store.context.connections.fetch(f"select {columns} from {schema}.{table}")))
+                for store, schema in zip(stores, (schema_of(database), other), strict=True)
+            ]
+            assert rows[0] == rows[1], table
+            assert rows[0] or table == "waiters", table
+    finally:
+        await stores[1].aclose()
+
+
+@bounded
+async def test_a_flush_of_one_that_comes_too_late_writes_nothing(connect: Connect) -> None:
+    store, story = await connect(), Story()
+    await put(store, story.start())
+    late = story.does(cmd.SendSignal("late"))
+    story.forget(late)
+    await put(store, story.does(cmd.SendSignal("first")))
+    (fate,) = await store.log.append([late])
+    assert isinstance(fate, SeqConflict)
+    assert [each.seq for each in await store.log.events(story.run)] == [1, 2, 3]
+
+
+@bounded
+async def test_the_connection_of_a_flush_is_kept_for_the_next_and_given_back_after_a_while(
+    connect: Connect, holder: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_room, "_KEPT_S", 0.05)
+    store, story = await connect(), Story()
+    connections = store.context.connections
+    await put(store, story.start())
+    kept = connections._kept
+    assert kept is not None
+    await put(store, story.does(cmd.SendSignal("more")))
+    assert connections._kept is kept
+    while connections._kept is not None:
+        await asyncio.sleep(0.01)
+    await put(store, story.does(cmd.SendSignal("more")))
+    await holder.execute("select pg_terminate_backend($1)", connections._kept.get_server_pid())
+    await until_known(store, [story.does(cmd.SendSignal("after"))])
+    assert len(await store.log.events(story.run)) == story.state.seq

@@ -8,7 +8,7 @@ Never here: what an event or a row means; how often to try.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import RunId, run_of
 from holdfast.core.projection import Changes, StartKey
+from holdfast.core.scopes import Posting
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
@@ -51,6 +52,11 @@ class Entry(msgspec.Struct):
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
         return not (ledger or changes.effect_keys)
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether it changes only what `append_one` does."""
+        return self.is_plain and self.key is None and not self.changes.waiters
+
 
 class Written(NamedTuple):
     """What became of a flush."""
@@ -85,7 +91,7 @@ async def write(
 ) -> Written:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
     could be refused for a limit has one; without, the caller moves them."""
-    postings = [(new.run, posting) for new in entries for posting in new.changes.postings] if charging else []
+    charged = entries if charging else []
     row = await db.fetchrow(
         sql["append"],
         *_columns((new.row for new in entries), _RUN_COLUMNS),
@@ -95,13 +101,19 @@ async def write(
         *_columns(
             ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
         ),
-        *_columns(
-            ((run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in postings),
-            _CHARGE_COLUMNS,
-        ),
-        [*{each.family for _, each in postings if each.bounded and each.total > 0}],
+        *_columns(_charges(charged), _CHARGE_COLUMNS),
+        _limited(each for new in charged for each in new.changes.postings),
     )
     return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
+
+
+async def write_one(db: Connection, sql: dict[str, str], process: Any, new: Entry) -> tuple[int, bool]:
+    """Write a simple append that is the only one of its flush; the time, and whether it was written."""
+    _, seqs, _, *columns = zip(*new.events, strict=True)
+    _, *charges = _columns(_charges([new]), _CHARGE_COLUMNS)
+    limited = _limited(new.changes.postings)
+    row = await db.fetchrow(sql["append_one"], *new.row, new.append_id, seqs, *columns, process, *charges, limited)
+    return row["now_ms"], row["is_written"]
 
 
 async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
@@ -155,6 +167,17 @@ def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError 
         expected=new.expected,
         seq=row["seq"],
     )
+
+
+def _charges(entries: Iterable[Entry]) -> Iterator[Row]:
+    for new in entries:
+        for each in new.changes.postings:
+            yield new.run, each.scope, each.family, each.settled, each.held, each.in_doubt
+
+
+def _limited(postings: Iterable[Posting]) -> list[str]:
+    """The families of which one could be refused, if it has a limit."""
+    return [*{each.family for each in postings if each.bounded and each.total > 0}]
 
 
 def _key(new: Entry) -> str | None:

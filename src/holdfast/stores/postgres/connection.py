@@ -35,8 +35,10 @@ IDLE_S: Final = 15.0
 """How long a transaction of ours may say nothing before the database ends it: its process may be cut off, and would
 hold its rows for as long as the network keeps silent, which may be hours."""
 _PATIENCE_S: Final = 30.0
+_KEPT_S: Final = 5.0
+"""How long after a flush its connection is kept for the next: one that is idle for long may be cut off unnoticed."""
 _WAITS: Final = {"lock_timeout": int(LOCK_S * 1000), "idle_in_transaction_session_timeout": int(IDLE_S * 1000)}
-_GIVEN_BACK: Final = (pg.InterfaceError,)
+_GIVEN_BACK: Final = (pg.InterfaceError, pg.InternalClientError)
 """What a lost connection says to everything: it has gone back to the pool by itself."""
 BEGIN: Final = "; ".join(["begin", *(f"set local {name} = {value_ms}" for name, value_ms in _WAITS.items())])
 _STANDBY_WAIT: Final = "SyncRepWaitForLSN"
@@ -134,6 +136,10 @@ class Connections:
         self.most = most
         self._pool = pool
         self._closed = False
+        self._kept: Connection | None = None
+        """The connection that carried the latest flush, for the next."""
+        self._kept_s = 0.0
+        self._parting: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, address: Address, most: int = MOST_CONNECTIONS) -> Connections:
@@ -153,6 +159,7 @@ class Connections:
         if self._closed:
             return
         self._closed = True
+        await self._part()
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._pool.close()
@@ -162,23 +169,73 @@ class Connections:
     @contextlib.asynccontextmanager
     async def taken(self) -> AsyncIterator[Connection]:
         """A connection for as long as it is needed; errors pass as they are."""
-        if self._closed:
-            raise StoreError("The store is closed.")
-        try:
-            db = await self._pool.acquire(timeout=_PATIENCE_S)
-        except pg.InterfaceError as problem:
-            raise StoreError("The store is closed.") from problem
+        db = await self._take()
         try:
             yield db
         except LOST:
-            # To ask the database to stop what it does would mean to wait for its answer, and the other connections most
-            # likely lead to the same server.
-            with contextlib.suppress(*_GIVEN_BACK):
-                db.terminate()
-            await self._pool.expire_connections()
+            await self._lost(db)
             raise
         finally:
             await self._give_back(db)
+
+    @contextlib.asynccontextmanager
+    async def flushing(self) -> AsyncIterator[Connection]:
+        """The same for a flush. Its connection is kept for the next for a while: to give it back and to take it again is more
+        turns of the loop than a small flush itself."""
+        if self._kept is not None and not _is_sound(self._kept):
+            await self._part()
+        kept, self._kept = self._kept, None
+        db = await self._take() if kept is None else kept
+        try:
+            yield db
+        except LOST:
+            await self._lost(db)
+            raise
+        finally:
+            if not self._keep(db):
+                await self._give_back(db)
+
+    def _keep(self, db: Connection) -> bool:
+        """Whether it is kept."""
+        if self._closed or self._kept is not None or self.most == FEWEST_CONNECTIONS or not _is_sound(db):
+            return False
+        loop = asyncio.get_running_loop()
+        self._kept, self._kept_s = db, loop.time()
+        if self._parting is None:
+            self._parting = loop.call_later(_KEPT_S, self._look_at_kept)
+        return True
+
+    def _look_at_kept(self) -> None:
+        loop = asyncio.get_running_loop()
+        left_s = self._kept_s + _KEPT_S - loop.time()
+        self._parting = loop.call_later(left_s, self._look_at_kept) if left_s > 0 else loop.create_task(self._part())
+
+    async def _part(self) -> None:
+        """Give back what is kept."""
+        if isinstance(self._parting, asyncio.TimerHandle):
+            self._parting.cancel()
+        self._parting = None
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await self._give_back(kept)
+
+    async def _take(self) -> Connection:
+        if self._closed:
+            raise StoreError("The store is closed.")
+        try:
+            return await self._pool.acquire(timeout=_PATIENCE_S)
+        except pg.InterfaceError as problem:
+            raise StoreError("The store is closed.") from problem
+
+    async def _lost(self, db: Connection) -> None:
+        """To ask the database to stop what it does would mean to wait for its answer, and the other connections most likely
+        lead to the same server."""
+        with contextlib.suppress(*_GIVEN_BACK):
+            db.terminate()
+            if self._kept is not None:
+                self._kept.terminate()
+        await self._part()
+        await self._pool.expire_connections()
 
     async def _give_back(self, db: Connection) -> None:
         """A connection that was left in the middle of something is thrown away: nobody knows what it would do next."""
@@ -224,6 +281,14 @@ class Connections:
         """One statement, durable when it returns."""
         async with self.writing() as db:
             await db.execute(statement, *bound)
+
+
+def _is_sound(db: Connection) -> bool:
+    """Whether the next statement on it is the first of its transaction."""
+    try:
+        return not (db.is_closed() or db.is_in_transaction())
+    except _GIVEN_BACK:
+        return False
 
 
 @contextlib.asynccontextmanager

@@ -126,6 +126,79 @@ charged as (
 )
 select holdfast.now_ms() as now_ms, array(select run::text from written) as written, is_free from free
 
+-- name: append_one
+-- The same for one run alone that brings no start key and waits in no line from now on, in half the time: a flush of one is
+-- what somebody waits for. Writes nothing where the run is not where it is expected, or one of some families has a limit.
+-- Answers with the time, and whether it was written.
+with
+free as materialized (
+    select not exists (select 1 from holdfast.limits where family = any($33::text[])) as is_free
+),
+locked as materialized (
+    select run, sessions from holdfast.runs where run = $1::uuid and seq = $2::integer and (select is_free from free)
+    for update
+),
+updated as (
+    update holdfast.runs set
+        seq = $3::integer, version = $6::integer, graph_hash = $7::text, status = $8::text, updated_at_ms = $11::bigint,
+        ended_at_ms = $12::bigint, due_at_ms = $13::bigint, limit_nanousd = $14::bigint, settled_nanousd = $15::bigint,
+        held_nanousd = $16::bigint, in_doubt_nanousd = $17::bigint, waiting_for = $18::bytea, started_by = $19::text,
+        sessions = $20::text::text[]
+    from locked
+    where runs.run = locked.run
+    returning runs.run
+),
+inserted as (
+    insert into holdfast.runs (
+        run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
+    )
+    select
+        $1::uuid, $3::integer, $4::text, $5::text, $6::integer, $7::text, $8::text, $9::text, $10::bigint, $11::bigint,
+        $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::bigint, $17::bigint, $18::bytea, $19::text,
+        $20::text::text[]
+    where $2::integer = 0 and (select is_free from free)
+    on conflict do nothing
+    returning run
+),
+written as materialized (
+    select run from updated union all select run from inserted
+),
+history as (
+    insert into holdfast.events (run, seq, append_id, at_ms, type, payload, trace_id)
+    select written.run, event.seq, $21::text, event.at_ms, event.type, event.payload, event.trace_id
+    from written, unnest($22::integer[], $23::bigint[], $24::text[], $25::bytea[], $26::text[])
+        as event (seq, at_ms, type, payload, trace_id)
+),
+landed as (
+    delete from holdfast.flights using locked
+    where flights.run = locked.run and session = any(locked.sessions) and session <> all($20::text::text[])
+),
+begun as (
+    insert into holdfast.flights (session, run)
+    select session, written.run from written left join locked using (run), unnest($20::text::text[]) as session
+    where session <> all(coalesce(locked.sessions, '{}'))
+    on conflict do nothing
+),
+told as (
+    insert into holdfast.commits (xid, process, runs, firsts, seqs)
+    select pg_current_xact_id(), $27::uuid, array[run], array[$2::integer + 1], array[$3::integer] from written
+),
+left_line as (
+    delete from holdfast.waiters using written where waiters.run = written.run
+),
+charged as (
+    insert into holdfast.scopes (scope, family, settled, held, in_doubt)
+    select scope, family, settled, held, in_doubt
+    from written, unnest($28::text[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[])
+        as charge (scope, family, settled, held, in_doubt)
+    order by scope
+    on conflict (scope) do update set
+        settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
+        in_doubt = scopes.in_doubt + excluded.in_doubt
+)
+select holdfast.now_ms() as now_ms, exists (select from written) as is_written
+
 -- name: lock_runs
 -- The rows of runs, locked in the order of their ids. It makes the transaction one whose commit is waited for as a
 -- writer's is: what it then reads was committed before it, and is as durable as its own commit.
