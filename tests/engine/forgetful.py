@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from holdfast import Engine
@@ -21,8 +23,11 @@ class ForgetfulFlush(Flush):
         self._snapshots = snapshots
         self.forgotten = 0
 
-    async def append(self, append: Append, *, patient: bool = False) -> None:
-        await super().append(append, patient=patient)
+    def append(self, append: Append, *, patient: bool = False) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._forget(append, super().append(append, patient=patient)))
+
+    async def _forget(self, append: Append, committed: asyncio.Future[None]) -> None:
+        await committed
         mailbox = self._engine.runtime.runs.mailbox(append.run)
         if self._snapshots and (state := mailbox.state) is not None:
             record = SnapshotRecord(state.seq, FOLD_VERSION, msgspec.json.encode(state))

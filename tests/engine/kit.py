@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,13 +96,19 @@ async def lose_lease(engine: Engine) -> None:
     await engine.runtime.store.sessions.close(engine.runtime.membership.session)
 
 
+def carry_by(engine: Engine, append: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """Have appends of the engine carried to the store by `append`, which takes what Flush.append takes."""
+    flush = engine.runtime.runs.flush
+    flush.append = lambda one, **how: asyncio.ensure_future(append(one, **how))  # type: ignore[method-assign]
+
+
 async def die(engine: Engine) -> None:
     """What others see of a process that is killed: it says nothing more, and its session is dead."""
 
     async def silence(append: Append, *, patient: bool) -> None:
         raise StoreError("This process is dead.")
 
-    engine.runtime.runs.flush.append = silence  # type: ignore[method-assign]
+    carry_by(engine, silence)
     await lose_lease(engine)
 
 

@@ -13,7 +13,7 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.errors import StoreError
 from holdfast.ports import Append
 from tests.engine.history import events_of
-from tests.engine.kit import bounded, eventually, opened
+from tests.engine.kit import bounded, carry_by, eventually, opened
 
 
 def program(calls: list[str], timeout_s: float | None = None) -> Workflow:
@@ -37,8 +37,7 @@ async def test_an_intent_that_is_committed_after_its_attempt_timed_out_is_releas
     calls: list[str] = []
     wf = program(calls, timeout_s=0.5)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, held = engine.runtime.runs.flush, [0]
-        plainly = flush.append
+        plainly, held = engine.runtime.runs.flush.append, [0]
 
         async def append(append: Append, *, patient: bool) -> None:
             if held[0] == 0 and any(isinstance(each.event, EffectIntended) for each in append.events):
@@ -47,7 +46,7 @@ async def test_an_intent_that_is_committed_after_its_attempt_timed_out_is_releas
                 await eventually(lambda: engine.runtime.runs.mailbox(append.run)._envelopes)
             await plainly(append, patient=patient)
 
-        flush.append = append  # type: ignore[method-assign]
+        carry_by(engine, append)
         run = await engine.start(wf)
         assert await run.result() == "sent"
         assert len(await events_of(run, AttemptFailed)) == 1
@@ -61,8 +60,7 @@ async def test_an_outcome_that_the_store_refuses_for_a_while_is_brought_home(tmp
     calls: list[str] = []
     wf = program(calls)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, refused = engine.runtime.runs.flush, [0]
-        plainly = flush.append
+        plainly, refused = engine.runtime.runs.flush.append, [0]
 
         async def append(append: Append, *, patient: bool) -> None:
             if refused[0] < refusals and any(isinstance(each.event, EffectCompleted) for each in append.events):
@@ -70,7 +68,7 @@ async def test_an_outcome_that_the_store_refuses_for_a_while_is_brought_home(tmp
                 raise StoreError("The disk is full; nothing was written.")
             await plainly(append, patient=patient)
 
-        flush.append = append  # type: ignore[method-assign]
+        carry_by(engine, append)
         run = await engine.start(wf)
         assert await run.result() == "sent"
         assert len(calls) == 1
@@ -82,8 +80,7 @@ async def test_an_outcome_that_waits_for_the_store_outlives_the_time_of_its_atte
     calls: list[str] = []
     wf = program(calls, timeout_s=0.5)
     async with opened(str(tmp_path / "holdfast.db"), workflows=[wf]) as engine:
-        flush, failed = engine.runtime.runs.flush, [False]
-        plainly = flush.append
+        plainly, failed = engine.runtime.runs.flush.append, [False]
 
         async def append(append: Append, *, patient: bool) -> None:
             kinds = {type(each.event) for each in append.events}
@@ -92,7 +89,7 @@ async def test_an_outcome_that_waits_for_the_store_outlives_the_time_of_its_atte
             await plainly(append, patient=patient)
             failed[0] = failed[0] or AttemptFailed in kinds
 
-        flush.append = append  # type: ignore[method-assign]
+        carry_by(engine, append)
         run = await engine.start(wf)
         assert await run.result() == "sent"
         assert len(await events_of(run, EffectCompleted)) == len(calls) == 1

@@ -50,9 +50,7 @@ class Flush:
 
     async def _carry(self) -> None:
         try:
-            while self._waiting:
-                # One turn of the loop lets everybody who is ready just now come along.
-                await asyncio.sleep(0)
+            while self._waiting:  # whoever was ready when the first of them came, has come by now
                 batch, self._waiting = self._waiting[:MOST_APPENDS], self._waiting[MOST_APPENDS:]
                 await self._commit(batch)
         finally:

@@ -84,11 +84,13 @@ class RunHistory:
                 if payload is not None:
                     self._tail_bytes += len(payload.json)
 
-    async def snapshot(self, state: State, graph: Graph) -> None:
-        """Keep the folded state when the tail outweighs the last one, so that a resume costs the same however long."""
+    def snapshot_pays(self, state: State, graph: Graph) -> bool:
+        """Whether the tail outweighs the last snapshot, so that a resume costs the same however long the history is."""
         tail = state.seq - self._snapshot_seq
-        if tail < graph.definition.snapshot_every or self._tail_bytes < self._snapshot_bytes or state.ended:
-            return
+        return tail >= graph.definition.snapshot_every and self._tail_bytes >= self._snapshot_bytes and not state.ended
+
+    async def snapshot(self, state: State) -> None:
+        """Keep the folded state. Raises StoreError."""
         encoded = _encode_state(state)
         await self._log.snapshot(self._run, SnapshotRecord(state.seq, FOLD_VERSION, encoded))
         self._snapshot_seq, self._snapshot_bytes, self._tail_bytes = state.seq, len(encoded), 0

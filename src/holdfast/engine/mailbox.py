@@ -1,7 +1,10 @@
 """One run in this process: its folded state, and the commands that wait to be decided on it.
 
-Commands that arrive while an append is in flight are decided together and leave as one append. Losing a conflict
-means reloading and deciding again. Never here: executing a step, finding due runs.
+Commands that arrive in one turn of the loop, or while an append is in flight, are decided together and leave as one append.
+Deciding takes no task: all mailboxes that have something to decide do so in one callback, unless they must read first. Losing
+a conflict means reading and deciding again.
+
+Never here: executing a step, finding due runs.
 """
 
 from __future__ import annotations
@@ -10,45 +13,21 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
-
-from holdfast.core.claim import NOBODY
-from holdfast.core.commands import (
-    AttemptCommand,
-    CallCommand,
-    Command,
-    CompleteStep,
-    FailAttempt,
-    JudgeGuards,
-    Shortage,
-    StartRun,
-    StopStep,
-    SuspendStep,
-    Taken,
-    Tick,
-    Worker,
-)
+from holdfast.core.commands import AttemptCommand, Command, Tick, Worker
 from holdfast.core.decide import decide
-from holdfast.core.events import Event, Recorded, StepReady, StepStarted
+from holdfast.core.events import Event, Recorded, StepReady
 from holdfast.core.graph import Graph
-from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, Seq, StepId
+from holdfast.core.ids import AppendId, RunId, Seq, StepId
 from holdfast.core.projection import project
-from holdfast.core.scopes import postings
 from holdfast.core.state import State
 from holdfast.engine.catalog import Catalog
+from holdfast.engine.delivery import FROM_INSIDE, MOST_CONFLICTS, Answers, Delivery, Envelope
 from holdfast.engine.flush import Flush
 from holdfast.engine.history import RunHistory
-from holdfast.errors import (
-    EffectKeyTaken,
-    HoldfastError,
-    OverLimit,
-    SeqConflict,
-    UnknownCommit,
-    Unstorable,
-)
+from holdfast.errors import HoldfastError, SeqConflict, StoreError, UnknownCommit, Unstorable
 from holdfast.ports import Append, Log
 
 log = logging.getLogger("holdfast")
@@ -57,49 +36,24 @@ MOST_WAITING: Final = 10_000
 """Commands that wait in one mailbox. Beyond that a step of the run waits before it sends another, and whoever is outside
 hears of it, instead of filling the memory."""
 MOST_TOGETHER: Final = 100
-_MOST_CONFLICTS: Final = 3
-"""Then the command is decided under the store's lock: a hot run cannot starve a person's decision."""
 _LINGER_TURNS: Final = 8
 """Turns of the loop that an outcome waits for what follows from it: its call's task ends, its step wakes up and speaks.
 An answer to an agent goes through a gather and needs four; twice as many cost microseconds beside a commit."""
 
-_OF_ATTEMPTS: Final = (AttemptCommand, CallCommand)
-_FROM_INSIDE: Final = (StartRun, *_OF_ATTEMPTS, JudgeGuards)
-"""Commands of this process's own work, which knows where its run is."""
-_NEVER_REFUSED: Final = (*_FROM_INSIDE, Tick)
+_NEVER_REFUSED: Final = (*FROM_INSIDE, Tick)
 """What has a bound of its own: there are only so many attempts, calls of theirs under way, and ticks at once."""
 
-_LEAVING: Final = (CompleteStep, FailAttempt, SuspendStep, StopStep)
-"""What an attempt says last."""
 
+class Decision(NamedTuple):
+    """What a delivery comes to. Without an append, nothing has happened."""
 
-def _take_up(shortages: dict[str, Shortage], state: State, events: list[Event]) -> None:
-    """What these events take of the little that is left in scopes, the next envelope cannot have."""
-    for posting in postings(state, events):
-        if (known := shortages.get(posting.scope)) is not None:
-            shortages[posting.scope] = Shortage(known.limit, known.left - posting.total, known.held + posting.held)
-
-
-class Envelope(NamedTuple):
-    """A command on its way, and where its events, or its refusal, are to be told."""
-
-    command: Command
-    graph: Graph | None
-    told: asyncio.Future[list[Event]]
-    slots: int = 0
-    """Slots that are kept for what this command starts."""
-    lingers: bool = False
-    """Whether what follows from it is about to be posted, to leave in the same append."""
-
-    @property
-    def frees(self) -> int:
-        """Slots that it brings along: an attempt that says its last word leaves its own to what follows."""
-        return self.slots + isinstance(self.command, _LEAVING)
-
-    @property
-    def stands(self) -> bool:
-        """Whether it counts although nobody waits for it any more: the truth about money and effects does."""
-        return self.told.cancelled() and isinstance(self.command, CallCommand)
+    answers: Answers
+    state: State
+    append: Append | None
+    placed: Worker | None
+    """Who starts those of its steps for which there was a place."""
+    slots: int
+    """Those that are kept while it is on its way."""
 
 
 class Starter(Protocol):
@@ -131,11 +85,18 @@ class Runtime(Protocol):
     catalog: Catalog
     starter: Starter | None
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
     def now_ms(self) -> int:
         """The store's time."""
         ...
 
     def append_id(self) -> AppendId: ...
+
+    def soon(self, mailbox: Mailbox) -> None:
+        """Give the mailbox its turn in the next turn of the loop."""
+        ...
 
     def unknown_commit(self, run: RunId) -> None:
         """Nobody here knows what the run's last append came to: see that it is looked at."""
@@ -162,18 +123,20 @@ class Mailbox:
         """When somebody must look at the run, as of the last append that was decided here."""
         self._runtime = runtime
         self._envelopes: deque[Envelope] = deque()
-        self._working: asyncio.Task[None] | None = None
-        self._appending: asyncio.Future[None] | None = None
+        self._again: deque[Delivery] = deque()
+        """What is to be tried again, before anything new."""
+        self._has_turn = False
+        """Whether its turn comes soon."""
+        self._lingered = 0
+        self._in_flight = False
+        """Whether an append is on its way to the disk, and with it what the state holds already."""
+        self._task: asyncio.Task[None] | None = None
+        """Reads what has to be known before the next decision, or keeps a snapshot."""
+        self._moved: asyncio.Future[None] | None = None
+        """Done when an append has landed, or nothing is left to do; made when somebody waits for that."""
         self._history = RunHistory(run, runtime.log)
 
-    @property
-    def working(self) -> asyncio.Task[None] | None:
-        """The task that decides and commits, while there is something to do."""
-        return self._working
-
-    @property
-    def busy(self) -> bool:
-        return self._working is not None
+    # --- Commands -----------------------------------------------------------------------------------------------------
 
     async def send(self, command: Command, graph: Graph | None = None) -> list[Event]:
         """Have `command` decided and committed; returns its events. Raises its refusal, or a StoreError.
@@ -199,148 +162,238 @@ class Mailbox:
         """
         if len(self._envelopes) >= MOST_WAITING and not isinstance(command, _NEVER_REFUSED):
             raise HoldfastError(f"{MOST_WAITING} commands already wait for run {self.run}; try again later.")
-        envelope = Envelope(command, graph, asyncio.get_running_loop().create_future(), slots, lingers)
+        envelope = Envelope(command, graph, self._runtime.loop.create_future(), slots, lingers)
         self._envelopes.append(envelope)
-        if self._working is None:
-            self._working = asyncio.create_task(self._work(), name=f"holdfast-mailbox-{self.run}")
+        self._go_on()
         return envelope.told
 
-    def rest(self) -> None:
-        """Have the run let go of, if nobody here needs it in memory."""
-        if self._working is None:
-            self._runtime.evict(self)
+    # --- The state ----------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being decided, is on its way to the disk, or waits for its turn."""
+        return self._has_turn or self._in_flight or self._task is not None
+
+    @property
+    def settled(self) -> State | None:
+        """The state, where it is in memory and nothing in it is still on its way to the disk."""
+        return None if self._in_flight else self.state
 
     async def stable(self) -> State:
-        """The state with nothing in it that is still on its way to the disk."""
-        while self._appending is not None or self.state is None:
-            if self._appending is not None:
-                await asyncio.wait([self._appending])
+        """The same, waited for, or loaded."""
+        while (state := self.settled) is None:
+            if self._in_flight:
+                await self._movement()
             else:
                 await self.send(Tick())
-        return self.state
+        return state
 
     async def current(self) -> State:
         """The state as of now: with everything that others have committed."""
         await self.send(Tick())
         return await self.stable()
 
-    async def _work(self) -> None:
-        try:
-            while self._envelopes:
-                await self._linger()
-                count = min(len(self._envelopes), MOST_TOGETHER)
-                await self._deliver([self._envelopes.popleft() for _ in range(count)])
-        finally:
-            self._working = None
-            self.rest()
-            for envelope in self._envelopes:  # only when cancelled
-                envelope.told.cancel()
+    async def idle(self) -> None:
+        """Wait until there is nothing to do."""
+        while self.busy:
+            await self._movement()
 
-    async def _linger(self) -> None:
-        for _ in range(_LINGER_TURNS):
-            if not all(envelope.lingers for envelope in self._envelopes):
-                return
-            await asyncio.sleep(0)
+    def rest(self) -> None:
+        """Have the run let go of, if nobody here needs it in memory."""
+        if not self.busy:
+            self._runtime.evict(self)
 
-    async def _deliver(self, envelopes: list[Envelope]) -> None:
-        """Decide `envelopes` together until they are committed, refused, or known to be impossible."""
-        conflicts = 0
-        shortages: dict[str, Shortage] = {}
-        taken: dict[EffectKey, Taken] = {}
-        while conflicts <= _MOST_CONFLICTS:
-            try:
-                if conflicts < _MOST_CONFLICTS:
-                    envelopes = await self._try(envelopes, shortages, taken)
-                else:
-                    async with self._runtime.log.exclusive(self.run):
-                        envelopes = await self._try(envelopes, shortages, taken)
-            except SeqConflict:
-                conflicts += 1
-                continue
-            except OverLimit as refused:
-                # Decided again by what is left there, whichever hold it was that did not fit beside the others; where
-                # that has changed again, as if nothing were left: so there are two refusals a scope at most.
-                left = 0 if refused.scope in shortages else refused.limit - refused.used
-                shortages[refused.scope] = Shortage(refused.limit, left, refused.held)
-                continue
-            except EffectKeyTaken as other:
-                # Decided again knowing whose it is: one refusal an effect at most.
-                taken[EffectKey(other.key)] = Taken(CallId(other.call), other.args_hash, other.response)
-                continue
-            except asyncio.CancelledError:
-                self.state = None
-                for envelope in envelopes:
-                    envelope.told.cancel()
-                raise
-            except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
-                await self._spoilt(envelopes, problem)
+    async def _movement(self) -> None:
+        if self._moved is None:
+            self._moved = self._runtime.loop.create_future()
+        await asyncio.wait([self._moved])
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set_result(None)
+
+    # --- Turns --------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Have the next turn soon; let go of the run where there is nothing to be decided."""
+        if self.busy:
             return
-        for envelope in envelopes:
-            if not envelope.told.done():
-                envelope.told.set_exception(
-                    SeqConflict(f"Run {self.run} changed again and again; nothing was written.")
-                )
+        if self._envelopes or self._again:
+            self._has_turn = True
+            self._runtime.soon(self)
+        else:
+            self._move()
+            self.rest()
 
-    async def _spoilt(self, envelopes: list[Envelope], problem: Exception) -> None:
-        """Tell every sender; where one of them may have spoilt it for the others, each by itself."""
+    def turn(self) -> None:
+        """Decide what has come: in one piece, or where something has to be read before, in a task."""
+        self._has_turn = False
+        if not self._again and self._lingered < _LINGER_TURNS and all(each.lingers for each in self._envelopes):
+            self._lingered += 1
+            self._go_on()
+            return
+        self._lingered = 0
+        delivery = self._again.popleft() if self._again else self._next()
+        if self._is_ready(delivery):
+            self._try(delivery)
+        else:
+            self._task = self._runtime.loop.create_task(self._read(delivery), name=f"holdfast-mailbox-{self.run}")
+
+    def _next(self) -> Delivery:
+        count = min(len(self._envelopes), MOST_TOGETHER)
+        return Delivery([self._envelopes.popleft() for _ in range(count)])
+
+    def _is_ready(self, delivery: Delivery) -> bool:
+        """Whether all is in memory that it takes to decide. A command from outside needs the latest that others have
+        committed: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
+        if self.state is None and delivery.starts:
+            self.state = State()
+        state, graph = self.state, self.graph
+        if state is None or graph is None or delivery.conflicts >= MOST_CONFLICTS:
+            return False
+        if not state.seq:
+            return True
+        return graph.hash == state.graph_hash and delivery.is_from_inside
+
+    async def _read(self, delivery: Delivery) -> None:
+        """Read what is needed, and try; where others were first again and again, under the store's lock."""
+        tried = False
+        try:
+            if delivery.conflicts < MOST_CONFLICTS:
+                await self._catch_up()
+                tried = True
+                self._try(delivery)
+                return
+            async with self._runtime.log.exclusive(self.run):
+                await self._catch_up()
+                tried = True
+                self._try(delivery)
+                while self._in_flight:
+                    await self._movement()
+        except asyncio.CancelledError:
+            for envelope in (*delivery.envelopes, *self._envelopes):
+                envelope.told.cancel()
+            raise
+        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+            self.state = None
+            if not tried:
+                self._failed(delivery, problem)
+        finally:
+            self._task = None
+            self._go_on()
+
+    async def _catch_up(self) -> None:
+        """Know the run, and what others have committed."""
+        if self.state is None:
+            self.state = await self._history.load()
+            self._runtime.committed(self, [], self.state, own=False)
+        elif self.state.seq and (news := await self._history.catch_up(self.state)):
+            self._runtime.committed(self, news, self.state, own=False)
+        if self.graph is None or self.graph.hash != self.state.graph_hash:
+            self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)
+
+    def _try(self, delivery: Delivery) -> None:
+        """Decide it, and send off what follows."""
+        try:
+            decision = self._decide(delivery)
+            append = decision.append
+            appended = None if append is None else self._runtime.flush.append(append, patient=delivery.is_patient)
+        except Exception as problem:  # noqa: BLE001 - every sender must be told, whatever it is
+            self._failed(delivery, problem)
+            self._go_on()
+            return
+        if appended is None:
+            decision.answers.tell()
+            self._go_on()
+            return
+        self._in_flight = True
+        self._take_slots(decision.slots)
+        appended.add_done_callback(lambda appended: self._landed(delivery, decision, appended))
+
+    def _landed(self, delivery: Delivery, decision: Decision, appended: asyncio.Future[None]) -> None:
+        """The append has met its fate."""
+        self._in_flight = False
+        problem = appended.exception()
+        if problem is None:
+            try:
+                self._history.weigh(decision.answers.events)
+                self._runtime.committed(self, decision.answers.events, decision.state, own=True)
+            except Exception as broken:  # noqa: BLE001 - every sender must be told, whatever it is
+                problem = broken
+        self._take_slots(-decision.slots)
+        if decision.placed is not None and self._runtime.starter is not None:
+            known = not isinstance(problem, UnknownCommit)
+            self._runtime.starter.settle(self.run, decision.placed.placed, known=known)
+        if problem is not None:
+            self._failed(delivery, problem)
+        else:
+            decision.answers.tell()
+            self._keep_snapshot()
+        self._move()
+        self._go_on()
+
+    def _failed(self, delivery: Delivery, problem: BaseException) -> None:
+        """Have it tried again where that may help; else tell every sender."""
         self.state = None
         if isinstance(problem, UnknownCommit):
             self._runtime.unknown_commit(self.run)
-        if isinstance(problem, Unstorable) and len(envelopes) > 1:
-            for envelope in envelopes:
-                await self._deliver([envelope])
+        elif isinstance(problem, Unstorable) and len(delivery.envelopes) > 1:
+            # One of them may have spoilt it for the others.
+            self._again.extendleft([Delivery([each]) for each in reversed(delivery.envelopes)])
             return
-        for envelope in envelopes:
+        elif delivery.heeds(problem):
+            self._again.appendleft(delivery)
+            return
+        if isinstance(problem, SeqConflict):
+            problem = SeqConflict(f"Run {self.run} changed again and again; nothing was written.")
+        for envelope in delivery.envelopes:
             if not envelope.told.done():
                 envelope.told.set_exception(problem)
 
-    async def _try(
-        self, envelopes: list[Envelope], shortages: Mapping[str, Shortage], taken: Mapping[EffectKey, Taken]
-    ) -> list[Envelope]:
-        """One try. Raises SeqConflict, with the state forgotten, when somebody else was first, OverLimit when a scope has
-        no room for it, and EffectKeyTaken; `shortages` and `taken` are what earlier tries have found about that."""
-        state = await self._fresh(envelopes)
+    def _keep_snapshot(self) -> None:
+        """Write the state down where that pays, before anything else is decided."""
+        state, graph = self.state, self.graph
+        if state is None or graph is None or self._task is not None or not self._history.snapshot_pays(state, graph):
+            return
+
+        async def keep() -> None:
+            try:
+                await self._history.snapshot(state)
+            except StoreError as problem:
+                log.info("holdfast could not keep a snapshot of run %s, and goes on without: %s", self.run, problem)
+            finally:
+                self._task = None
+                self._go_on()
+
+        self._task = self._runtime.loop.create_task(keep(), name=f"holdfast-snapshot-{self.run}")
+
+    # --- Deciding -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, delivery: Delivery) -> Decision:
+        """What it comes to."""
+        state, graph, starter = self.state, self.graph, self._runtime.starter
+        assert state is not None
+        assert graph is not None
         before = state.seq
         now_ms = max(self._runtime.now_ms(), state.at_ms)
-        freed = 0
-        for envelope in envelopes:
-            freed += envelope.frees
-        assert self.graph is not None
-        starter = self._runtime.starter
-        worker = starter.worker(self.run, self.graph, freed=freed) if starter is not None else None
-        answers, events, traces, started = self._decide(envelopes, state, now_ms, worker, dict(shortages), taken)
+        freed = delivery.frees
+        worker = starter.worker(self.run, graph, freed=freed) if starter is not None else None
+        answers = delivery.answered(graph, state, now_ms, worker)
+        _, events, traces, started = answers
         placed = self._place(state, events, worker, started)
         if placed is not None:
-            events += decide(self.graph, state, Tick(), now_ms, placed, shortages, taken)
+            events += decide(graph, state, Tick(), now_ms, placed, delivery.shortages, delivery.taken)
             traces += [state.trace_id] * (len(events) - len(traces))
-        if events:
-            at = zip(itertools.count(before + 1), events, traces, strict=False)
-            recorded = tuple([Recorded(Seq(seq), now_ms, event, trace_id) for seq, event, trace_id in at])
-            changes = project(state, events, executing=worker is not None)
-            self.due_at_ms = changes.run.due_at_ms
-            append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
-            # Only what starts beyond the freed slots is to be kept from others while it is on its way.
-            patient = any(isinstance(envelope.command, _OF_ATTEMPTS) for envelope in envelopes)
-            known = True
-            try:
-                await self._commit(append, events, state, slots=max(0, started - freed), patient=patient)
-            except UnknownCommit:
-                known = False
-                raise
-            finally:
-                if placed is not None and starter is not None:
-                    starter.settle(self.run, placed.placed, known=known)
-        # A refusal too is told only now: it may be for what the envelope before it has caused.
-        for envelope, answer in answers:
-            if envelope.told.done():
-                continue
-            if isinstance(answer, HoldfastError):
-                envelope.told.set_exception(answer)
-            else:
-                envelope.told.set_result(answer)
-        if events and self.graph is not None:
-            await self._history.snapshot(state, self.graph)
-        return envelopes
+        if not events:
+            return Decision(answers, state, None, None, 0)
+        at = zip(itertools.count(before + 1), events, traces, strict=False)
+        recorded = tuple([Recorded(Seq(seq), now_ms, event, trace_id) for seq, event, trace_id in at])
+        changes = project(state, events, executing=worker is not None)
+        self.due_at_ms = changes.run.due_at_ms
+        append = Append(self.run, before, self._runtime.append_id(), recorded, changes)
+        # Only what starts beyond the freed slots is to be kept from others while it is on its way.
+        return Decision(answers, state, append, placed, max(0, started - freed))
 
     def _place(self, state: State, events: list[Event], worker: Worker | None, started: int) -> Worker | None:
         """Who starts, in the same append, the steps that have just become ready and for which there is a place at once."""
@@ -354,81 +407,9 @@ class Mailbox:
         steps = starter.place(state, worker.slots - started)
         return Worker(worker.session, 0, steps) if steps else None
 
-    def _decide(
-        self,
-        envelopes: list[Envelope],
-        state: State,
-        now_ms: int,
-        worker: Worker | None,
-        shortages: dict[str, Shortage],
-        taken: Mapping[EffectKey, Taken],
-    ) -> tuple[list[tuple[Envelope, list[Event] | HoldfastError]], list[Event], list[str | None], int]:
-        """What each envelope is answered, once all of it is durable; the events of all, in which trace each came to be, and how
-        many steps they start, those left out that were placed: slots are kept for them already."""
-        graph = self.graph
-        assert graph is not None
-        answers: list[tuple[Envelope, list[Event] | HoldfastError]] = []
-        events: list[Event] = []
-        traces: list[str | None] = []
-        started = 0
-        for envelope in envelopes:
-            if envelope.told.done() and not envelope.stands:
-                continue
-            here = msgspec.structs.replace(worker, slots=worker.slots - started) if started and worker else worker
-            try:
-                caused = decide(envelope.graph or graph, state, envelope.command, now_ms, here, shortages, taken)
-            except HoldfastError as refusal:
-                answers.append((envelope, refusal))
-                continue
-            for event in caused:
-                started += type(event) is StepStarted and not (worker and event.step in worker.placed)
-            answers.append((envelope, caused))
-            if caused and (asker := getattr(envelope.command, "by", NOBODY)).trace_id is not None:
-                state.trace_id = asker.trace_id
-            events += caused
-            traces += [state.trace_id] * len(caused)
-            if shortages:
-                _take_up(shortages, state, caused)
-            if envelope.graph is not None and envelope.graph.hash == state.graph_hash:
-                graph = envelope.graph  # what follows in this batch follows a migration
-        return answers, events, traces, started
-
-    async def _commit(self, append: Append, events: list[Event], state: State, *, slots: int, patient: bool) -> None:
-        """Have `append` written, with `slots` kept meanwhile. The state is forgotten where it was not."""
-        self._take_slots(slots)
-        self._appending = asyncio.ensure_future(self._runtime.flush.append(append, patient=patient))
-        try:
-            await self._appending
-            self._history.weigh(events)
-            self._runtime.committed(self, events, state, own=True)
-        except BaseException:
-            self.state = None
-            raise
-        finally:
-            self._appending = None
-            self._take_slots(-slots)
-
     def _take_slots(self, count: int) -> None:
-        if self._runtime.starter is not None:
+        if count and self._runtime.starter is not None:
             self._runtime.starter.take_slots(count)
-
-    async def _fresh(self, envelopes: list[Envelope]) -> State:
-        """The state to decide on; with the latest that others have committed where a command from outside is among
-        `envelopes`: what it is refused for, or finds done already, must be so now. (An append says so by itself.)"""
-        if self.state is None:
-            if any(isinstance(envelope.command, StartRun) for envelope in envelopes):
-                self.state = State()
-                return self.state
-            self.state = await self._history.load()
-            self._runtime.committed(self, [], self.state, own=False)
-        elif self.state.seq and not all(isinstance(envelope.command, _FROM_INSIDE) for envelope in envelopes):
-            news = await self._history.catch_up(self.state)
-            if news:
-                self._runtime.committed(self, news, self.state, own=False)
-        assert self.state is not None
-        if self.graph is None or self.graph.hash != self.state.graph_hash:
-            self.graph = await self._runtime.catalog.graph_of(self.state.graph_hash)
-        return self.state
 
 
 def unheard(told: asyncio.Future[list[Event]]) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import copy_context
+from functools import cached_property
 from typing import Final, Protocol
 
 from holdfast.core.commands import Command, Tick
@@ -73,7 +75,6 @@ class Runs:
         self.catalog = catalog
         self.observers = observers
         self.flush = Flush(log, clock, observers)
-        self._clock = clock
         self.starter: Starter | None = None
         """Who may start steps here, where this process executes any."""
         self.subscribers: list[Subscriber] = []
@@ -84,6 +85,8 @@ class Runs:
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._watchers: dict[RunId, dict[Watcher, None]] = {}
         self._unknown_commits: dict[RunId, None] = {}
+        self._turns: list[Mailbox] = []
+        self._context = copy_context()
         self._closing = False
 
     # --- Asking and telling -------------------------------------------------------------------------------------------
@@ -169,6 +172,23 @@ class Runs:
 
     # --- What mailboxes tell ------------------------------------------------------------------------------------------
 
+    @cached_property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Asked for once: Python finds the running loop by a look at the process's id, each time."""
+        return asyncio.get_running_loop()
+
+    def soon(self, mailbox: Mailbox) -> None:
+        """All mailboxes that have a turn get it in one callback, which knows nothing of what the one who posted has in its
+        context: a step's own variables are no other's."""
+        self._turns.append(mailbox)
+        if len(self._turns) == 1:
+            self.loop.call_soon(self._take_turns, context=self._context)
+
+    def _take_turns(self) -> None:
+        turns, self._turns = self._turns, []
+        for mailbox in turns:
+            mailbox.turn()
+
     def append_id(self) -> AppendId:
         return self._ids.append()
 
@@ -202,10 +222,10 @@ class Runs:
     async def aclose(self) -> None:
         """What was just handed over, or became doubtful, is still on its way to the store: give it a while."""
         self.keep()
-        deadline_s = self._clock.monotonic_s() + _LAST_WORDS_S
-        while busy := [box.working for box in self._mailboxes.values() if box.working is not None]:
-            left_s = deadline_s - self._clock.monotonic_s()
-            if left_s <= 0:
-                log.warning("holdfast leaves %d runs without a word: its store does not answer.", len(busy))
-                return
-            await asyncio.wait(busy, timeout=left_s)
+        try:
+            async with asyncio.timeout(_LAST_WORDS_S):
+                while busy := [box for box in self._mailboxes.values() if box.busy]:
+                    await busy[0].idle()
+        except TimeoutError:
+            left = sum(box.busy for box in self._mailboxes.values())
+            log.warning("holdfast leaves %d runs without a word: its store does not answer.", left)
