@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
 from holdfast import Engine, Join, RunFailed, TransitionDenied, Workflow, branch, check, task
+from holdfast.authoring.immediate import is_immediate
+from holdfast.core.events import AttemptLost, StepCompleted, StepStarted, StepSuspended
 from holdfast.errors import InvalidInput, InvalidWorkflow, KeyReused
-from tests.engine.kit import Time, engine_at, opened
+from tests.engine.kit import Time, engine_at, eventually, opened
 
 
 def chain() -> Workflow:
@@ -449,3 +452,120 @@ def row(length: int) -> Workflow:
         if number:
             wf.edge(f"n{number - 1}", f"n{number}")
     return wf
+
+
+# --- Steps that share a task ------------------------------------------------------------------------------------------
+
+WHO: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+async def test_what_a_step_sets_in_a_context_variable_is_gone_with_it(store: str) -> None:
+    """Although the next one goes on in the same task."""
+    wf = Workflow("who")
+    tasks: list[object] = []
+
+    for name in ("first", "second"):
+
+        @wf.node(name)
+        @task
+        async def look(state):
+            tasks.append(asyncio.current_task())
+            seen = WHO.get()
+            await asyncio.sleep(0)
+            WHO.set("somebody")
+            await asyncio.sleep(0)
+            return [seen, WHO.get()]
+
+    wf.edge("first", "second")
+    async with opened(store) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == ["nobody", "somebody"]
+        assert tasks[0] is tasks[1]
+        assert WHO.get() == "nobody"
+
+
+async def test_a_step_that_was_to_go_on_in_a_cancelled_task_is_handed_over(store: str) -> None:
+    wf = chain()
+    async with opened(store, workflows=[wf]) as engine:
+        leaving: list[asyncio.Task[None]] = []
+
+        class Leaving:
+            def committed(self, mailbox, events, state) -> None:
+                if any(isinstance(event, StepCompleted) for event in events):
+                    leaving.append(asyncio.create_task(engine.executor.aclose()))
+
+            def needs(self, mailbox) -> bool:
+                return False
+
+        engine.runtime.runs.subscribers.append(Leaving())
+        run = await engine.start(wf, {"n": 20})
+        await eventually(lambda: leaving and leaving[0].done())
+        assert engine.executor.working == 0
+    async with opened(store, workflows=[wf]) as engine:
+        run = engine.run(run.id)
+        assert await run.result() == {"n": 42}
+        kinds = [type(each.event) for each in await run.events()]
+        assert (kinds.count(StepStarted), kinds.count(StepSuspended), kinds.count(AttemptLost)) == (3, 1, 0)
+
+
+# --- Functions that need no thread ------------------------------------------------------------------------------------
+
+LEVEL = "brief"
+SETTINGS = {"level": LEVEL}
+
+
+def condition(state):
+    if state.previous["a"] is None:
+        return {"system": LEVEL, "user": state.input.text[:7] + "..."}
+    return state.input.a == "x" and not state.input["b"]
+
+
+def endless(state):
+    while True:
+        pass
+
+
+def loop(state):
+    for _ in state.input.items:
+        pass
+
+
+def generator(state):
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda state: "say it", lambda state: f"{state.input.text!r} and {state.events['x'].output}", condition],
+)
+def test_a_function_that_only_puts_together_what_it_is_given_needs_no_thread(function) -> None:
+    assert is_immediate(function)
+
+
+@pytest.mark.parametrize(
+    "function", [
+        endless, loop, generator, print, lambda state: state.visits("x"), lambda state: SETTINGS["level"],
+        lambda state: [each.n for each in state.input.items], lambda state: "x" * state.input.n, lambda state: state.input.n**9,
+        lambda state: f"{state.input.x:{state.input.n}}", lambda state: state.data.x, lambda state: len(state.input),
+        lambda state: state.input.a % state.input.b, lambda state: lambda: 1, lambda state: state.input.text.strip(),
+    ],
+)  # fmt: skip
+def test_a_function_that_may_wait_or_take_its_time_has_a_thread(function) -> None:
+    assert not is_immediate(function)
+
+
+async def test_only_what_sees_nothing_large_runs_without_a_thread(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wf = Workflow("threads")
+    wf.node("first")(task(lambda state: state.input))
+    async with opened(store) as engine:
+        threads = engine.executor.services.threads
+        run, asked = threads.run, []
+
+        async def counted(function, arguments):
+            asked.append(function)
+            return await run(function, arguments)
+
+        monkeypatch.setattr(threads, "run", counted)
+        for text, many in (("small", 0), ("x" * 70_000, 1)):
+            assert await (await engine.start(wf, {"text": text})).result() == {"text": text}
+            assert len(asked) == many

@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 _STORE_AWAY_S: Final = (0.1, 0.2, 0.5, 1.0, *[2.0] * 300)
 """How long an attempt waits, again and again, for a store that is away: ten minutes in all."""
+_TRIES_S: Final = (*_STORE_AWAY_S, None)
 _NO_USE: Final = (StoreGone, Unstorable, CorruptHistory)
 """What waiting does not mend."""
 
@@ -71,6 +72,7 @@ class Attempt:
     ) -> None:
         self.services = services
         self.graph = workflow.graph
+        self.key = key
         self.run, self.step, self.number = key
         self.definition = None if node_of(key.step) == COMPENSATE else workflow.nodes[node_of(key.step)]
         self.tenant = state.tenant
@@ -91,8 +93,12 @@ class Attempt:
         """It does what is left to be done after its run was cancelled."""
         self.posts_outcomes = False
         """Set by runners whose code between two operations is the engine's own."""
+        self.sees_large = False
+        """Something that its code may look at is stored apart, and large."""
         self.said_its_last = False
         """Its end is on its way to the store, or there: nothing is left to be stopped."""
+        self.next: Attempt | None = None
+        """What its end has started: its task goes on with that."""
         self._posted: list[Posted] = []
         self._called_off = False
         self._left = False
@@ -198,13 +204,19 @@ class Attempt:
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
         view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
-        blobs |= await self.patiently(lambda: self.services.payloads.fetch([*payloads_of(state)], self.tenant))
+        large = [*payloads_of(state)]
+        self.sees_large = bool(large)
+        if large:
+            blobs |= await self.patiently(lambda: self.services.payloads.fetch(large, self.tenant))
         return view
 
     async def kept(self, value: Any) -> Payload:
         """`value` as an event may hold it."""
-        keep, now_ms = self.services.payloads.keep, self.keeping_ms
-        return await self.patiently(lambda: keep(value, self.tenant, now_ms, self.storage))
+        payloads, now_ms = self.services.payloads, self.keeping_ms
+        encoded = payloads.clean(value)
+        if (inline := payloads.inline(encoded, self.storage)) is not None:
+            return inline
+        return await self.patiently(lambda: payloads.put(encoded, self.tenant, now_ms, self.storage))
 
     async def value(self, payload: Payload) -> Any:
         """What `payload` holds."""
@@ -233,7 +245,7 @@ class Attempt:
             raise
 
     async def _bring(self, *commands: cmd.Command) -> list[Event]:
-        for wait_s in (*_STORE_AWAY_S, None):
+        for wait_s in _TRIES_S:
             told = [self.mailbox.post(command) for command in commands]
             try:
                 await told[-1]  # the others went before it, and are told no later
@@ -304,7 +316,8 @@ class Attempt:
 
     async def state(self) -> State:
         """The run, with nothing in it that is still on its way to the disk."""
-        return await self.patiently(self.mailbox.stable)
+        mailbox = self.mailbox
+        return state if (state := mailbox.settled) is not None else await self.patiently(mailbox.stable)
 
     async def leave(self, values: tuple[cmd.Value, ...]) -> None:
         """Nobody waits here any more for what was posted; where the process leaves, the step is handed over with `values`."""

@@ -1,4 +1,4 @@
-"""Brings one attempt from its begin to its end: runs the node, and has its result, its error or its suspension committed.
+"""Brings an attempt from its begin to its end: runs the node, and has its result, its error or its suspension committed.
 
 Never here: what a kind of node does (nodes), what an operation does (journal), which attempts there are (executor).
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextvars import copy_context
 
 import msgspec
 
@@ -20,6 +21,7 @@ from holdfast.engine import conversation, cursor, divergence, failure, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
+from holdfast.engine.isolation import isolated
 from holdfast.engine.journal import StepJournal
 from holdfast.errors import (
     Conflict,
@@ -37,13 +39,34 @@ from holdfast.models.pace import Pace
 log = logging.getLogger("holdfast")
 
 
+async def carry(attempt: Attempt, finished: Callable[[Attempt, BaseException | None], None]) -> None:
+    """Execute an attempt, then the one that its end has started, and so on: a task for each would take longer than all else
+    about a short step. `finished` is told of each, and of its problem if it could not bring its end home."""
+    while True:
+        problem: BaseException | None = None
+        try:
+            await isolated(execute(attempt), copy_context())
+        except (Exception, asyncio.CancelledError) as broken:  # noqa: BLE001 - it is passed on
+            problem = broken
+        finished(attempt, problem)
+        following = attempt.next
+        if following is None or problem is not None:
+            break
+        attempt = following
+    if following is not None:
+        await following.leave(())  # it has not begun, and will not here
+        finished(following, None)
+    if isinstance(problem, asyncio.CancelledError):
+        raise problem
+
+
 async def execute(attempt: Attempt) -> None:
     """Run `attempt` to its end and have the end committed. Raises nothing but cancellation."""
     journal = StepJournal(attempt)
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
     try:
-        lent = await _lent(attempt)
+        lent = await _lent(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
             attempt.pace = Pace(attempt.services.runtime.clock, lent)
         await journal.open()
@@ -66,8 +89,6 @@ async def execute(attempt: Attempt) -> None:
 
 async def _lent(attempt: Attempt) -> list[tuple[DeclaredPool, int]]:
     """The pools of which something was reserved for it, and how much."""
-    if not attempt.pools:
-        return []
     client, workflow = attempt.services.pool_client, attempt.graph.definition.name
     pools = await attempt.patiently(lambda: client.read(workflow))
     return [(pools[name], amount) for name, amount in attempt.pools.items() if name in pools]

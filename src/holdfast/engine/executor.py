@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.core import commands as cmd
@@ -20,7 +21,7 @@ from holdfast.core.ids import CallId, RunId, SessionId, StepId
 from holdfast.core.state import OpenCall, State
 from holdfast.core.status import may_be_placed, may_start
 from holdfast.engine.attempt import Attempt, Key
-from holdfast.engine.execution import execute
+from holdfast.engine.execution import carry
 from holdfast.engine.fair_queue import FairQueue
 from holdfast.engine.guard_judge import GuardJudge
 from holdfast.engine.mailbox import Mailbox, unheard
@@ -226,13 +227,18 @@ class Executor:
             return
         running = self._attempts.get(mailbox.run, {})
         wanted: set[Key] = set()
+        begins: list[Key] = []
         for name in state.active:
             step = state.steps[name]
             if step.session == self._membership.session:
                 key = Key(mailbox.run, step.id, step.attempt)
                 wanted.add(key)
                 if key not in running:
-                    self._begin(mailbox, key, state)
+                    begins.append(key)
+        before = [each.attempt for key, each in running.items() if each.attempt.said_its_last and key not in wanted]
+        for key in begins:
+            # Of several, each begins in a task of its own, in their order.
+            self._begin(mailbox, key, state, before[0] if len(begins) == 1 and before else None)
         for key, (attempt, task, _) in list(running.items()):
             if key in wanted or task.done():
                 continue
@@ -242,20 +248,26 @@ class Executor:
                 attempt.call_off(run_is_cancelled=state.ended == "cancelled" or state.phase == "cancelling")
                 task.cancel()
 
-    def _begin(self, mailbox: Mailbox, key: Key, state: State) -> None:
+    def _begin(self, mailbox: Mailbox, key: Key, state: State, before: Attempt | None) -> None:
+        """Begin an attempt: in the task of the one `before` it, whose end has started it, or in one of its own."""
         workflow = self._catalog.workflows.get(state.graph_hash)
         if workflow is None:
             return
         attempt = Attempt(self.services, key, workflow, state, self.placing.begun(key.run, key.step), self.slots)
-        task = asyncio.create_task(execute(attempt), name=f"holdfast-{key.step}-{key.number}")
         here = attempt.placed is None or attempt.placed.worker == HERE
-        self._attempts.setdefault(mailbox.run, {})[key] = Running(attempt, task, here)
+        running = self._attempts.setdefault(mailbox.run, {})
+        if before is not None and before.next is None:
+            before.next, task = attempt, running[before.key].task
+        else:
+            task = asyncio.create_task(
+                carry(attempt, partial(self._finished, mailbox)), name=f"holdfast-{key.step}-{key.number}"
+            )
+        running[key] = Running(attempt, task, here)
         self.slots.working += here
-        task.add_done_callback(lambda done: self._finished(mailbox, key, done))
 
-    def _finished(self, mailbox: Mailbox, key: Key, task: asyncio.Task[None]) -> None:
-        self._leave(key)
-        if not task.cancelled() and (problem := task.exception()) is not None:
+    def _finished(self, mailbox: Mailbox, attempt: Attempt, problem: BaseException | None) -> None:
+        self._leave(attempt.key)
+        if isinstance(problem, Exception):
             # An attempt that could not report its end: this process is of no use any more. Dead, it can be recovered.
             # What the store says of itself needs no traceback.
             log.error(
@@ -331,7 +343,7 @@ class Executor:
         self.placing.close()
         if self.fleet is not None:
             self.fleet.wake()
-        tasks = [each.task for running in self._attempts.values() for each in running.values()]
+        tasks = [*{each.task: None for running in self._attempts.values() for each in running.values()}]
         if tasks and grace_s > 0 and self._membership.broken is None:
             await asyncio.wait(tasks, timeout=grace_s)
         tidying = [each.task for group in self._attempts.values() for each in group.values() if each.attempt.is_tidying]

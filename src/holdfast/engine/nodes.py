@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.immediate import is_immediate
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, remote_task
@@ -47,11 +48,14 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
 
 
 async def _handled(attempt: Attempt, context: StepContext) -> Any:
-    """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot."""
+    """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot. One that
+    cannot take long runs at once, if it sees nothing large."""
     assert attempt.definition is not None
-    view = await attempt.view()
+    handler, view = attempt.definition.handler, await attempt.view()
     given = {name: context if name == "ctx" else view for name in attempt.definition.parameters}
-    return await attempt.services.threads.run(attempt.definition.handler, given)
+    if not attempt.sees_large and is_immediate(handler):
+        return handler(**given)
+    return await attempt.services.threads.run(handler, given)
 
 
 async def _task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:

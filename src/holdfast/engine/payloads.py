@@ -48,9 +48,18 @@ class Payloads:
         With the storage `s3` a small one as well; with `local` it is in the store, whatever its size.
         Raises InvalidInput for what is not JSON data: nothing was stored.
         """
-        encoded = self._clean(value)
+        encoded = self.clean(value)
+        inline = self.inline(encoded, storage)
+        return inline if inline is not None else await self.put(encoded, tenant, now_ms, storage)
+
+    def inline(self, encoded: bytes, storage: Storage | None = None) -> Payload | None:
+        """What `clean` made of a value, inside an event; None where it belongs into the blob store."""
         if len(encoded) <= INLINE_BYTES and (storage != "s3" or self._blobs is self._table):
             return Payload(json=msgspec.Raw(encoded))
+        return None
+
+    async def put(self, encoded: bytes, tenant: str, now_ms: int, storage: Storage | None = None) -> Payload:
+        """The same, durably in the blob store. Raises InvalidInput where it is too large."""
         if len(encoded) > MOST_BYTES:
             raise InvalidInput(
                 f"This value is {len(encoded)} bytes as JSON; at most {MOST_BYTES} can be stored. Put it into a file and"
@@ -64,7 +73,7 @@ class Payloads:
 
     def plain(self, value: Any) -> Any:
         """`value` as plain JSON data, redacted, for what stands inside a command. Raises InvalidInput."""
-        encoded = self._clean(value)
+        encoded = self.clean(value)
         if len(encoded) > MOST_PLAIN_BYTES:
             raise InvalidInput(f"This is {len(encoded)} bytes as JSON; at most {MOST_PLAIN_BYTES} can be given here.")
         return msgspec.json.decode(encoded)
@@ -103,8 +112,9 @@ class Payloads:
     def redact(self, text: str) -> str:
         return self._secrets.redact(text)
 
-    def _clean(self, value: Any) -> bytes:
-        """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON."""
+    def clean(self, value: Any) -> bytes:
+        """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON. Raises InvalidInput
+        for what is not JSON data."""
         encoded = encode(value)
         if self._secrets.redact_bytes(encoded) is encoded:
             return encoded

@@ -1,0 +1,34 @@
+"""A coroutine in a context of its own, inside a task that goes on with others afterwards.
+
+What user code sets in a `contextvars` variable is gone with its step, as if each step had a task of its own; what the task
+is to asyncio (whom to cancel, whose time is over) stays the same. Never here: what is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator
+from contextvars import Context
+from types import coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@coroutine
+def isolated(code: Coroutine[Any, Any, T], context: Context) -> Generator[Any, Any, T]:
+    """What `code` returns, which knows of the variables in `context` and changes them there."""
+    resume, given = code.send, None
+    while True:
+        try:
+            awaited = context.run(resume, given)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        try:
+            given = yield awaited
+            resume = code.send
+        except GeneratorExit:
+            context.run(code.close)
+            raise
+        except BaseException as problem:  # noqa: BLE001 - it is for the code to say what becomes of it
+            resume, given = code.throw, problem
