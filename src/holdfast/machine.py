@@ -13,10 +13,13 @@ import os
 import secrets
 import time
 import uuid
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
 
 from holdfast.core.demand import Resources
 from holdfast.core.ids import AppendId, RunId, SessionId
+
+T = TypeVar("T")
 
 _COLLECT_EVERY: Final = (50_000, 20, 100)
 """Objects before the youngest are looked through, and how often that is done before the older ones are. A thousand runs
@@ -29,6 +32,17 @@ def collect_rarely() -> None:
     program that uses Holdfast collects its garbage is its own affair."""
     gc.freeze()
     gc.set_threshold(*_COLLECT_EVERY)
+
+
+def run_quickly(work: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run, in the event loop of uvloop where that is installed (the extra `fleet`): for our own commands that
+    work on runs."""
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415 - of an extra
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(work)
 
 
 def resources() -> Resources:

@@ -150,12 +150,13 @@ def _follow(
     start: dict[str, Any],
 ) -> int:  # fmt: skip
     from holdfast.cli.target import load
+    from holdfast.machine import run_quickly
 
     store = following.store
     workflow = following.target if is_name(following.target) else load(following.target, to_run=True)
     value = json_value(given, "--input") if given is not None else None
     with terminal.aside():
-        state, found = asyncio.run(_run(workflow, value, start, how, following, interruption))
+        state, found = run_quickly(_run(workflow, value, start, how, following, interruption))
     if as_json:
         terminal.emit(found)
     elif how.detach:

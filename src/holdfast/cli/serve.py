@@ -94,7 +94,7 @@ def serve(
     With --grpc, on any store, it also executes workflows, which clients submit and whose remote tasks connected workers do.
     """
     from holdfast.cli.target import load
-    from holdfast.machine import collect_rarely
+    from holdfast.machine import collect_rarely, run_quickly
 
     if grpc is None and targets:
         raise UsageError(
@@ -123,7 +123,7 @@ def serve(
             resources_of(tag or (), cpu_m, memory_mb, gpus),
         )
     with terminal.aside():
-        asyncio.run(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
+        run_quickly(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
 
 
 async def _serve(

@@ -90,7 +90,7 @@ def worker(
     With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
     """
     from holdfast.cli.target import load
-    from holdfast.machine import collect_rarely
+    from holdfast.machine import collect_rarely, run_quickly
 
     if connect is not None:
         if store is not None or until_idle or as_json:
@@ -119,7 +119,7 @@ def worker(
     began_s = time.monotonic()
     with terminal.aside():
         how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s)
-        left = asyncio.run(_work(workflows, tally, until_idle, how_much, store))
+        left = run_quickly(_work(workflows, tally, until_idle, how_much, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
