@@ -212,7 +212,7 @@ class Connections:
 
     async def _part(self) -> None:
         """Give back what is kept."""
-        if isinstance(self._parting, asyncio.TimerHandle):
+        if self._parting is not None and not isinstance(self._parting, asyncio.Task):
             self._parting.cancel()
         self._parting = None
         kept, self._kept = self._kept, None
