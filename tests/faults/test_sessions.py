@@ -48,6 +48,20 @@ async def asked(process: AsyncFork, *words: str) -> list[str]:
     return await heard(process)
 
 
+async def freeze_between_transactions(process: AsyncFork, others: PostgresStore) -> None:
+    """In the middle of a renewal it would hold the row of its session until the database ends the transaction, after IDLE_S."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        await stopped(process)
+        await asyncio.sleep(0.02)  # what the database was told before, it has done by then
+        if not await others.context.connections.fetch(
+            "select from pg_stat_activity where state like 'idle in transaction%'"
+        ):
+            return
+        process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(0.02)
+
+
 @bounded
 async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is_dead(
     database: str, start: Start
@@ -57,8 +71,7 @@ async def test_a_process_that_was_frozen_past_its_lease_knows_at_once_that_it_is
     process = await start("session", database, "s", str(LEASE_S))
     await heard(process)
     assert await asked(process, "alive") == ["True"]
-    process.send_signal(signal.SIGSTOP)
-    await stopped(process)
+    await freeze_between_transactions(process, others)
     assert await others.sessions.expire() == set(), "not before its lease is over"
     frozen_s = time.monotonic()
     while not await others.sessions.expire():
