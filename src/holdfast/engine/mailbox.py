@@ -150,7 +150,7 @@ class Mailbox:
     async def room(self) -> None:
         """Wait until not too many commands wait."""
         while len(self._envelopes) >= MOST_WAITING:
-            await asyncio.wait([self._envelopes[-1].told])
+            await self._movement()
 
     def post(
         self, command: Command, graph: Graph | None = None, *, slots: int = 0, lingers: bool = False
