@@ -22,7 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from holdfast import Engine, Workflow, llm_node, task
-from holdfast.machine import collect_rarely
+from holdfast.machine import collect_rarely, run_quickly
 from holdfast.ports import Append, ModelReply, ModelRequest, Usage
 from holdfast.settings import DeclaredModel, Settings
 
@@ -62,7 +62,7 @@ def percentile_ms(latencies_s: list[float], share: float) -> float:
 
 
 async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bool) -> dict[str, object]:
-    collect_rarely()  # as `holdfast worker` does
+    collect_rarely()  # as `holdfast worker` does, and its event loop
     workflow = chain(steps, calls)
     price = DeclaredModel(input_usd_per_mtok=Decimal(1), output_usd_per_mtok=Decimal(5))
     settings = Settings(models={"echo": price})
@@ -124,7 +124,7 @@ def main() -> None:
     profile = cProfile.Profile() if asked.profile else None
     if profile is not None:
         profile.enable()
-    figures = asyncio.run(measure(asked.store, asked.runs, asked.steps, asked.concurrency, asked.calls))
+    figures = run_quickly(measure(asked.store, asked.runs, asked.steps, asked.concurrency, asked.calls))
     if profile is not None:
         profile.dump_stats(asked.profile)
     print(json.dumps(figures))  # noqa: T201 - the line is what it is for
