@@ -79,7 +79,7 @@ def test_nobody_waits_for_ever_for_what_is_kept_for_somebody_who_waits_for_him(p
     assert [seed for seed in range(part, 160, 4) if Crowd(seed).stuck()] == []
 
 
-def test_slots_that_are_kept_are_offered_to_others_when_their_keeper_has_waited_long() -> None:
+def test_reserved_slots_are_offered_to_others_when_their_queue_has_waited_long() -> None:
     """Nothing refills, and nothing ends any more: the moment itself has to wake them. (One crowd in thousands comes to that.)"""
     assert Crowd(5317, "slots").stuck() == []
 

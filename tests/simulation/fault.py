@@ -71,7 +71,7 @@ RATES: Final[dict[str, float]] = {
     "script_cannot_begin": 0.05,
     "script_hangs": 0.05,
     "script_killed": 0.05,
-    "script_keeper_killed": 0.06,
+    "script_supervisor_killed": 0.06,
     "script_writes_nonsense": 0.05,
 }
 """How likely each is, at each occasion, where it happens at all."""

@@ -68,7 +68,7 @@ async def _ending(world: World, likely: float, limits: Limits, sending: Sending 
     half = stream.random() < 0.5
     cannot_begin = faults.strikes("script_cannot_begin")
     crashes = not cannot_begin and faults.kills("crash_while_sending")
-    is_killed, is_lost = faults.strikes("script_killed"), faults.strikes("script_keeper_killed")
+    is_killed, is_lost = faults.strikes("script_killed"), faults.strikes("script_supervisor_killed")
     if faults.strikes("script_hangs"):
         takes_s = 2 * limits.timeout_s
     if sending is not None:

@@ -203,7 +203,7 @@ def test_a_step_that_runs_once_and_is_repeated_is_found(monkeypatch: pytest.Monk
         tool.policy = "idempotent"
         return tool
 
-    broken = found(monkeypatch, once, "tool_of", careless, "crash_any_time", "script_keeper_killed", made_of="file")
+    broken = found(monkeypatch, once, "tool_of", careless, "crash_any_time", "script_supervisor_killed", made_of="file")
     # The second where it had not happened the first time that it was sent.
     assert broken in ("a `once` effect is not called again unasked", "a combination is what its steps have come to")
 

@@ -14,7 +14,7 @@ from holdfast.core.demand import Demand
 AGE_S: Final = 60.0
 """Who has waited so long goes before who has just come with a priority one higher."""
 PATIENCE_S: Final = 30.0
-"""After so long a job keeps also what it is not short of, pools and the best worker: in time it has all at once. Long
+"""After so long a job also reserves what it is not short of, pools and the best worker: in time it has all at once. Long
 enough for what is short of one thing only to come and go before, short beside the minutes for which people wait."""
 MOST_HOLDERS: Final = 10
 """So many of those who have of a pool are named; more would be a page, not an answer."""
@@ -68,7 +68,7 @@ class Reason(msgspec.Struct, frozen=True):
     Of a pool: its name, `limit`, what is `in_use` or for a rate its `level`, and the `holders`, the longest first. Of a
     worker: what all of them lack in `lacking`, like `label gpu`; or, where one that has it all is only busy, `capacity`,
     and the `holders` of those that have it.
-    `kept_for` is the job for which somebody keeps what there is.
+    `kept_for` is the job for which what there is is reserved.
     """
 
     waits_for: Literal["turn", "pool", "worker", "nothing"]

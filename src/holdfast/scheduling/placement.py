@@ -6,7 +6,7 @@ pools are taken only with a worker. Jobs that are alike wait as one queue, and o
 back wakes the first in its line, and nothing else is looked at. What a placement costs therefore does not depend on
 how many wait, but for the logarithm in the heaps.
 
-Which job goes first is told in `wait_queue`, for which something is kept in `pool` and `worker`.
+Which job goes first is told in `wait_queue`, for which something is reserved in `pool` and `worker`.
 
 Never here: I/O, a clock, a task. Times come in as `now_s`, on any clock that does not go backwards. Nothing in it must
 last: it is built again from what waits, what is placed and what workers say.
@@ -201,8 +201,8 @@ class Scheduler:
         self._set_time(now_s)
         self._placed_s = self._now_s
         for pool in self._pools.values():
-            times_s = (pool.closed_until_s, pool.keeper.aged_s) if pool.keeper else ()
-            if pool.keeper and (pool.kind == "rate" or any(before_s < at_s <= self._now_s for at_s in times_s)):
+            times_s = (pool.closed_until_s, pool.reserved_for.aged_s) if pool.reserved_for else ()
+            if pool.reserved_for and (pool.kind == "rate" or any(before_s < at_s <= self._now_s for at_s in times_s)):
                 self._to_offer[pool] = None
         placed = []
         while queue := self._next():
@@ -276,23 +276,23 @@ class Scheduler:
         return worker
 
     def _short_of(self, queue: JobQueue) -> list[Pool]:
-        """The pools that it has to wait for. To be asked may make it the keeper of another, and whoever keeps something may
+        """The pools that it has to wait for. To be asked may reserve another for it, and a queue with a reservation may
         pass where others may not."""
-        kept_some = bool(queue.keeps)
+        had_some = bool(queue.reservations)
         short = [pool for pool in queue.wants if pool.refuses(queue, self._now_s)]
-        if queue.keeps and not kept_some:
+        if queue.reservations and not had_some:
             short = [pool for pool in short if pool.refuses(queue, self._now_s)]
         return short
 
     def _lead(self, queue: JobQueue, short: Sequence[Pool | WorkerClass]) -> None:
-        """It waits as the head of its class, in the lines of what it is short of. If it has waited long it also keeps what
+        """It waits as the head of its class, in the lines of what it is short of. If it has waited long it also reserves what
         it could have of its pools, provided that some worker can ever take it; else it lets go of that."""
-        before, kept, begins = queue.job_class.head, list[Pool](), False
+        before, reserved, begins = queue.job_class.head, list[Pool](), False
         if queue.wants and queue.aged(self._now_s) and queue.worker_class.workers:
-            kept = [pool for pool in queue.wants if pool not in short and pool.may_be_kept_for(queue)]
-        self._wait(queue, [queue.job_class, *short, *kept])
+            reserved = [pool for pool in queue.wants if pool not in short and pool.may_be_reserved_for(queue)]
+        self._wait(queue, [queue.job_class, *short, *reserved])
         queue.job_class.was_tried()
-        for pool in queue.keeps:
+        for pool in queue.reservations:
             known = pool.tried
             if pool.was_tried(pool in short):
                 self._to_offer[pool] = None
@@ -372,13 +372,14 @@ class Scheduler:
                 self._to_offer[worker_class] = None
 
     def _open_up(self, worker_class: WorkerClass) -> None:
-        """No worker is kept for it any more."""
+        """No worker is reserved for it any more."""
         worker = worker_class.release()
         if worker is not None:
             self._freed(worker)
 
     def _lost_by(self, worker_classes: Sequence[WorkerClass]) -> None:
-        """A worker is none of theirs any more. Whoever waited for one that could take him keeps nothing if none is left."""
+        """A worker is none of theirs any more. A queue that waited for one that could take its job has nothing reserved if none
+        is left."""
         impossible = {worker_class.need for worker_class in worker_classes if not worker_class.workers}
         for queue in self._queues.values():
             if queue.worker_class.need in impossible:

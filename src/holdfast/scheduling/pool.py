@@ -1,10 +1,11 @@
-"""A pool as one scheduler has it: how much is there, who has it, and for whom it is kept.
+"""A pool as one scheduler has it: how much is there, who has it, and for whom it is reserved.
 
-Who is short of a pool stands in its line. The first of them is its *keeper*: what is there is kept for him, and nobody
-behind him gets any before he has what he wants. So a large request is not starved by small ones. A keeper that has waited
-long stays one when the pool has enough for him, until he has the rest of what he needs; beyond what he wants, it flows.
+A queue whose next job is short of a pool stands in the pool's line. The first in line has the *reservation*: what is there
+is reserved for it, and no queue behind it gets any before its job has what it wants. So a large request is not starved by
+small ones. A queue that has waited long keeps its reservation when the pool has enough for it, until it has the rest of what
+its job needs; what is there beyond that, others get.
 
-A rate is a token bucket, kept as one number: the moment at which it was or will be empty (the generic cell rate algorithm
+A rate is a token bucket, reserved as one number: the moment at which it was or will be empty (the generic cell rate algorithm
 of ATM, ITU-T I.371). An amount that is larger than the burst goes when the bucket is full and takes it below empty.
 
 Never here: a choice between pools, a worker.
@@ -29,8 +30,8 @@ class Pool:
     """What is limited. Until somebody declares it (`kind` is None) nobody gets any."""
 
     __slots__ = (
-        "_empty_at_s", "_taken", "_tried", "burst", "closed_until_s", "holders", "hopeless", "keeper", "kind", "limit", "line",
-        "name", "per_s", "queues",
+        "_empty_at_s", "_taken", "_tried", "burst", "closed_until_s", "holders", "hopeless", "kind", "limit", "line", "name",
+        "per_s", "queues", "reserved_for",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -42,15 +43,15 @@ class Pool:
         self.holders: dict[Key, int] = {}
         """Who has how much, the longest first; of a rate, whose jobs are placed."""
         self.line = WaitQueue()
-        """Those that are short of it, but for the keeper."""
-        self.keeper: PoolQueue | None = None
+        """Those that are short of it, but for the one that has the reservation."""
+        self.reserved_for: PoolQueue | None = None
         self.hopeless: dict[PoolQueue, None] = {}
         """Those that want more of it than there can ever be."""
         self.queues = 0
         """How many queues want of it, in line or not."""
         self._taken = 0
         self._tried = False
-        """There is enough for the keeper, who waits for something else."""
+        """There is enough for the reservation, whose queue waits for something else."""
         self._empty_at_s = 0.0
         self.closed_until_s = float("-inf")
         """Until then nobody gets any."""
@@ -61,7 +62,7 @@ class Pool:
 
     @property
     def tried(self) -> bool:
-        """Whether there is enough for the keeper, who waits for something else."""
+        """Whether there is enough for the reservation, whose queue waits for something else."""
         return self._tried
 
     # --- how much ---------------------------------------------------------------------------------------------------
@@ -138,24 +139,24 @@ class Pool:
     # --- for whom ---------------------------------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[PoolQueue]:
-        """Those who may get some of it, the keeper first. (Behind each stands the rest of its class.)"""
-        if self.keeper:
-            yield self.keeper
+        """Those that may get some of it, the reservation first. (Behind each stands the rest of its class.)"""
+        if self.reserved_for:
+            yield self.reserved_for
         yield from self.line
 
     def refuses(self, queue: PoolQueue, now_s: float) -> bool:
-        """Whether `queue` has to wait for it: there is not enough, or it is kept for another."""
+        """Whether `queue` has to wait for it: there is not enough, or it is reserved for another."""
         need = self._need(queue.wants[self])
         if not self._enough(need, now_s):
             return True
-        keeper = self._rival(queue)
-        if keeper is None or keeper is queue:
+        owner = self._rival(queue)
+        if owner is None or owner is queue:
             return False
-        spared = self._enough(self._left_by(keeper, need, now_s), now_s)
-        return not spared and not _passes(queue, keeper, now_s)
+        spared = self._enough(self._left_by(owner, need, now_s), now_s)
+        return not spared and not _passes(queue, owner, now_s)
 
     def join(self, queue: PoolQueue) -> None:
-        """From now on it waits for the pool, or keeps it."""
+        """From now on it waits for the pool, or has the reservation."""
         if not self.possible(queue.wants[self]):
             self.hopeless[queue] = None
             return
@@ -163,114 +164,116 @@ class Pool:
         self._choose()
 
     def leave(self, queue: PoolQueue) -> None:
-        if self.keeper is queue:
-            self._keep_for(None)
+        if self.reserved_for is queue:
+            self._reserve_for(None)
         elif queue in self.hopeless:
             del self.hopeless[queue]
         else:
             self.line.discard(queue)
 
-    def may_be_kept_for(self, queue: PoolQueue) -> bool:
-        """Whether it is, or nobody else waits for it."""
+    def may_be_reserved_for(self, queue: PoolQueue) -> bool:
+        """Whether it is, or no other queue waits for it."""
         self._choose()
-        return self.keeper is None or self.keeper is queue
+        return self.reserved_for is None or self.reserved_for is queue
 
     def is_short_for(self, queue: PoolQueue) -> bool:
-        """Whether `queue`, which waits for it or keeps it, had too little of it when it was last looked at."""
-        return self.keeper is not queue or not self._tried
+        """Whether `queue`, which waits for it or has the reservation, had too little of it when it was last looked at."""
+        return self.reserved_for is not queue or not self._tried
 
     def was_tried(self, short: bool) -> bool:
-        """The keeper was looked at and could not go. Whether those behind him may now be looked at."""
+        """The queue that has the reservation was looked at and could not go. Whether those behind it may now be looked at."""
         self._tried = not short
         return self._tried
 
     def upcoming(self, now_s: float) -> PoolQueue | None:
-        """Who has to be looked at, because what he waits for here is there."""
+        """The queue that has to be looked at, because what it waits for here is there."""
         self._choose()
-        keeper = self.keeper
-        if keeper is None or not self._enough(self._need(keeper.wants[self]), now_s):
+        owner = self.reserved_for
+        if owner is None or not self._enough(self._need(owner.wants[self]), now_s):
             return None
         if not self._tried:
-            return keeper
+            return owner
         second = self.line.first()
         if second and not self.refuses(second, now_s):
             return second
-        return next((each for each in self._entangled(keeper) if not self.refuses(each, now_s)), None)
+        return next((each for each in self._entangled(owner) if not self.refuses(each, now_s)), None)
 
     def upcoming_s(self, now_s: float) -> float | None:
         """When that changes by time alone: it refills, and lets those who have waited long pass. None if it does not."""
-        keeper = self.keeper
-        if keeper is None:
+        owner = self.reserved_for
+        if owner is None:
             return None
-        kept = self._need(keeper.wants[self])
-        if not self._enough(kept, now_s):
-            return self._enough_at_s(kept)
+        reserved = self._need(owner.wants[self])
+        if not self._enough(reserved, now_s):
+            return self._enough_at_s(reserved)
         first = self.line.first()
-        second = self._enough_at_s(self._left_by(keeper, self._need(first.wants[self]), now_s)) if first else None
-        times_s = [second, *(self._passes_at_s(each, keeper) for each in self._entangled(keeper))]
+        second = self._enough_at_s(self._left_by(owner, self._need(first.wants[self]), now_s)) if first else None
+        times_s = [second, *(self._passes_at_s(each, owner) for each in self._entangled(owner))]
         return min((at_s for at_s in times_s if at_s is not None and at_s > now_s + _ROUNDING_S), default=None)
 
-    def _passes_at_s(self, queue: PoolQueue, keeper: PoolQueue) -> float | None:
-        """When who goes before the keeper, and keeps what he needs, can have what is kept for him; None if never."""
+    def _passes_at_s(self, queue: PoolQueue, owner: PoolQueue) -> float | None:
+        """When `queue`, which goes before the owner and has reserved what the owner needs, can have what is reserved for the
+        owner; None if never."""
         at_s = self._enough_at_s(self._need(queue.wants[self]))
-        return None if at_s is None else max(at_s, queue.aged_s, keeper.aged_s)
+        return None if at_s is None else max(at_s, queue.aged_s, owner.aged_s)
 
-    def _left_by(self, keeper: PoolQueue, need: int, now_s: float) -> int:
-        """How much there must be for another to have `need`, who does not pass the keeper."""
-        kept = self._need(keeper.wants[self])
-        return kept + need if keeper.aged(now_s) else max(kept, need)
+    def _left_by(self, owner: PoolQueue, need: int, now_s: float) -> int:
+        """How much there must be for another queue to have `need`, if it does not go before the owner."""
+        reserved = self._need(owner.wants[self])
+        return reserved + need if owner.aged(now_s) else max(reserved, need)
 
-    def _entangled(self, keeper: PoolQueue) -> Iterator[PoolQueue]:
-        """Who waits here, keeps what the keeper waits for (or what those wait for who keep that), and goes before him. He
-        may stand behind others, who do not."""
-        for other in dict.fromkeys(pool.keeper for pool in chain(keeper)) if self.line else ():
-            if other is not None and other is not keeper and self in other.lines and other.outranks(keeper):
+    def _entangled(self, owner: PoolQueue) -> Iterator[PoolQueue]:
+        """The waiting queues that go before the owner of the reservation and have reserved a pool that the owner waits for, or
+        one that such a queue waits for. Such a queue may stand behind others, which do not go before the owner."""
+        for other in dict.fromkeys(pool.reserved_for for pool in chain(owner)) if self.line else ():
+            if other is not None and other is not owner and self in other.lines and other.outranks(owner):
                 yield other
 
     def _rival(self, queue: PoolQueue) -> PoolQueue | None:
-        """The keeper; where there is none, whoever would become it if `queue` stood in line."""
-        if self.keeper is None and self.line and self not in queue.lines:
+        """The queue that has the reservation; where none has, the one that would get it if `queue` stood in line."""
+        if self.reserved_for is None and self.line and self not in queue.lines:
             self.line.add(queue)
             first = self.line.first()
             self.line.discard(queue)
             if first is queue:
                 return None
         self._choose()
-        return self.keeper
+        return self.reserved_for
 
     def _choose(self) -> None:
-        """The first in line becomes the keeper if there is none. Later he gives way to a higher priority alone: were it
-        to the turns of tenants, he might never have enough."""
-        keeper, first = self.keeper, self.line.first()
+        """Reserve for the first in line, if nothing is reserved. Later a reservation gives way to a higher priority alone: were
+        it to the turns of tenants, its queue might never have enough."""
+        owner, first = self.reserved_for, self.line.first()
         if first is None:
             return
-        if keeper is None:
-            self._keep_for(first)
-        elif first.priority != keeper.priority and first.outranks(keeper):
-            self._keep_for(first)
-            self.line.add(keeper)
+        if owner is None:
+            self._reserve_for(first)
+        elif first.priority != owner.priority and first.outranks(owner):
+            self._reserve_for(first)
+            self.line.add(owner)
 
-    def _keep_for(self, queue: PoolQueue | None) -> None:
-        if self.keeper:
-            del self.keeper.keeps[self]
-        self.keeper, self._tried = queue, False
+    def _reserve_for(self, queue: PoolQueue | None) -> None:
+        if self.reserved_for:
+            del self.reserved_for.reservations[self]
+        self.reserved_for, self._tried = queue, False
         if queue:
             self.line.discard(queue)
-            queue.keeps[self] = None
+            queue.reservations[self] = None
 
 
 def chain(queue: PoolQueue) -> Iterator[Pool]:
-    """The pools that it waits for or keeps, those that their keepers do, and so on."""
+    """The pools that it waits for or has reserved, those of the queues that have reserved these, and so on."""
     seen, ahead = {queue}, [queue]
     while ahead:
         for pool in [thing for thing in ahead.pop().lines if isinstance(thing, Pool)]:
             yield pool
-            if pool.keeper is not None and pool.keeper not in seen:
-                seen.add(pool.keeper)
-                ahead.append(pool.keeper)
+            if pool.reserved_for is not None and pool.reserved_for not in seen:
+                seen.add(pool.reserved_for)
+                ahead.append(pool.reserved_for)
 
 
-def _passes(queue: PoolQueue, keeper: PoolQueue, now_s: float) -> bool:
-    """Whether a keeper lets `queue` take what he keeps. Keepers of several pools each must not wait for one another."""
-    long_waits = bool(queue.keeps) and queue.aged(now_s) and keeper.aged(now_s)
-    return (queue.priority != keeper.priority or long_waits) and queue.outranks(keeper)
+def _passes(queue: PoolQueue, owner: PoolQueue, now_s: float) -> bool:
+    """Whether `queue` may take what is reserved for the owner. Queues that have reserved several pools each must not wait for
+    one another."""
+    long_waits = bool(queue.reservations) and queue.aged(now_s) and owner.aged(now_s)
+    return (queue.priority != owner.priority or long_waits) and queue.outranks(owner)

@@ -31,11 +31,11 @@ def reason(queue: JobQueue, key: Key, workers: Iterable[Worker], turn: Turn, now
 
 def _for_pool(pool: Pool, queue: JobQueue, key: Key, turn: Turn, now_s: float) -> Reason:
     possible = queue not in pool.hopeless
-    kept_for = pool.keeper.first.key if possible and pool.keeper else None
+    kept_for = pool.reserved_for.first.key if possible and pool.reserved_for else None
     return Reason(
         "pool",
         queue.jobs[key][1],
-        place=_place(key, pool.waiting(), pool.keeper, turn) if possible else 0,
+        place=_place(key, pool.waiting(), pool.reserved_for, turn) if possible else 0,
         possible=possible,
         pool=pool.name,
         limit=pool.limit if pool.kind else None,
@@ -51,8 +51,8 @@ def _for_worker(worker_class: WorkerClass, key: Key, since_s: float, workers: It
         lacks = [lacking(worker.capacity, worker_class.need) for worker in workers if worker.capacity]
         closest = min(lacks, key=len, default=["a worker"])
         return Reason("worker", since_s, possible=False, lacking=", ".join(closest))
-    keepers = (worker.kept_by.line.first() for worker in worker_class.workers if worker.kept_by)
-    kept_for = next((keeper.first.key for keeper in keepers if keeper), None)
+    owners = (worker.reserved_for.line.first() for worker in worker_class.workers if worker.reserved_for)
+    kept_for = next((owner.first.key for owner in owners if owner), None)
     return Reason(
         "worker",
         since_s,

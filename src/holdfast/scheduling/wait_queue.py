@@ -39,12 +39,12 @@ class Queue(Generic[P, G, S]):
     __slots__ = (
         "job_class",
         "jobs",
-        "keeps",
         "lines",
         "name",
         "number",
         "priority",
         "ready",
+        "reservations",
         "since_s",
         "tenant",
         "wants",
@@ -73,8 +73,8 @@ class Queue(Generic[P, G, S]):
         """When its first job came, among those of one moment."""
         self.lines: dict[P | G | S, None] = {}
         """What it waits for."""
-        self.keeps: dict[P, None] = {}
-        """Pools whose keeper it is."""
+        self.reservations: dict[P, None] = {}
+        """Pools that are reserved for it."""
         self.ready = False
         """It is to be looked at."""
 

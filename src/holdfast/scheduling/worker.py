@@ -1,7 +1,7 @@
 """Workers: what they have free, and which of those that can take a job gets it.
 
 Jobs that need the same of a worker have a *worker class*. It knows the workers that could take one of them when idle, those
-that may have room now, and the line of jobs that wait for room. A class whose first job has waited long keeps one worker for
+that may have room now, and the line of jobs that wait for room. A class whose first job has waited long reserves one worker for
 itself, which then fills up with nobody else's jobs.
 
 Never here: pools.
@@ -48,9 +48,9 @@ class Worker:
         "_slots",
         "capacity",
         "jobs",
-        "kept_by",
         "load",
         "name",
+        "reserved_for",
         "worker_classes",
     )
 
@@ -60,7 +60,7 @@ class Worker:
         self.jobs: dict[Key, Job] = {}
         self.worker_classes: dict[WorkerClass, None] = {}
         """Those whose jobs it could take when idle."""
-        self.kept_by: WorkerClass | None = None
+        self.reserved_for: WorkerClass | None = None
         self.load = 1.0
         """The part of it that is taken: of its slots, cores, memory or GPUs, whichever is most."""
         self._slots = self._cpu_m = self._memory_mb = self._gpus = 0
@@ -173,7 +173,7 @@ class WorkerClass:
         """Those that may have room now; no other has."""
         self.line = WaitQueue()
         self.reserved: Worker | None = None
-        """The worker that is kept for whoever is first in line."""
+        """The worker that is reserved for the first in line."""
         self.queues = 0
         """How many queues need this, in line or not."""
 
@@ -186,7 +186,7 @@ class WorkerClass:
         del self.workers[worker], worker.worker_classes[self]
         self.open.pop(worker, None)
         if self.reserved is worker:
-            self.reserved = worker.kept_by = None
+            self.reserved = worker.reserved_for = None
 
     def join(self, queue: AnyQueue) -> None:
         self.line.add(queue)
@@ -196,7 +196,7 @@ class WorkerClass:
 
     def freed(self, worker: Worker, now_s: float) -> bool:
         """Something of a worker came back. Whether whoever is first in line has to be looked at. If he has waited long and
-        it is still too little, a worker is kept for him: by itself there might never be enough."""
+        it is still too little, a worker is reserved for it: by itself there might never be enough."""
         first = self.line.first()
         if worker.has_room(self.need):
             self.open[worker] = None
@@ -223,7 +223,7 @@ class WorkerClass:
         for worker in self.open:
             if not worker.has_room(need):
                 full.append(worker)
-            elif worker.kept_by is None or self._may_use(worker, queue):
+            elif worker.reserved_for is None or self._may_use(worker, queue):
                 value = worker.load if strategy == "least_loaded" else worker.left(need)
                 if best is None or value < least:
                     best, least = worker, value
@@ -232,23 +232,23 @@ class WorkerClass:
         return best
 
     def release(self) -> Worker | None:
-        """No worker is kept any more; the one that was, if any. Next time others are asked first whether they want it."""
+        """No worker is reserved any more; the one that was, if any. Next time others are asked first whether they want it."""
         worker = self.reserved
         if worker is not None:
-            self.reserved = worker.kept_by = None
+            self.reserved = worker.reserved_for = None
             del worker.worker_classes[self]
             worker.worker_classes[self] = None
         return worker
 
     def _reserve(self) -> None:
-        """Keep the worker that has to wait for least before it has room."""
-        free = [worker for worker in self.workers if worker.kept_by is None]
+        """Reserve the worker that has to wait for least before it has room."""
+        free = [worker for worker in self.workers if worker.reserved_for is None]
         if free:
             self.reserved = min(free, key=lambda worker: worker.short_of(self.need))
-            self.reserved.kept_by = self
+            self.reserved.reserved_for = self
 
     def _may_use(self, worker: Worker, queue: AnyQueue) -> bool:
-        if worker.kept_by is None or worker.kept_by is self:
+        if worker.reserved_for is None or worker.reserved_for is self:
             return True
-        keeper = worker.kept_by.line.first()
-        return keeper is None or (keeper.priority != queue.priority and queue.outranks(keeper))
+        owner = worker.reserved_for.line.first()
+        return owner is None or (owner.priority != queue.priority and queue.outranks(owner))

@@ -266,15 +266,15 @@ class _Run:
         self._log = Log(limits.log, redact)
         self._on_line = on_line
         self._clock = clock
-        self._to_keeper: asyncio.StreamWriter | None = None
+        self._to_supervisor: asyncio.StreamWriter | None = None
         self._asked = b""
         self._group: int | None = None
 
     def ask(self, what: bytes) -> None:
         """Stop or kill; kept for a supervisor that is not there yet."""
         self._asked += what
-        if self._to_keeper is not None:
-            self._to_keeper.write(what)
+        if self._to_supervisor is not None:
+            self._to_supervisor.write(what)
 
     async def run(self, worker: Mapping[str, str]) -> Ending:
         began_s = self._clock.monotonic_s()
@@ -282,13 +282,13 @@ class _Run:
             devices = open_.enter_context(taken(self._script.gpus, worker.get(VISIBLE)))
             prepared = _prepare(self._script, worker, devices)
             # Nothing is awaited between the folder and its supervisor, so there is always somebody who removes it.
-            process, control, printed = _start_keeper(prepared.private)
+            process, control, printed = _start_supervisor(prepared.private)
             open_.callback(control.close)
             open_.enter_context(printed)
-            answers, self._to_keeper = await asyncio.open_connection(sock=control, limit=_REPORT_BYTES)
+            answers, self._to_supervisor = await asyncio.open_connection(sock=control, limit=_REPORT_BYTES)
             # Before the socket: closed later, it would take another file with the socket's number off the loop.
-            open_.callback(self._to_keeper.close)
-            self._to_keeper.write(_order(prepared, self._script.folder, self._limits) + self._asked)
+            open_.callback(self._to_supervisor.close)
+            self._to_supervisor.write(_order(prepared, self._script.folder, self._limits) + self._asked)
             printing = asyncio.ensure_future(self._print(printed))
             try:
                 report = await self._report(answers, printing, process)
@@ -296,7 +296,7 @@ class _Run:
                 said = _files(prepared.environment, self._redact, self._script.pools)
             finally:
                 printing.cancel()
-                await _removed(self._to_keeper, answers, process, prepared.private)
+                await _removed(self._to_supervisor, answers, process, prepared.private)
         return Ending(
             exit_code=None if report.status is None or os.WIFSIGNALED(report.status) else os.WEXITSTATUS(report.status),
             signal=_signal_name(report.status),
@@ -336,7 +336,7 @@ class _Run:
             listening.cancel()
             await asyncio.wait((listening,))  # nobody else may read the answers before
         if report is None:
-            self._end_without_keeper(process)
+            self._end_without_supervisor(process)
         return report
 
     async def _listen(self, answers: asyncio.StreamReader) -> _Report | None:
@@ -356,7 +356,7 @@ class _Run:
             return None
         return None
 
-    def _end_without_keeper(self, process: subprocess.Popen[bytes]) -> NoReturn:
+    def _end_without_supervisor(self, process: subprocess.Popen[bytes]) -> NoReturn:
         process.kill()  # the kernel then kills the script itself
         if self._group is not None:
             try:
@@ -396,7 +396,7 @@ class _Run:
         return False
 
 
-def _start_keeper(private: Path) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
+def _start_supervisor(private: Path) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
     """The supervisor, our end of the socket to it, and the log."""
     ours, theirs = socket.socketpair()
     reading, writing = os.pipe()
@@ -506,12 +506,12 @@ def _signal_name(status: int | None) -> str | None:
 
 
 async def _removed(
-    to_keeper: asyncio.StreamWriter, answers: asyncio.StreamReader, process: subprocess.Popen[bytes], private: Path
+    to_supervisor: asyncio.StreamWriter, answers: asyncio.StreamReader, process: subprocess.Popen[bytes], private: Path
 ) -> None:
     """Let the supervisor end whatever is left and remove the folder, and reap it."""
     try:
         async with asyncio.timeout(KILL_LIMIT_S + _REMOVAL_LIMIT_S):
-            to_keeper.write_eof()
+            to_supervisor.write_eof()
             await answers.read()
     except (TimeoutError, ConnectionResetError):
         process.kill()
@@ -519,10 +519,10 @@ async def _removed(
         process.wait(_REAP_LIMIT_S)  # it has closed its last descriptor: what remains to be done is the kernel's
     except subprocess.TimeoutExpired:
         _log.warning("process %d does not end, although it was killed", process.pid)
-    await _remove_without_keeper(private)
+    await _remove_without_supervisor(private)
 
 
-async def _remove_without_keeper(private: Path) -> None:
+async def _remove_without_supervisor(private: Path) -> None:
     """What a supervisor that was killed did not come to. `rm` copes with folders of any depth."""
     if not _exists(private):
         return
