@@ -848,6 +848,14 @@ class Lending(Port):
         self._disk.pools[pool.name] = declared(pool, self._disk.pools.get(pool.name), self._mount.boot_ms())
         self._disk.touched(self._mount)
 
+    async def add_pool(self, pool: DeclaredPool) -> bool:
+        await self._mount.write("pool")
+        if pool.name in self._disk.pools:
+            return False
+        self._disk.pools[pool.name] = declared(pool, None, self._mount.boot_ms())
+        self._disk.touched(self._mount)
+        return True
+
     async def remove_pool(self, name: str) -> bool:
         await self._mount.write("pool")
         found = self._disk.pools.pop(name, None) is not None

@@ -633,6 +633,23 @@ class StoreConformance:
         assert not await theirs.lending.remove_pool("OPENAI_RPS")
         assert list(await theirs.lending.pools()) == [larger]
 
+    async def test_a_pool_that_is_there_is_not_added_again(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        added = await asyncio.gather(*(store.lending.add_pool(SLOTS) for store in (mine, theirs, mine)))
+        assert sorted(added) == [False, False, True]
+        assert not await theirs.lending.add_pool(msgspec.structs.replace(SLOTS, limit=9))
+        assert list(await mine.lending.pools()) == [SLOTS]
+
+    async def test_a_pool_that_is_closed_is_so_for_every_process_and_with_new_figures(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        await mine.lending.set_pool(RATE)
+        a, b = await holder(mine, "a"), await holder(theirs, "b")
+        await visits(mine, a, 1, Visit("OPENAI_RPS", 0, 1, 0, closes_ms=60_000))
+        await mine.lending.set_pool(msgspec.structs.replace(RATE, limit=61))
+        (grant,) = await visits(theirs, b, 1, Visit("OPENAI_RPS", 0, 1, 0))
+        assert grant.granted == 0
+        assert 30_000 < grant.closed_ms <= 60_000
+
     async def test_one_visit_is_answered_for_all_its_pools(self, connect: Connect) -> None:
         store = await connect()
         await store.lending.set_pool(SLOTS)

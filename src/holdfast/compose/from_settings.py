@@ -72,7 +72,7 @@ async def seed_pools(store: Lending, wanted: Sequence[DeclaredPool]) -> None:
     known = {pool.name: pool for pool in await store.pools()} if wanted else {}
     for pool in wanted:
         if pool.name not in known:
-            await store.set_pool(pool)
+            await store.add_pool(pool)  # or, in this moment, a person has
         elif known[pool.name] != pool:
             log.warning(
                 "holdfast.toml says something else of the pool %s than the store does. What the store says holds;"

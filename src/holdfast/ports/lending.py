@@ -23,6 +23,10 @@ class Lending(Protocol):
         """Declare a pool, or give it other figures. What is lent above a smaller limit comes back as it is given back."""
         ...
 
+    async def add_pool(self, pool: DeclaredPool) -> bool:
+        """Declare a pool if there is none of its name; False, and nothing is changed, where there is one."""
+        ...
+
     async def remove_pool(self, name: str) -> bool:
         """False if there was none. What is lent of it is remembered, should it be declared again meanwhile."""
         ...

@@ -25,6 +25,11 @@ class Lending(StorePort):
             row = declared(pool, found[0] if found else None, await db.fetchval(self._sql["now_ms"]))
             await db.execute(self._sql["put_lent_pool"], *astuple(row.pool), *astuple(row.bucket))
 
+    async def add_pool(self, pool: DeclaredPool) -> bool:
+        async with self._db.writing() as db:
+            row = declared(pool, None, await db.fetchval(self._sql["now_ms"]))
+            return await db.fetchval(self._sql["add_lent_pool"], *astuple(row.pool), *astuple(row.bucket)) is not None
+
     async def remove_pool(self, name: str) -> bool:
         async with self._db.writing() as db:
             found = await db.fetchval(self._sql["delete_lent_pool"], name)

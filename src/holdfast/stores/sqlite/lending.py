@@ -40,6 +40,13 @@ class Lending(StorePort):
 
         await self._writer.write(write)
 
+    async def add_pool(self, pool: DeclaredPool) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            row = declared(pool, None, boot_ms())
+            return value(db, "add_lent_pool", (*astuple(row.pool), *astuple(row.bucket))) is not None
+
+        return await self._writer.write(write)
+
     async def remove_pool(self, name: str) -> bool:
         def write(db: apsw.Connection) -> bool:
             found = value(db, "delete_lent_pool", (name,)) is not None

@@ -644,6 +644,12 @@ on conflict (pool) do update set
     counts = excluded.counts, counts_of = excluded.counts_of, level = excluded.level, level_at_ms = excluded.level_at_ms,
     closed_ms = excluded.closed_ms
 
+-- name: add_lent_pool
+-- A pool, if there is none of its name: says that there was none.
+insert into lent_pools (pool, kind, amount, per_s, burst, counts, counts_of, level, level_at_ms, closed_ms)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (pool) do nothing returning pool
+
 -- name: delete_lent_pool
 -- A pool is no more: says that it was.
 delete from lent_pools where pool = ? returning pool
