@@ -488,6 +488,7 @@ def test_of_a_closed_pool_nothing_is_lent_and_everybody_hears_of_it() -> None:
         assert (grant.granted, grant.filled, grant.closed_ms) == (0, 0, 2_000)
         a.waiting.clear()
         a.visit()
+        assert b.visit().granted == 0, "although all of it is free"
         authority.now_ms += 2_000
         grant = b.visit()
         assert (grant.granted, grant.filled, grant.closed_ms) == (pool.limit, 0, 0), "and a rate is empty when it opens"
