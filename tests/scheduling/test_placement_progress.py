@@ -79,11 +79,6 @@ def test_nobody_waits_for_ever_for_what_is_kept_for_somebody_who_waits_for_him(p
     assert [seed for seed in range(part, 160, 4) if Crowd(seed).stuck()] == []
 
 
-def test_reserved_slots_are_offered_to_others_when_their_queue_has_waited_long() -> None:
-    """Nothing refills, and nothing ends any more: the moment itself has to wake them. (One crowd in thousands comes to that.)"""
-    assert Crowd(5317, "slots").stuck() == []
-
-
 def test_two_who_each_keep_what_the_other_lacks_go_one_after_the_other() -> None:
     """At the end A is kept for an x, which lacks B, and B for a z, which lacks A; and nothing is in use any more."""
     wants: dict[str, dict[str, int | None]] = {
