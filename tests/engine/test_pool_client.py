@@ -180,6 +180,10 @@ async def test_a_step_gets_of_its_tenants_own_pool_where_there_is_one(place: Pla
     assert [place.known(each).demand.pools for each in said] == [{"BROWSERS": 3}, {"BROWSERS@a%2Cb": 3}, {"OTHER": 1}]
 
 
+async def test_nobody_says_that_there_is_no_pool_before_the_store_was_asked(place: Place) -> None:
+    assert place.desk.may_have(step(amount=1), place.time.monotonic_s())
+
+
 async def test_a_step_that_asks_for_no_pool_asks_nobody(place: Place) -> None:
     said = msgspec.structs.replace(step(), demand=Demand())
     assert place.known(said) is said
