@@ -25,7 +25,8 @@ _HARMLESS: Final = frozenset({
     "JUMP_IF_TRUE_OR_POP", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE",
 })  # fmt: skip
-_CONSTANTS: Final = (str, bytes, int, float, bool, type(None))
+_CONSTANTS: Final = (str, bytes, int, float, bool)
+"""Not None, which mostly stands for something that is still to come."""
 _WITH_SPEC: Final = 4
 """The flag of FORMAT_VALUE for a format of its own, whose width may be anything."""
 _IS_ANOTHER: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
