@@ -8,7 +8,7 @@ Never here: what an event or a row means; how often to try.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +16,6 @@ import msgspec
 from holdfast.core.events import encode as encode_event
 from holdfast.core.ids import RunId, run_of
 from holdfast.core.projection import Changes, StartKey
-from holdfast.core.scopes import Posting
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
@@ -24,11 +23,8 @@ from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import is_run
 from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
 
-_RUN_COLUMNS: Final = 20
-_EVENT_COLUMNS: Final = 7
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3
-_CHARGE_COLUMNS: Final = 6
 
 
 _NOBODY: Final[Mapping[RunId, HoldfastError]] = {}
@@ -82,7 +78,7 @@ def entry(append: Append) -> Entry:
     except Exception as problem:  # whatever a value of a user's making does when it is encoded
         raise unstorable(run, problem) from problem
     _, *columns = astuple(append.changes.run)
-    row = (run, append.expected, *columns, _array(append.changes.sessions))
+    row = (run, append.expected, *columns, append.changes.sessions)
     return Entry(run, append.expected, append.append_id, row, events, append.changes.start_key, append.changes)
 
 
@@ -91,29 +87,34 @@ async def write(
 ) -> Written:
     """Write `entries`, each whole or not at all. With `charging` the books of their scopes are moved too, unless one that
     could be refused for a limit has one; without, the caller moves them."""
-    charged = entries if charging else []
     row = await db.fetchrow(
         sql["append"],
-        *_columns((new.row for new in entries), _RUN_COLUMNS),
-        *_columns((event for new in entries for event in new.events), _EVENT_COLUMNS),
-        *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
+        *_given(entries, entries if charging else ()),
         process,
+        *_columns((astuple(new.key) for new in entries if new.key is not None), _KEY_COLUMNS),
         *_columns(
             ((new.run, each.scope, each.wanted) for new in entries for each in new.changes.waiters), _WAITER_COLUMNS
         ),
-        *_columns(_charges(charged), _CHARGE_COLUMNS),
-        _limited(each for new in charged for each in new.changes.postings),
     )
     return Written(row["now_ms"], frozenset(row["written"]), row["is_free"])
 
 
 async def write_one(db: Connection, sql: dict[str, str], process: Any, new: Entry) -> tuple[int, bool]:
     """Write a simple append that is the only one of its flush; the time, and whether it was written."""
-    _, seqs, _, *columns = zip(*new.events, strict=True)
-    _, *charges = _columns(_charges([new]), _CHARGE_COLUMNS)
-    limited = _limited(new.changes.postings)
-    row = await db.fetchrow(sql["append_one"], *new.row, new.append_id, seqs, *columns, process, *charges, limited)
+    (run,), *others = _given([new], [new])
+    row = await db.fetchrow(sql["append_one"], run, *others, process)
     return row["now_ms"], row["is_written"]
+
+
+def _given(entries: Sequence[Entry], charged: Sequence[Entry]) -> tuple[list[Row], list[Row], list[Row], list[str]]:
+    """Rows of runs, of events and of what moves the books of the `charged`; and of these the families of which one could be
+    refused, if it has a limit."""
+    postings = [(new.run, each) for new in charged for each in new.changes.postings]
+    charges = [
+        (run, each.scope, each.family, each.settled, each.held, each.in_doubt) for run, each in postings
+    ]  # fmt: skip
+    limited = {each.family for _, each in postings if each.bounded and each.total > 0}
+    return [new.row for new in entries], [event for new in entries for event in new.events], charges, [*limited]
 
 
 async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[Entry]) -> None:
@@ -169,17 +170,6 @@ def _fate(new: Entry, row: Any, refused: HoldfastError | None) -> HoldfastError 
     )
 
 
-def _charges(entries: Iterable[Entry]) -> Iterator[Row]:
-    for new in entries:
-        for each in new.changes.postings:
-            yield new.run, each.scope, each.family, each.settled, each.held, each.in_doubt
-
-
-def _limited(postings: Iterable[Posting]) -> list[str]:
-    """The families of which one could be refused, if it has a limit."""
-    return [*{each.family for each in postings if each.bounded and each.total > 0}]
-
-
 def _key(new: Entry) -> str | None:
     return new.key.key if new.key is not None else None
 
@@ -193,9 +183,3 @@ async def _put(db: Connection, statement: str, rows: Iterable[Row]) -> None:
 def _columns(rows: Iterable[Row], width: int) -> Sequence[Sequence[Any]]:
     """The columns of `rows`, as many as there are even when there are no rows."""
     return list(zip(*rows, strict=True)) or [()] * width
-
-
-def _array(words: Sequence[str]) -> str:
-    """A PostgreSQL array of texts, written out: columns of arrays cannot go in as an array of arrays."""
-    quoted = (word.replace("\\", "\\\\").replace('"', '\\"') for word in words)
-    return "{" + ",".join(f'"{word}"' for word in quoted) + "}"

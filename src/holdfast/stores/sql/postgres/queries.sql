@@ -1,5 +1,6 @@
 -- What the PostgreSQL store says to its database. Every name is qualified: a connection behind a pooler keeps nothing
--- between transactions, no search path either. Many rows go in as one array for each column.
+-- between transactions, no search path either. Many rows go in as one array for each column, or, where they are many in each
+-- flush, as one array of rows.
 
 -- --- The log ---------------------------------------------------------------------------------------------------------
 
@@ -11,27 +12,19 @@
 -- Answers with the time, the runs that were written, and whether there was no limit.
 with
 free as materialized (
-    select not exists (select 1 from holdfast.limits where family = any($42::text[])) as is_free
+    select not exists (select 1 from holdfast.limits where family = any($4::text[])) as is_free
 ),
 given as materialized (
-    select * from unnest(
-        $1::uuid[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::text[], $8::text[],
-        $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-        $16::bigint[], $17::bigint[], $18::bytea[], $19::text[], $20::text[]
-    ) as given (
-        run, expected, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms,
-        ended_at_ms, due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by,
-        sessions
-    )
-    where (select is_free from free)
+    select * from unnest($1::holdfast.given_run[]) where (select is_free from free)
 ),
 locked as materialized (
-    select run, seq, sessions from holdfast.runs where run = any($1::uuid[]) order by run for update
+    select run, seq, sessions from holdfast.runs
+    where run in (select run from unnest($1::holdfast.given_run[])) order by run for update
 ),
 keyed as (
     insert into holdfast.start_keys (tenant, start_key, run, input_digest)
     select tenant, start_key, run, input_digest
-    from unnest($28::text[], $29::text[], $30::uuid[], $31::text[]) with ordinality
+    from unnest($6::text[], $7::text[], $8::uuid[], $9::text[]) with ordinality
         as given (tenant, start_key, run, input_digest, place)
     where (select is_free from free)
     order by tenant, start_key, place
@@ -44,7 +37,7 @@ updated as (
         updated_at_ms = given.updated_at_ms, ended_at_ms = given.ended_at_ms, due_at_ms = given.due_at_ms,
         limit_nanousd = given.limit_nanousd, settled_nanousd = given.settled_nanousd,
         held_nanousd = given.held_nanousd, in_doubt_nanousd = given.in_doubt_nanousd,
-        waiting_for = given.waiting_for, started_by = given.started_by, sessions = given.sessions::text[]
+        waiting_for = given.waiting_for, started_by = given.started_by, sessions = given.sessions
     from given join locked using (run)
     where runs.run = given.run and locked.seq = given.expected
     returning runs.run
@@ -56,10 +49,9 @@ inserted as (
     )
     select
         run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
-        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by,
-        sessions::text[]
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
     from given
-    where expected = 0 and (run <> all($30::uuid[]) or run in (select run from keyed))
+    where expected = 0 and (run <> all($8::uuid[]) or run in (select run from keyed))
     order by run
     on conflict do nothing
     returning run
@@ -69,15 +61,13 @@ written as materialized (
 ),
 history as (
     insert into holdfast.events (run, seq, append_id, at_ms, type, payload, trace_id)
-    select *
-    from unnest($21::uuid[], $22::integer[], $23::text[], $24::bigint[], $25::text[], $26::bytea[], $27::text[])
-        as event (run, seq, append_id, at_ms, type, payload, trace_id)
-    where event.run in (select run from written)
+    select run, seq, append_id, at_ms, type, payload, trace_id from unnest($2::holdfast.given_event[])
+    where run in (select run from written)
 ),
 moved as materialized (
-    select given.run, coalesce(locked.sessions, '{}') as before, given.sessions::text[] as now
+    select given.run, coalesce(locked.sessions, '{}') as before, given.sessions as now
     from given left join locked using (run)
-    where given.run in (select run from written) and coalesce(locked.sessions, '{}') <> given.sessions::text[]
+    where given.run in (select run from written) and coalesce(locked.sessions, '{}') <> given.sessions
 ),
 landed as (
     delete from holdfast.flights using moved
@@ -90,7 +80,7 @@ begun as (
 ),
 told as (
     insert into holdfast.commits (xid, process, runs, firsts, seqs)
-    select pg_current_xact_id(), $32::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
+    select pg_current_xact_id(), $5::uuid, array_agg(run), array_agg(expected + 1), array_agg(seq)
     from given where run in (select run from written)
     having count(*) > 0
     on conflict (xid) do update set
@@ -99,7 +89,7 @@ told as (
 ),
 waiting as (
     select run, scope, wanted, graph_hash
-    from unnest($33::uuid[], $34::text[], $35::bigint[]) as waiting (run, scope, wanted) join given using (run)
+    from unnest($10::uuid[], $11::text[], $12::bigint[]) as waiting (run, scope, wanted) join given using (run)
 ),
 left_line as (
     delete from holdfast.waiters
@@ -116,9 +106,8 @@ in_line as (
 charged as (
     insert into holdfast.scopes (scope, family, settled, held, in_doubt)
     select scope, min(family), sum(settled), sum(held), sum(in_doubt)
-    from unnest($36::uuid[], $37::text[], $38::text[], $39::bigint[], $40::bigint[], $41::bigint[])
-        as charge (run, scope, family, settled, held, in_doubt)
-    where charge.run in (select run from written)
+    from unnest($3::holdfast.given_charge[])
+    where run in (select run from written)
     group by scope order by scope
     on conflict (scope) do update set
         settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
@@ -132,20 +121,23 @@ select holdfast.now_ms() as now_ms, array(select run::text from written) as writ
 -- Answers with the time, and whether it was written.
 with
 free as materialized (
-    select not exists (select 1 from holdfast.limits where family = any($33::text[])) as is_free
+    select not exists (select 1 from holdfast.limits where family = any($4::text[])) as is_free
+),
+given as materialized (
+    select ($1::holdfast.given_run).* from free where is_free
 ),
 locked as materialized (
-    select run, sessions from holdfast.runs where run = $1::uuid and seq = $2::integer and (select is_free from free)
-    for update
+    select run, runs.sessions from holdfast.runs join given using (run) where runs.seq = expected for update of runs
 ),
 updated as (
     update holdfast.runs set
-        seq = $3::integer, version = $6::integer, graph_hash = $7::text, status = $8::text, updated_at_ms = $11::bigint,
-        ended_at_ms = $12::bigint, due_at_ms = $13::bigint, limit_nanousd = $14::bigint, settled_nanousd = $15::bigint,
-        held_nanousd = $16::bigint, in_doubt_nanousd = $17::bigint, waiting_for = $18::bytea, started_by = $19::text,
-        sessions = $20::text::text[]
-    from locked
-    where runs.run = locked.run
+        seq = given.seq, version = given.version, graph_hash = given.graph_hash, status = given.status,
+        updated_at_ms = given.updated_at_ms, ended_at_ms = given.ended_at_ms, due_at_ms = given.due_at_ms,
+        limit_nanousd = given.limit_nanousd, settled_nanousd = given.settled_nanousd,
+        held_nanousd = given.held_nanousd, in_doubt_nanousd = given.in_doubt_nanousd,
+        waiting_for = given.waiting_for, started_by = given.started_by, sessions = given.sessions
+    from given join locked using (run)
+    where runs.run = given.run
     returning runs.run
 ),
 inserted as (
@@ -154,10 +146,9 @@ inserted as (
         due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
     )
     select
-        $1::uuid, $3::integer, $4::text, $5::text, $6::integer, $7::text, $8::text, $9::text, $10::bigint, $11::bigint,
-        $12::bigint, $13::bigint, $14::bigint, $15::bigint, $16::bigint, $17::bigint, $18::bytea, $19::text,
-        $20::text::text[]
-    where $2::integer = 0 and (select is_free from free)
+        run, seq, tenant, workflow, version, graph_hash, status, start_key, started_at_ms, updated_at_ms, ended_at_ms,
+        due_at_ms, limit_nanousd, settled_nanousd, held_nanousd, in_doubt_nanousd, waiting_for, started_by, sessions
+    from given where expected = 0
     on conflict do nothing
     returning run
 ),
@@ -166,32 +157,29 @@ written as materialized (
 ),
 history as (
     insert into holdfast.events (run, seq, append_id, at_ms, type, payload, trace_id)
-    select written.run, event.seq, $21::text, event.at_ms, event.type, event.payload, event.trace_id
-    from written, unnest($22::integer[], $23::bigint[], $24::text[], $25::bytea[], $26::text[])
-        as event (seq, at_ms, type, payload, trace_id)
+    select run, seq, append_id, at_ms, type, payload, trace_id from written join unnest($2::holdfast.given_event[]) using (run)
 ),
 landed as (
-    delete from holdfast.flights using locked
-    where flights.run = locked.run and session = any(locked.sessions) and session <> all($20::text::text[])
+    delete from holdfast.flights using given join locked using (run)
+    where flights.run = locked.run and session = any(locked.sessions) and session <> all(given.sessions)
 ),
 begun as (
     insert into holdfast.flights (session, run)
-    select session, written.run from written left join locked using (run), unnest($20::text::text[]) as session
+    select session, run
+    from written join given using (run) left join locked using (run), unnest(given.sessions) as session
     where session <> all(coalesce(locked.sessions, '{}'))
     on conflict do nothing
 ),
 told as (
     insert into holdfast.commits (xid, process, runs, firsts, seqs)
-    select pg_current_xact_id(), $27::uuid, array[run], array[$2::integer + 1], array[$3::integer] from written
+    select pg_current_xact_id(), $5::uuid, array[run], array[expected + 1], array[seq] from written join given using (run)
 ),
 left_line as (
     delete from holdfast.waiters using written where waiters.run = written.run
 ),
 charged as (
     insert into holdfast.scopes (scope, family, settled, held, in_doubt)
-    select scope, family, settled, held, in_doubt
-    from written, unnest($28::text[], $29::text[], $30::bigint[], $31::bigint[], $32::bigint[])
-        as charge (scope, family, settled, held, in_doubt)
+    select scope, family, settled, held, in_doubt from written join unnest($3::holdfast.given_charge[]) using (run)
     order by scope
     on conflict (scope) do update set
         settled = scopes.settled + excluded.settled, held = scopes.held + excluded.held,
