@@ -6,6 +6,8 @@ whichever process brings it, whatever became of the attempt or the run. Never he
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.core import commands, limits, questions
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
@@ -13,7 +15,7 @@ from holdfast.core.fence import intends, match_operation
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import CallId, EffectKey, SessionId, call_id, effect_key, node_of, run_of
 from holdfast.core.policies import CANCELLED, LOST
-from holdfast.core.state import OPEN_STEPS, REPEATABLE, OpenCall, State
+from holdfast.core.state import OPEN_STEPS, REPEATABLE, NamedEffect, OpenCall, State
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
 
 # --- Model calls ------------------------------------------------------------------------------------------------------
@@ -86,6 +88,7 @@ def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:
 
 
 def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
+    """Open the call of a tool, unless its effect is another call's already: then that one's outcome is this one's too."""
     step = intends(d, c, c.path, "tool", c.tool, c.args_hash)
     op = step.journal.get(c.path)
     if op is not None and op.status not in ("reopened", "deferred"):
@@ -93,25 +96,15 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     key = c.key or (op.key if op is not None else None)
     key = key or effect_key(d.state.tenant, d.state.run, c.step, step.named(c.path), c.tool)
     known = d.state.named.get(key) if c.key is not None else None
-    if known is not None and known.args_hash != c.args_hash:
-        raise _reused(c, known.call)
-    doubted = [(id_, call) for id_, call in d.state.calls.items() if call.key == key and call.repeatable]
-    for id_, call in doubted:
-        if call.args_hash != c.args_hash:
-            raise _reused(c, id_)
     elsewhere = d.taken.get(key) if c.tenant_wide and known is None else None
-    if elsewhere is not None and elsewhere.args_hash != c.args_hash:
-        raise _reused(c, elsewhere.call)
+    doubted = {id_: call.args_hash for id_, call in d.state.calls.items() if call.key == key and call.repeatable}
+    other = known or elsewhere
+    _check_request(c, doubted | ({other.call: other.args_hash} if other is not None else {}))
     d.record(c.step, c.values)
-    if elsewhere is not None:
-        _meet_elsewhere(d, c, key, elsewhere)
+    if other is not None:
+        _meet(d, c, key, other)
         return
-    if known is not None:
-        arrived = known.response is not None
-        event = ev.EffectReused if arrived else ev.EffectDeferred
-        d.emit(event(c.step, c.attempt, c.path, c.tool, c.args_hash, key))
-        return
-    for id_, _ in doubted:
+    for id_ in doubted:
         questions.withdraw_about(d, id_, "it is called again under its key")
     number = (op.tries if op is not None else 0) + 1
     d.emit(
@@ -134,23 +127,26 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     )
 
 
-def _meet_elsewhere(d: Decision, c: commands.IntendEffect, key: EffectKey, other: commands.Taken) -> None:
-    """The effect is another run's: take its outcome, or wait for it. Whatever becomes of it, this run sends nothing."""
+def _check_request(c: commands.IntendEffect, requests: Mapping[CallId, str]) -> None:
+    """Raises KeyReused where a call under the same key has asked for something else; `requests` are their hashes."""
+    for other, args_hash in requests.items():
+        if args_hash != c.args_hash:
+            raise KeyReused(
+                f"The effect key of this call to {c.tool!r} was used for another request in call {other} of run"
+                f" {run_of(other)}. Nothing was called: the same key must mean the same thing.",
+                call=other,
+                run=run_of(other),
+            )
+
+
+def _meet(d: Decision, c: commands.IntendEffect, key: EffectKey, other: NamedEffect | commands.Taken) -> None:
+    """The effect is another call's, of this run or of another: take its outcome, or wait for it. Nothing is sent."""
+    # Of another run's call the event tells, of its own the state knows.
+    call, response = (other.call, other.response) if isinstance(other, commands.Taken) else (None, None)
     if other.response is not None:
-        d.emit(
-            ev.EffectReused(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call, other.response)
-        )  # fmt: skip
+        d.emit(ev.EffectReused(c.step, c.attempt, c.path, c.tool, c.args_hash, key, call, response))
     else:
-        d.emit(ev.EffectDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, key, other.call))
-
-
-def _reused(c: commands.IntendEffect, other: CallId) -> KeyReused:
-    return KeyReused(
-        f"The effect key of this call to {c.tool!r} was used for another request in call {other} of run {run_of(other)}."
-        " Nothing was called: the same key must mean the same thing.",
-        call=other,
-        run=run_of(other),
-    )
+        d.emit(ev.EffectDeferred(c.step, c.attempt, c.path, c.tool, c.args_hash, key, call))
 
 
 def complete_effect(d: Decision, c: commands.CompleteEffect) -> None:

@@ -214,8 +214,8 @@ def closed(state: State, gate: GateId) -> HoldfastError:
 
 
 def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
-    """The decision's data: what the form was filled with, under what the person gave. Raises InvalidDecision if it
-    does not fit the form."""
+    """What the decision comes to. Raises DecisionRefused for an approval of something else than what was shown, and
+    InvalidDecision for data that is missing or does not fit the gate's form."""
     filled = opened.filled.value()
     shown: dict[str, Any] = filled if isinstance(filled, dict) else {}
     if c.decision == "approve":
@@ -226,20 +226,25 @@ def _data(opened: ev.GateOpened, c: commands.DecideGate) -> Payload:
         return inline(c.data)
     if c.decision in ("reject", "retry"):
         return inline(c.data or {})
+    return inline(_filled(opened.gate, opened.form, shown, c))
+
+
+def _filled(gate: GateId, form: dict[str, Any], shown: dict[str, Any], c: commands.DecideGate) -> dict[str, Any]:
+    """The form with what was shown in it, and above that what the person gave. Raises InvalidDecision where it does not fit."""
     if c.decision in ("edit", "answer") and not c.data:
-        raise InvalidDecision(f"Gate {opened.gate}: {c.decision} needs data. Its fields: {_fields(opened.form)}.")
+        raise InvalidDecision(f"Gate {gate}: {c.decision} needs data. Its fields: {_fields(form)}.")
     if c.data is not None and not isinstance(c.data, dict):
-        raise InvalidDecision(f"Gate {opened.gate}: data is an object of its fields: {_fields(opened.form)}.")
-    data = {**shown, **(c.data or {})}
+        raise InvalidDecision(f"Gate {gate}: data is an object of its fields: {_fields(form)}.")
     from holdfast.core import schema  # noqa: PLC0415 - see above
 
+    data = {**shown, **(c.data or {})}
     try:
-        problems = schema.problems(opened.form, data, "data")
+        problems = schema.problems(form, data, "data")
     except schema.TooMuch as problem:
-        raise InvalidDecision(f"Gate {opened.gate}: the data cannot be held against its form: {problem}.") from None
+        raise InvalidDecision(f"Gate {gate}: the data cannot be held against its form: {problem}.") from None
     if problems:
-        raise InvalidDecision(f"Gate {opened.gate}: the data does not fit its form: {'; '.join(problems)}.")
-    return inline(data)
+        raise InvalidDecision(f"Gate {gate}: the data does not fit its form: {'; '.join(problems)}.")
+    return data
 
 
 def _check_approval(opened: ev.GateOpened, shown: dict[str, Any], data: Any) -> None:

@@ -309,34 +309,41 @@ def _lend(
     """What came of the visit, beside what is in `lent` now; None if it came too late."""
     pool = row.pool
     key = (pool.name, visitor.holder, visitor.session)
-    known = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
+    before = next((share for share in shares if share.key == key), Share(*key, since_ms=now_ms))
     closed_ms = max(row.closed_ms(now_ms), min(visit.closes_ms, MOST_CLOSED_MS))
-    if visitor.number <= known.number:
-        lent.grants.append(Grant(pool, known.granted, known.granted, least=visit.least, closed_ms=closed_ms))
+    if visitor.number <= before.number:
+        lent.grants.append(Grant(pool, before.granted, before.granted, least=visit.least, closed_ms=closed_ms))
         return None
-    left = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
-    gone = [*left, *(share for share in shares if share.life == "dead")]
+    inherited = [share for share in shares if share.life == "lingering" and share.holder == visitor.holder]
+    gone = [*inherited, *(share for share in shares if share.life == "dead")]
     others = [share for share in shares if share.key != key and share not in gone]
-    out = _granted(others)
-    level = _refilled(row, max(0, pool.limit - out - known.granted - _granted(gone)), now_ms)
-    kept = min(known.granted, visit.holds)
-    owes = visit.owes if known.granted and not kept else 0
-    level = _settled(pool, level, visit.unused - owes)
-    if closed_ms:
-        level = min(level, 0)
-    mine = Share(
-        *key, kept + _granted(left), visit.used, max(visit.wanted, visit.used), visit.least, known.is_short,
-        known.since_ms, visitor.number, visitor.outlives_ms if pool.kind == "slots" else 0,
-    )  # fmt: skip
+    mine = _kept(pool, before, inherited, visitor, visit)
+    level = _settled(pool, _refilled(row, _free(pool, shares), now_ms), _unused(before, visit))
     target = _target(pool, mine, others)
-    free = max(0, pool.limit - out - mine.granted)
-    given = 0 if closed_ms else max(0, min(target - mine.granted, free))
-    mine = msgspec.structs.replace(mine, granted=mine.granted + given)
-    level, filled = _poured(pool, level, given, free, spills=mine.granted > 0 and not closed_ms)
+    free = _free(pool, [mine, *others])
+    if closed_ms:
+        level, filled = min(level, 0), 0
+    else:
+        given = max(0, min(target - mine.granted, free))
+        mine = msgspec.structs.replace(mine, granted=mine.granted + given)
+        level, filled = _poured(pool, level, given, free, spills=mine.granted > 0)
     lent.buckets[pool.name] = Bucket(level, now_ms, closed_ms)
     lent.gone.extend(gone)
     lent.grants.append(Grant(pool, mine.granted, target, filled, visit.least, closed_ms))
-    return _Heard(visit, known, mine, _lacks(pool, mine))
+    return _Heard(visit, before, mine, _lacks(pool, mine))
+
+
+def _kept(pool: DeclaredPool, before: Share, inherited: Sequence[Share], visitor: Visitor, visit: Visit) -> Share:
+    """The visitor's share without what it gives back and with what it takes over, as it speaks of it now."""
+    return Share(
+        *before.key, min(before.granted, visit.holds) + _granted(inherited), visit.used, max(visit.wanted, visit.used),
+        visit.least, before.is_short, before.since_ms, visitor.number, visitor.outlives_ms if pool.kind == "slots" else 0,
+    )  # fmt: skip
+
+
+def _unused(before: Share, visit: Visit) -> int:
+    """What comes back of a rate with the visit. Who gives back everything is rid of what he owes, too."""
+    return visit.unused - (visit.owes if before.granted and not visit.holds else 0)
 
 
 def _lacks(pool: DeclaredPool, share: Share) -> bool:
@@ -378,6 +385,11 @@ def _together(name: str, heard: Mapping[str, _Heard]) -> set[str]:
 
 def _granted(shares: Iterable[Share]) -> int:
     return sum(share.granted for share in shares)
+
+
+def _free(pool: DeclaredPool, shares: Iterable[Share]) -> int:
+    """How much is not lent. (Where the limit was lowered, more than that may be.)"""
+    return max(0, pool.limit - _granted(shares))
 
 
 # --- The free part of a rate --------------------------------------------------------------------------------------------

@@ -393,13 +393,14 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
 
     def short_operations(self) -> list[tuple[Step, Path, Operation]]:
         """What waits for something outside the run: room in a scope, or another run's effect."""
-        found = []
-        for place in self.short:
-            step_, _, path = place.rpartition(":")
-            step = self.step(StepId(step_))
-            if step is not None and (op := step.journal.get(Path(path))) is not None:
-                found.append((step, Path(path), op))
-        return found
+        return [found for place in self.short if (found := self.operation_at(place)) is not None]
+
+    def operation_at(self, place: str) -> tuple[Step, Path, Operation] | None:
+        """What stands at a place, `step:path`; None if the step is no longer there, or does not ask for it any more."""
+        id_, _, path = place.rpartition(":")
+        step = self.step(StepId(id_))
+        op = step.journal.get(Path(path)) if step is not None else None
+        return (step, Path(path), op) if step is not None and op is not None else None
 
     def headroom(self, hold_nanousd: int, tokens: int) -> Headroom:
         """Whether a model call of this worst case fits the limits: now, when calls in flight have left enough, or not."""
@@ -1171,22 +1172,25 @@ def _wake_deferred(s: State, *, all_calls: bool = False) -> None:
     asked waits until there is room, or until a limit is raised (`all_calls`).
     """
     for place in list(s.deferred):
-        step_, _, path = place.rpartition(":")
-        step = s.step(StepId(step_))
-        if step is None or (op := step.journal.get(Path(path))) is None or op.status != "deferred":
+        found = s.operation_at(place)
+        if found is None or found[2].status != "deferred":
             del s.deferred[place]
             continue
-        if op.kind == "model":
-            room = s.headroom(op.needed_nanousd, op.needed_tokens)
-            may = all_calls or room == "now" or (room == "never" and not op.blocked)
-        else:
-            known = s.named.get(op.key) if op.key is not None else None
-            may = known is None or known.response is not None
-        if may:
+        step, path, op = found
+        if _may_have_come(s, op) or (all_calls and op.kind == "model"):
             del s.deferred[place]
             op.blocked = False
-            _mark(step, Path(path), op, "reopened")
+            _mark(step, path, op, "reopened")
             _wake(s, step)
+
+
+def _may_have_come(s: State, op: Operation) -> bool:
+    """Whether what a deferred operation waits for may be there, or is known never to come by itself."""
+    if op.kind == "model":
+        room = s.headroom(op.needed_nanousd, op.needed_tokens)
+        return room == "now" or (room == "never" and not op.blocked)
+    known = s.named.get(op.key) if op.key is not None else None
+    return known is None or known.response is not None
 
 
 def _forget_deferred(s: State, step: StepId) -> None:

@@ -27,6 +27,7 @@ from holdfast.core.policies import (
     retries,
 )
 from holdfast.core.readiness import (
+    Standing,
     absorbed,
     chosen,
     denied_failure,
@@ -254,24 +255,27 @@ def _advance(d: Decision, name: NodeName) -> None:
     if name in d.graph.guarded:
         for edge, step in guards_after(d.graph, d.state, name):
             _ask(d, step.id, edge.target, edge.guard)
-    todo: deque[NodeName] = deque([name] if name not in d.state.steps else [])
-    todo.extend(d.graph.successors[name])
+    todo = deque([name, *d.graph.successors[name]])
     while todo:
         node = todo.popleft()
-        if node in d.state.steps:
-            continue
-        how = judge(d.graph, d.state, node)
-        if how.standing == "skipped":
-            d.emit(ev.StepSkipped(next_step(d.state, node), how.reason))
+        if node not in d.state.steps and _settle(d, node) == "skipped":
             todo.extend(d.graph.successors[node])
-            _explain_unmet(d, node)
-        elif how.standing == "ready":
-            d.ready[node] = None
-            _call_losers_off(d, node)
-        elif how.standing == "guard":
-            _ask(d, next_step(d.state, node), None, d.graph.nodes[node].guard)
-        else:
-            _open_join(d, node)
+
+
+def _settle(d: Decision, node: NodeName) -> Standing:
+    """Act on how `node`, which has no current step, stands."""
+    standing, reason = judge(d.graph, d.state, node)
+    if standing == "skipped":
+        d.emit(ev.StepSkipped(next_step(d.state, node), reason))
+        _explain_unmet(d, node)
+    elif standing == "ready":
+        d.ready[node] = None
+        _call_losers_off(d, node)
+    elif standing == "guard":
+        _ask(d, next_step(d.state, node), None, d.graph.nodes[node].guard)
+    else:
+        _open_join(d, node)
+    return standing
 
 
 def _ask(d: Decision, step: StepId, target: NodeName | None, guard: str | None) -> None:
