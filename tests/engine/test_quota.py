@@ -12,17 +12,20 @@ from typing import Any
 
 import pytest
 
-from holdfast import Engine, Run, RunFailed, Workflow, llm_node, task
+from holdfast import Engine, RetryPolicy, Run, RunFailed, Workflow, llm_node, task
 from holdfast.compose.from_settings import pools_of
-from holdfast.core.events import AttemptFailed, ModelCallFailed, ModelCallHeld, PoolsAwaited
+from holdfast.core.commands import HoldModelCall
+from holdfast.core.events import AttemptFailed, Event, ModelCallFailed, ModelCallHeld, PoolsAwaited
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.status import status, waiting_for
+from holdfast.engine.attempt import Attempt
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
+from holdfast.ports import Append
 from holdfast.settings import PoolRules, Settings, load
 from holdfast.testing.model_server import Fault, ModelServer, RateLimit, Rule
 from tests.engine.history import events_of
-from tests.engine.kit import die, opened
+from tests.engine.kit import carry_by, die, eventually, opened
 from tests.engine.test_model_calls import HAIKU, one
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,6 +165,45 @@ async def test_a_call_that_fails_for_good_gives_its_place_back(
         with pytest.raises(RunFailed):
             await (await engine.start(workflow)).result()
         await asyncio.wait_for((await engine.start(workflow)).result(), 5)
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["while its hold is written", "when its hold has been written"])
+async def test_a_step_whose_time_is_up_between_its_hold_and_its_call_leaves_nothing_behind(
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, heard: bool
+) -> None:
+    monkeypatch.setattr("holdfast.engine.pool_client._KNOWN_S", 0)  # whoever asks for the pools asks the store
+    plainly, delayed = Attempt.intend, []
+
+    async def intend(self: Attempt, command: HoldModelCall) -> list[Event]:
+        events = await plainly(self, command)
+        if heard and not delayed:
+            delayed.append(self)
+            time.sleep(0.35)  # the process stands still, and the step's time is up meanwhile
+        return events
+
+    monkeypatch.setattr(Attempt, "intend", intend)
+    workflow = one(timeout_s=0.3, retry=RetryPolicy(max_attempts=3, initial_s=0))
+    async with opened(store, workflows=[workflow], model=model, settings=limited(concurrent=1)) as engine:
+        carried = engine.runtime.runs.flush.append
+
+        async def append(append: Append, *, patient: bool) -> None:
+            if not heard and not delayed and any(isinstance(each.event, ModelCallHeld) for each in append.events):
+                delayed.append(append)
+                await eventually(lambda: engine.runtime.runs.mailbox(append.run)._envelopes)
+            await carried(append, patient=patient)
+
+        carry_by(engine, append)
+        run = await engine.start(workflow)
+        await asyncio.wait_for(run.result(), 10)  # the next attempt has money, and its part of the pools
+        (timed_out,) = await events_of(run, AttemptFailed)
+        assert timed_out.error.error_class == "timeout"
+        first, _ = await events_of(run, ModelCallHeld)
+        budget = (await run.state()).budget
+        if heard:  # it was leaving, and nobody can know how far it got
+            assert (budget.held_nanousd, budget.in_doubt_nanousd) == (0, first.hold_nanousd)
+        else:
+            assert (budget.held_nanousd, budget.in_doubt_nanousd) == (0, 0)
+            assert len(server.calls) == 1
 
 
 async def test_invariant_26_a_limit_holds_while_a_live_process_is_wrongly_declared_dead(
