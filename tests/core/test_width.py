@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.authoring.view import StateView, payloads_of
+from holdfast.authoring.view import StateView
 from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
 from holdfast.core.graph import Graph, Join
@@ -59,7 +59,6 @@ def play(graph: Graph, *, failing: bool) -> State:
         name = next(iter(state.active))
         step = state.steps[name]
         StateView(state, lambda payload: payload)
-        list(payloads_of(state))
         if failing and name not in ("root", "n0", "join"):
             do(cmd.FailAttempt(step.id, step.attempt, error(), None, ()), cmd.Worker(WORKER, 1))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -552,6 +553,23 @@ def test_a_function_that_only_puts_together_what_it_is_given_needs_no_thread(fun
 )  # fmt: skip
 def test_a_function_that_may_wait_or_take_its_time_has_a_thread(function) -> None:
     assert not is_immediate(function)
+
+
+@dataclass
+class Doubler:
+    """Equal to others of its kind, and so without a hash."""
+
+    by: int
+
+    def __call__(self, state):
+        return state.input * self.by
+
+
+async def test_an_object_that_can_be_called_is_a_handler_like_any_other(store: str) -> None:
+    wf = Workflow("callable")
+    wf.node("only")(task(Doubler(2)))
+    async with opened(store) as engine:
+        assert await (await engine.start(wf, 21)).result() == 42
 
 
 async def test_only_what_sees_nothing_large_runs_without_a_thread(store: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,14 @@ _MODEL: Final = "data"
 """The field of the state that runs the validators of a user's model."""
 
 
-@lru_cache(1024)
 def is_immediate(function: Callable[..., Any]) -> bool:
     """Whether it is one."""
-    if not isinstance(function, FunctionType) or function.__code__.co_flags & _IS_ANOTHER:
+    return isinstance(function, FunctionType) and _is_immediate(function)
+
+
+@lru_cache(1024)
+def _is_immediate(function: FunctionType) -> bool:
+    if function.__code__.co_flags & _IS_ANOTHER:
         return False
     return all(_is_harmless(each, function) for each in dis.get_instructions(function))
 

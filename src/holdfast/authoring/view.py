@@ -229,6 +229,8 @@ class StateView:
         self._read = read
         self._input_value: Any = _UNREAD
         finished = state.derived(_FinishedSteps).caught_up(state)
+        self.stored_apart: tuple[Payload, ...] = tuple(_stored_apart(state, finished))
+        """Every payload that it may be asked for and that is not in the history itself."""
         self.events = NodeViews(finished.by_name.copy(), read)
         self.previous = PreviousViews(NodeViews(finished.before.copy(), read))
         """What the nodes of a loop came to before it went back: `state.previous["critique"].output`, None the first time.
@@ -281,9 +283,8 @@ def _shared(model: type[BaseModel], value: Any) -> dict[str, Any]:
     return {name: value[name] for name in model.model_fields if name in value} if isinstance(value, dict) else {}
 
 
-def payloads_of(state: State) -> Iterator[Payload]:
-    """Every payload that a view of `state` may be asked for and that is stored apart."""
+def _stored_apart(state: State, finished: _FinishedSteps) -> Iterator[Payload]:
     if state.input.blob is not None:
         yield state.input
-    finished = state.derived(_FinishedSteps).caught_up(state)
-    yield from (*finished.large.values(), *finished.large_before.values())
+    yield from finished.large.values()
+    yield from finished.large_before.values()

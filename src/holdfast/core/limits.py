@@ -43,7 +43,7 @@ def allow_start(d: Decision, *, new: bool) -> bool:
 
 def is_stopped(state: State) -> bool:
     """Whether a limit has been reached before whose extension no step starts."""
-    return any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
+    return bool(state.gates) and any(gate.opened.reason in questions.STOPPING for gate in state.gates.values())
 
 
 def is_out_of_time(d: Decision) -> bool:

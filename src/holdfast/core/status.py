@@ -82,15 +82,20 @@ def status(state: State) -> Status:
         return state.ended
     if state.paused:
         return "paused"
-    stranded = _is_held_back(state) or questions.is_open(state, WORKFLOW_MISSING)
-    goes_on = (state.startable or state.asked) and not stranded
-    if state.active or goes_on or (not state.unfinished and not state.gates and state.awaits is None):
+    if state.active or _goes_on(state) or (not state.unfinished and not state.gates and state.awaits is None):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
     if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()) or _blocked_above(state):
         return "budget_blocked"
     return "waiting"
+
+
+def _goes_on(state: State) -> bool:
+    """Whether somebody is about to start a step of it, or to judge a guard."""
+    if not (state.startable or state.asked):
+        return False
+    return not (_is_held_back(state) or questions.is_open(state, WORKFLOW_MISSING))
 
 
 def _blocked_above(state: State) -> bool:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.authoring.tool import Tool
-from holdfast.authoring.view import StateView, payloads_of
+from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Report
@@ -204,18 +204,18 @@ class Attempt:
         # Taken in one piece: while the blobs are fetched, others commit.
         blobs: dict[str, bytes] = {}
         view = StateView(state, lambda payload: read(payload, blobs), self.state_model)
-        large = [*payloads_of(state)]
-        self.sees_large = bool(large)
-        if large:
-            blobs |= await self.patiently(lambda: self.services.payloads.fetch(large, self.tenant))
+        self.sees_large = bool(view.stored_apart)
+        if view.stored_apart:
+            blobs |= await self.patiently(lambda: self.services.payloads.fetch(view.stored_apart, self.tenant))
         return view
 
     async def kept(self, value: Any) -> Payload:
         """`value` as an event may hold it."""
-        payloads, now_ms = self.services.payloads, self.keeping_ms
+        payloads = self.services.payloads
         encoded = payloads.clean(value)
         if (inline := payloads.inline(encoded, self.storage)) is not None:
             return inline
+        now_ms = self.keeping_ms
         return await self.patiently(lambda: payloads.put(encoded, self.tenant, now_ms, self.storage))
 
     async def value(self, payload: Payload) -> Any:

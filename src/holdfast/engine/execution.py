@@ -41,18 +41,19 @@ log = logging.getLogger("holdfast")
 
 async def carry(attempt: Attempt, finished: Callable[[Attempt, BaseException | None], None]) -> None:
     """Execute an attempt, then the one that its end has started, and so on: a task for each would take longer than all else
-    about a short step. `finished` is told of each, and of its problem if it could not bring its end home."""
+    about a short step. `finished` is told of the last, and of its problem if it could not bring its end home; those before
+    it have left their slots to it."""
+    problem: BaseException | None = None
     while True:
-        problem: BaseException | None = None
         try:
             await isolated(execute(attempt), copy_context())
         except (Exception, asyncio.CancelledError) as broken:  # noqa: BLE001 - it is passed on
             problem = broken
-        finished(attempt, problem)
         following = attempt.next
         if following is None or problem is not None:
             break
         attempt = following
+    finished(attempt, problem)
     if following is not None:
         await following.leave(())  # it has not begun, and will not here
         finished(following, None)

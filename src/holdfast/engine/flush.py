@@ -6,6 +6,7 @@ Never here: deciding, retrying a conflict (the mailbox does).
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from holdfast.engine.observing import NOBODY, Observers
@@ -42,11 +43,16 @@ class Flush:
 
         UnknownCommit, once the store has been away for PATIENCE_S; one that is `patient` hears of it minutes later.
         """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(_Waiting(append, done, patient))
         if self._carrier is None:
-            self._carrier = asyncio.create_task(self._carry(), name="holdfast-flush")
+            self._carrier = self._loop.create_task(self._carry(), name="holdfast-flush")
         return done
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Asked for once: Python finds the running loop by a look at the process's id, each time."""
+        return asyncio.get_running_loop()
 
     async def _carry(self) -> None:
         try:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.authoring.view import StateView, payloads_of
+from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.commands import Verdict
@@ -63,7 +63,7 @@ class GuardJudge:
                 blobs: dict[str, bytes] = {}
                 view, questions = _view(workflow, state, blobs), [*state.asked.values()]
                 try:
-                    blobs |= await self._payloads.fetch([*payloads_of(state)], state.tenant)
+                    blobs |= await self._payloads.fetch(view.stored_apart, state.tenant)
                     verdicts = [await self._ask(workflow, question, view) for question in questions]
                 except BlobLost as lost:
                     verdicts = [self._broken(question, lost.message) for question in questions]

@@ -291,9 +291,10 @@ class Placing:
 
     def ready(self, run: RunId) -> frozenset[StepId]:
         """The steps of a run that were placed and have not begun."""
-        return frozenset(
-            step for step in self._steps.get(run, ()) if (run, step) in self._placed and (run, step) not in self._begun
-        )
+        known = self._steps.get(run)
+        if known is None:
+            return frozenset()
+        return frozenset(step for step in known if (run, step) in self._placed and (run, step) not in self._begun)
 
     def begun(self, run: RunId, step: StepId) -> Placed | None:
         """An attempt of the step begins: where it was placed, if it had to be."""

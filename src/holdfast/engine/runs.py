@@ -206,8 +206,11 @@ class Runs:
     def evict(self, mailbox: Mailbox) -> None:
         """Let go of a run that nobody here works on: waiting costs no memory."""
         run = mailbox.run
-        if self._closing or mailbox.busy or any(each.needs(mailbox) for each in self.subscribers):
+        if self._closing or mailbox.busy:
             return
+        for subscriber in self.subscribers:
+            if subscriber.needs(mailbox):
+                return
         if any(watcher.is_set() for watcher in self._watchers.get(run, ())):
             return  # somebody is about to ask
         if self._mailboxes.get(run) is mailbox:
