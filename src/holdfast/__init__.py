@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from holdfast.tools.http import http_lookup, http_tool, secret
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_args
 import lists
 import pytest
 
-from holdfast import errors
+from holdfast import __version__, errors
 from holdfast.core import events
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -333,6 +333,14 @@ def test_every_test_that_the_changelog_names_exists_and_is_named_once() -> None:
     text = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     text += "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("conformance.py"))
     assert sorted(set(named) - set(re.findall(r"def (test_\w+)\(", text))) == []
+
+
+def test_the_program_is_of_the_version_that_the_changelog_begins_with() -> None:
+    page = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[(\S+)\] - (\S+)$", page, re.MULTILINE)
+    assert newest is not None
+    version, date = newest.groups()
+    assert __version__ == (f"{version}.dev0" if date == "Unreleased" else version)
 
 
 def test_the_package_shows_the_readme() -> None:
