@@ -229,7 +229,7 @@ class Mailbox:
     def turn(self) -> None:
         """Decide what has come: in one piece, or where something has to be read before, in a task."""
         self._has_turn = False
-        if not self._again and self._lingered < _LINGER_TURNS and self._waits_for_more:
+        if not self._again and self._lingered < _LINGER_TURNS and _linger(self._envelopes):
             self._lingered += 1
             self._go_on()
             return
@@ -239,11 +239,6 @@ class Mailbox:
             self._try(delivery)
         else:
             self._task = self._runtime.loop.create_task(self._read(delivery), name=f"holdfast-mailbox-{self.run}")
-
-    @property
-    def _waits_for_more(self) -> bool:
-        """Whether what follows from all that has come is about to come too; the latest mostly says it."""
-        return self._envelopes[-1].lingers and all(each.lingers for each in self._envelopes)
 
     def _next(self) -> Delivery:
         count = min(len(self._envelopes), MOST_TOGETHER)
@@ -415,6 +410,11 @@ class Mailbox:
     def _take_slots(self, count: int) -> None:
         if count and self._runtime.starter is not None:
             self._runtime.starter.take_slots(count)
+
+
+def _linger(envelopes: Sequence[Envelope]) -> bool:
+    """Whether what follows from all of them is about to come too; the latest mostly says it."""
+    return envelopes[-1].lingers and all(each.lingers for each in envelopes)
 
 
 def unheard(told: asyncio.Future[list[Event]]) -> None:
