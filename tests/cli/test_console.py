@@ -41,6 +41,14 @@ def test_every_command_takes_json() -> None:
     assert lacking == set()
 
 
+def test_help_is_whole_in_a_terminal_of_80_columns(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich cuts a word that is wider than its column. No text of ours has its sign for that."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name, _ in commands(typer.main.get_command(app)):
+        cut = [line for line in shell(*name.split(), "--help").out.splitlines() if "…" in line]
+        assert cut == [], name
+
+
 def test_the_version_is_said(shell: Shell) -> None:
     assert shell("--version").out == f"holdfast {__version__}\n"
     assert shell().err == ""

@@ -35,7 +35,9 @@ def show(tenant: Tenant = None, fleet: Fleet = False, as_json: AsJson = False, s
 def set_(
     tenant: Tenant = None,
     fleet: Fleet = False,
-    runs: Annotated[int | None, typer.Option("--runs", min=0, help="How many may be active at once.")] = None,
+    runs: Annotated[
+        int | None, typer.Option("--runs", metavar="N", min=0, help="How many may be active at once.")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="As many as there are.")] = False,
     as_json: AsJson = False,
     store: Store = None,

@@ -247,7 +247,7 @@ def doubts_(
 @app.command()
 def reconcile(
     call: Annotated[
-        str | None, typer.Argument(metavar="[CALL]", help="A call in doubt, as `budget doubts` names it.")
+        str | None, typer.Argument(metavar="CALL", help="A call in doubt, as `budget doubts` names it.")
     ] = None,
     cost: Annotated[str | None, typer.Option("--cost", metavar="USD", help="What it cost.")] = None,
     unspent: Annotated[bool, typer.Option("--unspent", help="It cost nothing.")] = False,

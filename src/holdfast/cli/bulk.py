@@ -31,7 +31,9 @@ _PAGE: Final = 500
 All = Annotated[bool, typer.Option("--all", help="All runs that the options --status to --until find.")]
 Yes = Annotated[bool, typer.Option("--yes", help="With --all: do not ask. Without a terminal it has to be said.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and to which runs.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="With --all: at most so many, newest first.")]
+Limit = Annotated[
+    int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: at most so many, newest first.")
+]
 
 Deed = Callable[[str], "OfRun"]
 """What is told a run, of the run's id."""

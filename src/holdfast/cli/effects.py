@@ -45,7 +45,7 @@ class EffectState(StrEnum):
 
 @app.command("list")
 def list_(
-    run: Annotated[str | None, typer.Option("--run", help="Only this run's.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
     state: Annotated[
         EffectState | None,
         typer.Option("--state", help="Only those of which this is known."),
@@ -85,7 +85,9 @@ async def _list(
 
 @app.command()
 def resolve(
-    call: Annotated[str, typer.Argument(help="The call, as `effects list` shows it; also the beginning of its id.")],
+    call: Annotated[
+        str, typer.Argument(metavar="CALL", help="The call, as `effects list` shows it; also the beginning of its id.")
+    ],
     happened: Annotated[
         str | None, typer.Option("--happened", metavar="JSON", help="It happened, and this is its response (or @FILE).")
     ] = None,

@@ -22,7 +22,7 @@ Statuses = Annotated[
     list[str] | None,
     typer.Option("--status", metavar="STATUS", help="Only those of this status, or these: failed,waiting."),
 ]
-Key = Annotated[str | None, typer.Option("--key", help="Only the run that was started under this key.")]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only the run that was started under this key.")]
 Since = Annotated[
     str | None,
     typer.Option(

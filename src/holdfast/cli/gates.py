@@ -58,7 +58,7 @@ Shown = Annotated[
 
 @app.command("list")
 def list_(
-    run: Annotated[str | None, typer.Option("--run", help="Only this run's.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only this run's.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Those that were decided or withdrawn as well.")] = False,
     after: Annotated[
         str | None, typer.Option("--after", metavar="GATE", help="Only those opened after this one.")

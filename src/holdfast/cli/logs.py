@@ -29,9 +29,7 @@ _LAST_WORDS_S: Final = 2.0
 
 def logs(
     run: RunArgument,
-    job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only this job, with all its combinations.")
-    ] = None,
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job, with all its combinations.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run has ended.")] = False,
     as_json: AsJson = False,
     store: Store = None,

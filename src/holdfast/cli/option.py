@@ -12,7 +12,7 @@ from holdfast.core.lanes import DEFAULT as DEFAULT  # noqa: PLC0414
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else sqlite:///holdfast.db."),
+    typer.Option("--store", metavar="URL", help="The store; by default HOLDFAST_STORE, else SQLite in holdfast.db."),
 ]
 Who = Annotated[
     str | None,
@@ -41,18 +41,28 @@ Tags = Annotated[
 ]
 CpuM = Annotated[
     int | None,
-    typer.Option("--cpu-m", min=0, help="Thousandths of cores that steps may take; by default all of this machine's."),
+    typer.Option(
+        "--cpu-m",
+        metavar="N",
+        min=0,
+        help="Thousandths of cores that steps may take; by default all of this machine's.",
+    ),
 ]
 MemoryMb = Annotated[
-    int | None, typer.Option("--memory-mb", min=0, help="MiB that steps may take; by default all of this machine's.")
+    int | None,
+    typer.Option("--memory-mb", metavar="N", min=0, help="MiB that steps may take; by default all of this machine's."),
 ]
 WaitS = Annotated[
     float,
     typer.Option(
-        "--wait-s", min=0, max=86_400, help="How long to wait at the start for a store that is not there yet."
+        "--wait-s",
+        metavar="SECONDS",
+        min=0,
+        max=86_400,
+        help="How long to wait at the start for a store that is not there yet.",
     ),
 ]
-Gpus = Annotated[int, typer.Option("--gpus", min=0, help="GPUs that steps may take.")]
+Gpus = Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs that steps may take.")]
 Yaml = Annotated[
     bool,
     typer.Option("--yaml", help="Also every run of a workflow in YAML: its store says all of it, no file is needed."),
@@ -62,7 +72,7 @@ Lane = Annotated[
 ]
 MOST_LISTED: Final = 100
 """What a list has where nobody says how much he wants."""
-ListLimit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")]
+ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="At most so many.")]
 RunArgument = Annotated[
     str,
     typer.Argument(
@@ -72,6 +82,6 @@ RunArgument = Annotated[
 MaybeRun = Annotated[
     str | None,
     typer.Argument(
-        metavar="[RUN]", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
+        metavar="RUN", help="A run's id, or as much of its beginning as no other has.", autocompletion=completion.runs
     ),
 ]

@@ -81,14 +81,17 @@ def set_(
         int | None,
         typer.Option("--burst", metavar="N", help="Of a rate, so many at once after a pause; a tenth unless said."),
     ] = None,
-    counts: Annotated[Counts | None, typer.Option("--counts", help="What a unit is at the provider.")] = None,
+    counts: Annotated[
+        Counts | None,
+        typer.Option("--counts", metavar="WHAT", help=f"What a unit is at the provider: {', '.join(Counts)}."),
+    ] = None,
     of: Annotated[
         str | None, typer.Option("--of", metavar="NAME", help="Whose, with --counts: a model or a provider.")
     ] = None,
     as_json: AsJson = False,
     store: Store = None,
 ) -> None:
-    """Declare a pool, or replace what was said of it. It holds at once, for every process on the store.
+    """Declare a pool, or replace what was said of it. It holds within seconds, for every process on the store.
 
     What is in use above a smaller limit stays so until the steps that use it end.
     """

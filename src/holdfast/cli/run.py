@@ -42,15 +42,16 @@ def run(
         str | None,
         typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin."),
     ] = None,
-    tenant: Annotated[str, typer.Option("--tenant", help="Whose run it is.")] = "default",
+    tenant: Annotated[str, typer.Option("--tenant", metavar="TENANT", help="Whose run it is.")] = "default",
     team: Annotated[
-        str | None, typer.Option("--team", help="Whose of the tenant: what its limits count it in.")
+        str | None, typer.Option("--team", metavar="TEAM", help="Whose of the tenant: what its limits count it in.")
     ] = None,
     cost_limit: Annotated[
         str | None, typer.Option("--cost-limit", metavar="USD", help="What the run may spend on models.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Makes the start idempotent: the same key is the same run.")
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Makes the start idempotent: the same key is the same run."),
     ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Where too many runs are active, wait for a place instead of being refused.")
@@ -68,6 +69,7 @@ def run(
         float,
         typer.Option(
             "--grace-s",
+            metavar="SECONDS",
             min=0,
             max=3600,
             help="What calls of tools and models that have left get to bring their outcome home, when it is interrupted.",

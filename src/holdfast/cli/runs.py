@@ -41,7 +41,7 @@ def list_(
     before: Annotated[
         str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
     ] = False,
@@ -156,10 +156,14 @@ async def _tell_of_one(name: str, run: str, as_json: bool, store: str | None) ->
 @app.command()
 def extend(
     run: RunArgument,
-    steps: Annotated[int | None, typer.Option("--steps", help="The new limit on steps.")] = None,
-    tokens: Annotated[int | None, typer.Option("--tokens", help="The new limit on tokens.")] = None,
-    active: Annotated[int | None, typer.Option("--active-s", help="The new limit on active time, in seconds.")] = None,
-    lifespan: Annotated[int | None, typer.Option("--lifespan-s", help="The new lifespan, in seconds.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", metavar="N", help="The new limit on steps.")] = None,
+    tokens: Annotated[int | None, typer.Option("--tokens", metavar="N", help="The new limit on tokens.")] = None,
+    active: Annotated[
+        int | None, typer.Option("--active-s", metavar="SECONDS", help="The new limit on active time, in seconds.")
+    ] = None,
+    lifespan: Annotated[
+        int | None, typer.Option("--lifespan-s", metavar="SECONDS", help="The new lifespan, in seconds.")
+    ] = None,
     by: Who = None,
     as_json: AsJson = False,
     store: Store = None,
@@ -176,7 +180,7 @@ def extend(
 @app.command()
 def signal(
     run: RunArgument,
-    name: Annotated[str, typer.Argument(help="The signal's name.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
     data: Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries: JSON or @FILE.")] = None,
     by: Who = None,
     as_json: AsJson = False,

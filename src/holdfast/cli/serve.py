@@ -34,11 +34,13 @@ _LOOK_EVERY_S: Final = 0.2
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE.py:WORKFLOW...]", help="With --grpc: the workflows to execute, also FILE.yaml."),
+        typer.Argument(metavar="FILE.py:WORKFLOW", help="With --grpc: the workflows to execute, also FILE.yaml."),
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="Where the health and metrics port listens.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Where the health and metrics port listens.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="That port; 0 takes a free one.")
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="That port; 0 takes a free one.")
     ] = DEFAULT_PORT,
     grpc: Annotated[
         str | None,
@@ -46,18 +48,25 @@ def serve(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", help="One token that clients and workers must know; on 127.0.0.1 only."),
+        typer.Option(
+            "--token-file", metavar="FILE", help="One token that clients and workers must know; on 127.0.0.1 only."
+        ),
     ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
-            "--tokens", help="A TOML file of tokens: which are clients', which workers', and for whom those work."
+            "--tokens",
+            metavar="FILE",
+            help="A TOML file of tokens: which are clients', which workers', and for whom those work.",
         ),
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="The server's certificate, PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its key, PEM.")] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate, PEM.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
     client_ca: Annotated[
-        Path | None, typer.Option("--client-ca", help="Take only those whose certificate this authority signed.")
+        Path | None,
+        typer.Option("--client-ca", metavar="FILE", help="Take only those whose certificate this authority signed."),
     ] = None,
     yaml: Annotated[
         bool, typer.Option("--yaml", help="With --grpc: take workflow files too, and execute all of them in the store.")
@@ -70,10 +79,13 @@ def serve(
         ),
     ] = True,
     worker_lease_s: Annotated[
-        float, typer.Option("--worker-lease-s", min=0.3, max=3600, help="How long a connected worker may be silent.")
+        float,
+        typer.Option(
+            "--worker-lease-s", metavar="SECONDS", min=0.3, max=3600, help="How long a connected worker may be silent."
+        ),
     ] = 6.0,
     slots: Annotated[
-        int, typer.Option("--slots", min=1, help="With --grpc: how many steps may run here at once.")
+        int, typer.Option("--slots", metavar="N", min=1, help="With --grpc: how many steps may run here at once.")
     ] = 100,
     label: Labels = None,
     tag: Tags = None,
@@ -83,7 +95,13 @@ def serve(
     lane: Lane = DEFAULT,
     grace_s: Annotated[
         float,
-        typer.Option("--grace-s", min=0, max=3600, help="With --grpc: what steps get to finish when it is stopped."),
+        typer.Option(
+            "--grace-s",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="With --grpc: what steps get to finish when it is stopped.",
+        ),
     ] = 10.0,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,

@@ -39,11 +39,13 @@ _LONGEST_LINE: Final = 2**20
 def up(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE.py:WORKFLOW...]", help="The workflows of the workers.", show_default=False),
+        typer.Argument(metavar="FILE.py:WORKFLOW", help="The workflows of the workers.", show_default=False),
     ] = None,
     yaml: Yaml = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="How many workers.")] = 2,
-    slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps each may run at once.")] = 100,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, max=64, help="How many workers.")] = 2,
+    slots: Annotated[
+        int, typer.Option("--slots", metavar="N", min=1, help="How many steps each may run at once.")
+    ] = 100,
     grpc: Annotated[
         str | None, typer.Option("--grpc", metavar="HOST:PORT", help="Also take clients and workers here, over gRPC.")
     ] = None,

@@ -40,7 +40,7 @@ def worker(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE.py:WORKFLOW...]",
+            metavar="FILE.py:WORKFLOW",
             help="The workflows to drive, also FILE.yaml. With --connect: FILE.py:TASKS.",
             show_default=False,
         ),
@@ -52,7 +52,7 @@ def worker(
             "--until-idle", help="Stop when all their runs, wherever they run, have ended or wait; 8 if some are left."
         ),
     ] = False,
-    slots: Annotated[int, typer.Option("--slots", min=1, help="How many steps may run at once.")] = 100,
+    slots: Annotated[int, typer.Option("--slots", metavar="N", min=1, help="How many steps may run at once.")] = 100,
     label: Labels = None,
     tag: Tags = None,
     cpu_m: CpuM = None,
@@ -62,7 +62,11 @@ def worker(
     grace_s: Annotated[
         float,
         typer.Option(
-            "--grace-s", min=0, max=3600, help="What steps get to finish when it is told to stop; then others go on."
+            "--grace-s",
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="What steps get to finish when it is told to stop; then others go on.",
         ),
     ] = _GRACE_S,
     connect: Annotated[
@@ -74,13 +78,19 @@ def worker(
     shell: Annotated[
         bool, typer.Option("--shell", help="With --connect: also run jobs of workflow files, which the server gives.")
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="What it is called there; by default host:pid.")] = None,
-    token_file: Annotated[Path | None, typer.Option("--token-file", help="The token that the server asks for.")] = None,
-    ca: Annotated[
-        Path | None, typer.Option("--ca", help="Speak TLS; the authority of the server's certificate.")
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What it is called there; by default host:pid.")
     ] = None,
-    cert: Annotated[Path | None, typer.Option("--cert", help="A certificate to show the server.")] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="Its key.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="The token that the server asks for.")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="Speak TLS; the authority of the server's certificate.")
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option("--cert", metavar="FILE", help="A certificate to show the server.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its key.")] = None,
     wait_s: WaitS = WAIT_S,
     as_json: AsJson = False,
     store: Store = None,

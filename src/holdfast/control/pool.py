@@ -24,7 +24,7 @@ class DeclaredPools(ControlBase):
         many in `per_s` seconds (1), `burst` of them at once (a tenth). `counts` says what a unit is at the provider of the
         model, or at the provider, `of`: requests, tokens, input_tokens or output_tokens.
 
-        It holds at once and for every process. Raises InvalidInput.
+        It holds within seconds, for every process. Raises InvalidInput.
         """
         if (slots is None) == (rate is None):
             raise InvalidInput(f"Pool {name!r} needs either slots or a rate. Nothing was changed.")
