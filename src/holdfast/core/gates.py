@@ -6,6 +6,7 @@ engine asks (an unknown effect, a limit, a failure) is a gate like any other. Ne
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from holdfast.core import calls, commands, divergence, endings, limits, steps, waits
@@ -347,6 +348,14 @@ def attend_due(d: Decision) -> None:
         if due is not None and due <= d.now_ms and opened.remind_every_ms:
             # After a long sleep one reminder stands for all that were missed.
             d.emit(ev.GateReminded(id_, max(gate.reminders + 1, (d.now_ms - gate.at_ms) // opened.remind_every_ms)))
+
+
+def due_at_ms(gate: Gate) -> Iterator[int | None]:
+    """When `attend_due` has something to do about it."""
+    if gate.escalated_at_ms is None:
+        yield gate.opened.due_at_ms
+    yield remind_at_ms(gate)
+    yield stale_at_ms(gate)
 
 
 def remind_at_ms(gate: Gate) -> int | None:

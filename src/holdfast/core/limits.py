@@ -6,7 +6,7 @@ Never here: how a bound or a price is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from holdfast.core import commands, endings, questions, scopes
@@ -212,6 +212,14 @@ def check_raise(d: Decision, limit: str, value: int) -> None:
     if value <= current:
         old, new = (f"${usd(int(current))}", f"${usd(value)}") if limit == "cost" else (f"{current:g}", str(value))
         raise InvalidDecision(f"The limit on {limit} is {old}; {new} would not raise it.")
+
+
+def due_at_ms(state: State) -> Iterator[int]:
+    """When `attend_due` has something to do."""
+    if state.max_active_s is not None and state.active and not state.phase and gate_of(state, "active") is None:
+        yield state.at_ms + max(0, ms(state.max_active_s) - active_ms(state, state.at_ms))
+    if state.max_lifespan_s is not None and not state.lifespan_passed:
+        yield state.started_at_ms + ms(state.max_lifespan_s)
 
 
 def attend_due(d: Decision) -> None:

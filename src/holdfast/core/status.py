@@ -178,36 +178,32 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
     """
     if state.ended:
         return None
-    due: list[int | None] = []
-    pickup_ms = state.at_ms + (_PICKUP_MS if executing else 0)
-    if may_start(state) or (may_be_placed(state) and questions.is_open(state, WORKFLOW_MISSING)):
-        due.append(pickup_ms)  # a process with the code takes the question back, even where there is no place
-    if state.asked and not state.phase:
-        due.append(pickup_ms)
+    due: list[int | None] = [*limits.due_at_ms(state)]
+    if _needs_the_code(state):
+        due.append(state.at_ms + (_PICKUP_MS if executing else 0))
     for name in state.timed():
-        step = state.steps[name]
-        if step.status == "retrying":
-            due.append(step.retry_at_ms)
-        if step.pending:
-            due += [op.due_at_ms for _, op in step.unsettled() if op.status == "open" or op.scope is not None]
-    if state.gates:
-        due += _due_of_gates(state)
-    if not state.phase:
-        if state.joins:
-            due += [at_ms for name, at_ms in state.joins.items() if name not in state.steps]
-        if state.max_active_s is not None and state.active and limits.gate_of(state, "active") is None:
-            due.append(state.at_ms + max(0, limits.ms(state.max_active_s) - limits.active_ms(state, state.at_ms)))
-    if state.max_lifespan_s is not None and not state.lifespan_passed:
-        due.append(state.started_at_ms + limits.ms(state.max_lifespan_s))
+        due += _due_of_step(state.steps[name])
+    for gate in state.gates.values():
+        due += gates.due_at_ms(gate)
+    if state.joins and not state.phase:
+        due += [at_ms for name, at_ms in state.joins.items() if name not in state.steps]
     return min((at_ms for at_ms in due if at_ms is not None), default=None) if due else None
 
 
-def _due_of_gates(state: State) -> Iterator[int | None]:
-    for gate in state.gates.values():
-        if gate.escalated_at_ms is None:
-            yield gate.opened.due_at_ms
-        yield gates.remind_at_ms(gate)
-        yield gates.stale_at_ms(gate)
+def _needs_the_code(state: State) -> bool:
+    """Whether a process that has the workflow's code could do something now."""
+    if may_start(state) or (state.asked and not state.phase):
+        return True
+    # Where there is no place for a step, such a process takes back the question for it.
+    return may_be_placed(state) and questions.is_open(state, WORKFLOW_MISSING)
+
+
+def _due_of_step(step: Step) -> Iterator[int | None]:
+    if step.status == "retrying":
+        yield step.retry_at_ms
+    for _, op in step.unsettled():
+        if op.status == "open" or op.scope is not None:
+            yield op.due_at_ms
 
 
 def describe(wait: Wait) -> dict[str, Any]:
