@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Engine, Workflow, task
-from holdfast.machine import collect_rarely
+from holdfast.machine import collect_rarely, run_quickly
 from holdfast.ports import Append, Observation, StepBegan
 from holdfast.settings import Settings
 from holdfast.testing.postgres_server import PostgresServer
@@ -228,11 +228,11 @@ def main() -> None:
     parser.add_argument("--worker", type=int, metavar="SLOTS", help=argparse.SUPPRESS)
     asked_for = parser.parse_args()
     if asked_for.worker:
-        asyncio.run(worker(Settings(), asked_for.worker))
+        run_quickly(worker(Settings(), asked_for.worker))
         return
     with PostgresServer() as postgres, RedisServer() as redis:
         settings = Settings(store=postgres.url, queue=None if asked_for.no_redis else redis.url)
-        asyncio.run(measure(asked_for, settings))
+        run_quickly(measure(asked_for, settings))
 
 
 if __name__ == "__main__":

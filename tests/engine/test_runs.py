@@ -587,3 +587,35 @@ async def test_only_what_sees_nothing_large_runs_without_a_thread(store: str, mo
         for text, many in (("small", 0), ("x" * 70_000, 1)):
             assert await (await engine.start(wf, {"text": text})).result() == {"text": text}
             assert len(asked) == many
+
+
+async def test_who_waits_for_an_end_elsewhere_does_not_read_the_run_at_each_of_its_commits(tmp_path: Path) -> None:
+    path, looked, loaded = str(tmp_path / "holdfast.db"), asyncio.Event(), []
+    wf = Workflow("elsewhere")
+    for number in range(4):
+
+        @wf.node(f"n{number}")
+        @task
+        async def step(state):
+            looked.clear()
+            await looked.wait()  # the other process has seen what was committed before
+
+        if number:
+            wf.edge(f"n{number - 1}", f"n{number}")
+    async with opened(path, workflows=[wf]) as worker, opened(path, execute=False) as desk:
+        log = desk.runtime.store.log
+        seqs, load = log.seqs, log.load
+
+        async def seen(runs, **which):
+            found = await seqs(runs, **which)
+            looked.set()
+            return found
+
+        async def counted(run, fold_version):
+            loaded.append(run)
+            return await load(run, fold_version)
+
+        log.seqs, log.load = seen, counted  # type: ignore[method-assign]
+        run = await worker.start(wf)
+        assert await desk.run(run.id).result() is None
+    assert len(loaded) == 2, "once before it waits, once when it has ended"

@@ -202,7 +202,7 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
                 run = await worker.start(wf)
                 gate = await gate_of(run)
                 waits = asyncio.create_task(desk.run(run.id).result())
-                while not desk.runtime.runs.watched:
+                while not desk.runtime.runs.watched(at_end=True):
                     await asyncio.sleep(0.01)
                 store.log.seqs = away  # type: ignore[method-assign]
                 await worker.decide(gate, by="ann")

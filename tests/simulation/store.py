@@ -558,10 +558,10 @@ class Log(Port):
         await self._mount.read()
         return self._disk.history(run, after, limit)
 
-    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+    async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
         await self._mount.read()
-        known = self._disk.runs
-        return {run: Seq(len(known[run].lines)) for run in runs if run in known}
+        found = [(run, self._disk.runs[run]) for run in runs if run in self._disk.runs]
+        return {run: Seq(len(kept.lines)) for run, kept in found if kept.row.ended_at_ms is not None or not ended}
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
         return self._exclusive()

@@ -172,6 +172,12 @@ class StoreConformance:
         now = await store.log.seqs([story.run for story in stories] + [RunId("nobody")])
         assert now == {story.run: story.state.seq for story in stories[::2]}
 
+    async def test_it_can_be_asked_which_of_many_runs_have_ended(self, connect: Connect) -> None:
+        store, whole, begun = await connect(), Story(), Story()
+        await put(store, *whole.whole())
+        await put(store, begun.start())
+        assert await store.log.seqs([whole.run, begun.run], ended=True) == {whole.run: whole.state.seq}
+
     async def test_nothing_to_append_is_nothing_wrong(self, connect: Connect) -> None:
         assert list(await (await connect()).log.append([])) == []
 

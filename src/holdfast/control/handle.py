@@ -45,9 +45,9 @@ class Run:
 
     async def result(self) -> Any:
         """Wait for the end; the run's output. Raises RunFailed if it failed or was cancelled (its error is attached)."""
-        state = await self._until(lambda state: bool(state.ended), fresh=False)
+        state = await self._until(lambda state: bool(state.ended), fresh=False, at_end=True)
         if state.ended == "failed":  # unless somebody has just taken it up again elsewhere
-            state = await self._until(lambda state: bool(state.ended), fresh=True)
+            state = await self._until(lambda state: bool(state.ended), fresh=True, at_end=True)
         if state.ended == "completed":
             return await output(self._executor.services.payloads, state)
         error = state.error
@@ -58,11 +58,11 @@ class Run:
         """Wait until `met(state)` holds; the state in which it does. `met` is asked after every commit."""
         return await self._until(met, fresh=True)
 
-    async def _until(self, met: Callable[[State], bool], *, fresh: bool) -> State:
+    async def _until(self, met: Callable[[State], bool], *, fresh: bool, at_end: bool = False) -> State:
         """`fresh`: what was heard here of the run may be out of date by what another process has just committed, and
-        `met` may hold of it no longer."""
+        `met` may hold of it no longer. `at_end`: it holds of no run that has not ended."""
         runtime = self._runtime
-        async with runtime.runs.watch(self._run, met) as changed:
+        async with runtime.runs.watch(self._run, met, at_end=at_end) as changed:
             changed.elsewhere = fresh
             while True:
                 changed.clear()

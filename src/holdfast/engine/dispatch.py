@@ -152,9 +152,9 @@ class Dispatch:
             if not seqs:  # nobody knows what was missed
                 runtime.runs.notify()
                 continue
-            resident = dict(runtime.runs.resident)
             for run, seq in seqs.items():
-                if resident.get(run, seq) < seq:
+                known = runtime.runs.known(run)
+                if known is not None and known.seq < seq:
                     self._begin(self._look(Job(run, "")))
             runtime.runs.notify(seqs)
 

@@ -33,9 +33,11 @@ _LAST_WORDS_S: Final = 15.0
 class Watcher(asyncio.Event):
     """Set when a run may have come to where `met` holds. `elsewhere`: so far that only a look into the store tells."""
 
-    def __init__(self, met: Callable[[State], bool]) -> None:
+    def __init__(self, met: Callable[[State], bool], *, at_end: bool) -> None:
         super().__init__()
         self._met = met
+        self.at_end = at_end
+        """Whether it cannot hold before the run has ended."""
         self.seq = 0
         """The latest that is known of the run."""
         self.elsewhere = True
@@ -115,9 +117,11 @@ class Runs:
         return await mailbox.stable()
 
     @asynccontextmanager
-    async def watch(self, run: RunId, met: Callable[[State], bool]) -> AsyncIterator[Watcher]:
-        """What is set when the run may have come to where `met` holds."""
-        watcher = Watcher(met)
+    async def watch(
+        self, run: RunId, met: Callable[[State], bool], *, at_end: bool = False
+    ) -> AsyncIterator[Watcher]:  # fmt: skip
+        """What is set when the run may have come to where `met` holds; `at_end`, if that cannot be before it has ended."""
+        watcher = Watcher(met, at_end=at_end)
         self._watchers.setdefault(run, {})[watcher] = None
         try:
             yield watcher
@@ -133,18 +137,17 @@ class Runs:
     def notify(self, seqs: Mapping[RunId, int] | None = None) -> None:
         """Somebody else may have committed: have those look who watch, or, given where the runs are now, those of them
         whose run has gone on."""
-        for run, watchers in self._watchers.items():
-            for watcher in watchers:
-                if seqs is None or seqs.get(run, 0) > watcher.seq:
+        for run in self._watchers if seqs is None else seqs:
+            for watcher in self._watchers.get(run, ()):
+                if seqs is None or seqs[run] > watcher.seq:
                     watcher.elsewhere = True
                     watcher.set()
 
     # --- What is in memory --------------------------------------------------------------------------------------------
 
-    @property
-    def watched(self) -> list[RunId]:
-        """The runs that somebody here waits for."""
-        return list(self._watchers)
+    def watched(self, *, at_end: bool) -> list[RunId]:
+        """The runs of which somebody here waits for the end and for nothing before it; or the others that are waited for."""
+        return [run for run, watchers in self._watchers.items() if all(each.at_end for each in watchers) == at_end]
 
     @property
     def resident(self) -> list[tuple[RunId, int]]:

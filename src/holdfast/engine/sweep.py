@@ -275,8 +275,10 @@ class Sweep:
         """Another process has committed: bring the runs in memory up to date, and tell those who wait for others."""
         runtime = self._runtime
         resident = dict(runtime.runs.resident)
-        runs = list(dict.fromkeys([*resident, *runtime.runs.watched]))
+        runs = list(dict.fromkeys([*resident, *runtime.runs.watched(at_end=False)]))
         now = await runtime.store.log.seqs(runs) if runs else {}
         behind = [run for run, seq in resident.items() if now.get(run, seq) > seq]
         await asyncio.gather(*(self._tick(run, Tick()) for run in behind))
-        runtime.runs.notify(now)
+        awaited = runtime.runs.watched(at_end=True)
+        ended = await runtime.store.log.seqs(awaited, ended=True) if awaited else {}
+        runtime.runs.notify({**now, **ended})

@@ -70,8 +70,8 @@ class Log(Protocol):
         """The run's events after `after`, in order; empty for an unknown run."""
         ...
 
-    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
-        """Where each of these runs is now; unknown ones are missing."""
+    async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
+        """Where each of these runs is now; unknown ones are missing, and with `ended` those that have not ended."""
         ...
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:

@@ -259,9 +259,9 @@ class Log(Archives):
         archive = await self._shelf.archive(run)
         return archive.rows(after, most) if archive is not None else ()
 
-    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+    async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
         asked = [run for run in runs if is_run(run)]
-        return {RunId(run): Seq(seq) for run, seq in await self._db.fetch(self._sql["seqs"], asked)}
+        return {RunId(run): Seq(seq) for run, seq in await self._db.fetch(self._sql["seqs"], asked, ended)}
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
         return self._exclusive(run)

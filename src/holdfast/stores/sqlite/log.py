@@ -91,9 +91,9 @@ class Log(Archives):
         lines = archive.rows(after, limit) if archive is not None else ()
         return [recorded(run, after + 1 + n, *line) for n, line in enumerate(lines)]
 
-    async def seqs(self, runs: Sequence[RunId]) -> Mapping[RunId, Seq]:
+    async def seqs(self, runs: Sequence[RunId], *, ended: bool = False) -> Mapping[RunId, Seq]:
         asked = _encode(runs).decode()
-        return _decode_seqs(await self._reader.ask(lambda db: value(db, "seqs", (asked,))))
+        return _decode_seqs(await self._reader.ask(lambda db: value(db, "seqs", (asked, ended))))
 
     def exclusive(self, run: RunId) -> AbstractAsyncContextManager[None]:
         return self._writer.exclusive()

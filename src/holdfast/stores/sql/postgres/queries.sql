@@ -253,8 +253,8 @@ where effects.run = given.run and effects.call = given.call
 select seq, at_ms, payload, trace_id from holdfast.events where run = $1 and seq > $2 order by seq limit $3
 
 -- name: seqs
--- Where the runs of a list are.
-select run::text, seq from holdfast.runs where run = any($1::uuid[])
+-- Where the runs of a list are, or those of them that have ended.
+select run::text, seq from holdfast.runs where run = any($1::uuid[]) and (ended_at_ms is not null or not $2::boolean)
 
 -- name: run_of_key
 -- The run that was started under a key, and the digest of its input.

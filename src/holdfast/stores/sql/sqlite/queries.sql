@@ -71,8 +71,9 @@ select
 from (select seq, at_ms, payload, trace_id from events where run = :run and seq > :after order by seq limit :most)
 
 -- name: seqs
--- Where the runs of a list are: {run: seq, ...}.
-select json_group_object(run, seq) from runs where run in (select value from json_each(?))
+-- Where the runs of a list are, or those of them that have ended: {run: seq, ...}.
+select json_group_object(run, seq) from runs
+where run in (select value from json_each(?)) and (ended_at_ms is not null or not ?)
 
 -- name: put_snapshot
 -- A run's snapshot, in the place of an older one or of one of another fold.
