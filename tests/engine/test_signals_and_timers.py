@@ -13,9 +13,10 @@ import pytest
 from holdfast import OperationFailed, RetryPolicy, RunFailed, Workflow, task
 from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import InvalidInput, NotFound, RunEnded
+from holdfast.errors import InvalidInput, NotFound, RunEnded, Unstorable
+from holdfast.ports import Append
 from tests.engine.history import events_of
-from tests.engine.kit import DAY_S, Time, die, engine_at, names, opened
+from tests.engine.kit import DAY_S, Time, carry_by, die, engine_at, names, opened
 
 
 def one(handler, **options) -> Workflow:
@@ -46,6 +47,34 @@ async def test_what_falls_due_soon_waits_for_no_sweep(store: str) -> None:
         run = await engine.start(one(handler, retry=RetryPolicy(max_attempts=3, initial_s=SOON_S)))
         assert await run.result() == "done"
         assert not engine.executor._reminders
+
+
+async def test_a_timer_whose_end_cannot_be_stored_holds_no_other_run_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = Time()
+
+    async def handler(state, ctx):
+        await ctx.sleep(days=1)
+        return "awake"
+
+    async with engine_at(tmp_path, now, workflows=[wf := one(handler)]) as engine:
+        poisoned, other = [await engine.start(wf) for _ in range(2)]
+        for run in (poisoned, other):
+            await run.until(lambda state: status(state) == "waiting")
+        carried = engine.runtime.runs.flush.append
+
+        async def append(append: Append, *, patient: bool) -> None:
+            if append.run == poisoned.id:
+                raise Unstorable("This cannot be stored.")
+            await carried(append, patient=patient)
+
+        carry_by(engine, append)
+        now.forward(days=2)
+        await other.result()
+        await engine._sweep.turn()  # it gets to its end
+    told = [record.message for record in caplog.records if record.name == "holdfast"]
+    assert told == [f"holdfast leaves run {poisoned.id} alone: This cannot be stored."]
 
 
 async def test_a_timer_of_thirty_days_fires_once_and_not_early_across_restarts(tmp_path: Path) -> None:

@@ -147,7 +147,9 @@ def _tell_of(left: Sequence[Left], store: str | None) -> None:
         shown_runs = "\n".join([f"  {run}" for run in runs[:_MOST_SHOWN]] + ["  ..."] * (len(runs) > _MOST_SHOWN))
         what = f"{len(runs)} run{'s' * (len(runs) > 1)} of {name} {version}"
         if why == "damaged":
-            terminal.say(f"Left behind: {what}, of which the history cannot be read:\n{shown_runs}")
+            terminal.say(
+                f"Left behind: {what}, of which the history cannot be read, or what follows not be stored:\n{shown_runs}"
+            )
             continue
         terminal.say(
             f"Left behind: {what}, started with another definition of it ({graph_hash:.12}), which no process that lives"

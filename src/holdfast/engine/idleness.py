@@ -35,8 +35,8 @@ Why = Literal["workflow_missing", "damaged"]
 
 
 class Left(NamedTuple):
-    """A run that could go on now, and that nobody goes on with: no living process has its definition, or its history is
-    damaged."""
+    """A run that could go on now, and that nobody goes on with: no living process has its definition, or its history
+    cannot be read, or what follows not be stored."""
 
     run: RunId
     workflow: str

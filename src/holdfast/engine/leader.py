@@ -28,7 +28,7 @@ from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.rollup import Daily
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_line import StoredLine
-from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, Unstorable
 from holdfast.ports import Handed, Job, Leadership, PlacedStep, Queue, Report
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.lane import Lane
@@ -315,7 +315,7 @@ class Leader:
                 self._offered_s.pop(run, None)
         except (Conflict, NotFound):
             pass  # somebody else was there first
-        except CorruptHistory as problem:
+        except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
             self._damaged.add(run)
             log.error("holdfast leaves run %s alone: %s", run, problem)
 

@@ -82,7 +82,7 @@ class Runs:
         self.subscribers: list[Subscriber] = []
         """They hear of a commit one after the other, in this order."""
         self.damaged: set[RunId] = set()
-        """Runs whose history cannot be read: they are lost to this process, the others are not."""
+        """Runs whose history cannot be read, or what follows not be stored: lost to this process, and the others are not."""
         self._ids = ids
         self._mailboxes: dict[RunId, Mailbox] = {}
         self._watchers: dict[RunId, dict[Watcher, None]] = {}

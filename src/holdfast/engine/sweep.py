@@ -22,7 +22,7 @@ from holdfast.engine.executor import Executor
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
-from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone
+from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone, Unstorable
 from holdfast.ports import DueRun
 
 log = logging.getLogger("holdfast")
@@ -224,7 +224,7 @@ class Sweep:
             await self._runtime.runs.send(run, tick)
         except (Conflict, NotFound):
             pass  # somebody else was there first
-        except CorruptHistory as problem:
+        except (CorruptHistory, Unstorable) as problem:  # its own fault, and the others' runs go on
             self._runtime.runs.damaged.add(run)
             log.error("holdfast leaves run %s alone: %s", run, problem)
 
