@@ -132,6 +132,27 @@ async def test_the_other_process_takes_up_the_runs_of_one_that_was_killed(
 
 
 @bounded
+async def test_what_a_killed_process_left_is_work_before_the_first_sweep(
+    path: Path, desk: Engine, start: Start
+) -> None:
+    """Of a paused run nothing goes on; that its attempt is lost has to be written down all the same."""
+    first = await start()
+    run = await desk.start(worker.WORKFLOWS["slow"])
+    await seen(path, "begun", 1)
+    await desk.pause(run.id)
+    first.kill()
+    await first.wait()
+    async with opened(str(path), workflows=[worker.WORKFLOWS["slow"]]) as engine:
+        await engine._sweep.aclose()
+        idle = asyncio.create_task(engine.idle())
+        done, _ = await asyncio.wait([idle], timeout=0.3)
+        assert not done or await events_of(run, ev.AttemptLost)
+        await engine._sweep.turn()
+        await idle
+        assert len(await events_of(run, ev.AttemptLost)) == 1
+
+
+@bounded
 async def test_an_acknowledged_start_survives_the_death_of_every_process(path: Path, start: Start) -> None:
     program = (
         "import asyncio, os, sys\n"
