@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
@@ -504,6 +505,8 @@ class CountedIds:
         return AppendId(f"append-{next(self._numbers)}")
 
 
+LEADS = "support-leads@"
+"""Whom the example asks."""
 TRIAGE_RULES = (
     Rule(system="Classify", turn=1, tool_calls=(ToolCall("search_kb", {"query": "invoice"}),)),
     Rule(system="Classify", turn=2, text="billing"),
@@ -518,21 +521,21 @@ def support() -> Golden:
 
 
 async def _support() -> Golden:
-    holdfast.compose.engine.RandomIds = CountedIds  # type: ignore[assignment, misc]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with (
             MailSink(journal=place / "mail.jsonl") as mail,
             ModelServer(journal=place / "calls.jsonl", rules=TRIAGE_RULES) as server,
+            patch.dict(os.environ, SMTP_HOST="127.0.0.1", SMTP_PORT=str(mail.port)),
+            patch.object(holdfast.compose.engine, "RandomIds", CountedIds),
         ):
-            os.environ |= {"SMTP_HOST": "127.0.0.1", "SMTP_PORT": str(mail.port)}
             store = await SqliteStore.connect(place / "holdfast.db", machine_ms=lambda: START_MS)
             model = Providers(environment=server.environment)
             async with Engine.open(store, workflows=[support_triage], model=model, settings=load(EXAMPLE)) as engine:
                 ticket = {"ticket_text": "My invoice is wrong.", "customer_email": "nobody@example.org"}
                 run = await engine.start(support_triage, ticket, key="ticket-1")
                 state = await run.until(lambda state: bool(state.gates))
-                await engine.decide(next(iter(state.gates)), "edit", {"edited_body": "Sorry!"}, by="ann")
+                await engine.decide(next(iter(state.gates)), "edit", {"edited_body": "Sorry!"}, by="ann", roles=[LEADS])
                 await run.result()
                 events = tuple(await run.events())
             await store.aclose()

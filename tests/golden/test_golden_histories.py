@@ -16,6 +16,7 @@ from holdfast.core.decide import decide
 from holdfast.core.events import AnyEvent, encode
 from holdfast.core.graph import Graph
 from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.status import status
 from holdfast.errors import RunEnded
 from tests.golden.record import HERE, HISTORIES, course, fold, read, summary
 
@@ -75,3 +76,9 @@ def test_each_event_has_a_history_that_holds_it() -> None:
 def test_each_history_is_recorded() -> None:
     assert sorted(HISTORIES) == NAMES
     assert FOLD_VERSION >= 1
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("random")])
+def test_what_a_history_was_recorded_from_still_ends_as_it_did(name: str) -> None:
+    """Otherwise nobody could record one that is like it."""
+    assert status(fold(HISTORIES[name]())) == status(fold(read(name)))
