@@ -24,6 +24,7 @@ from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
 from holdfast.stores.postgres.context import StoreContext, StorePort, is_run
 from holdfast.stores.postgres.effect_key import Keys
+from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
 
@@ -75,6 +76,7 @@ class Log(Archives):
         super().__init__(context)
         self._held: dict[RunId, Held] = {}
         self._snapshots = Snapshots(context)
+        self._histories = Histories(context)
         # The holder of a run reads it through another connection: holders must not have them all.
         self._alone = asyncio.Semaphore(self._db.most // 2)
 
@@ -231,21 +233,30 @@ class Log(Archives):
     async def load(self, run: RunId, fold_version: int) -> History:
         snapshot, events = None, []
         if is_run(run):
-            found = await self._db.fetch(self._sql["snapshot"], run, fold_version)
-            snapshot = SnapshotRecord(*found[0]) if found else None
-            events = await self._events(run, snapshot.seq if snapshot is not None else 0, None)
+            read = await self._histories.read(Asked(run, None, fold_version))
+            if read.snapshot is not None:
+                seq, state = read.snapshot
+                snapshot = SnapshotRecord(Seq(seq), fold_version, state)
+            events = await self._events(run, snapshot.seq if snapshot is not None else 0, None, read)
         if snapshot is None and not events:
             raise NotFound(f"There is no run {run} in this store.", run=run)
         return History(snapshot, tuple(events))
 
     async def events(self, run: RunId, after: int = 0, limit: int | None = None) -> Sequence[Recorded]:
-        return tuple(await self._events(run, after, limit)) if is_run(run) else ()
+        if not is_run(run):
+            return ()
+        read = await self._histories.read(Asked(run, after)) if limit is None else None
+        return tuple(await self._events(run, after, limit, read))
 
-    async def _events(self, run: RunId, after: int, limit: int | None) -> list[Recorded]:
+    async def _events(self, run: RunId, after: int, limit: int | None, read: Read | None) -> list[Recorded]:
+        """Those after `after`, of which some may have been `read` already."""
         found: list[Recorded] = []
         while limit is None or len(found) < limit:
-            most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
-            rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
+            if read is not None:
+                rows, most, read = read.events, MOST_EVENTS, None
+            else:
+                most = _MOST_AT_ONCE if limit is None else min(_MOST_AT_ONCE, limit - len(found))
+                rows = await self._db.fetch(self._sql["events"], run, after + len(found), most)
             archived = await self._archived(run, after + len(found), most, rows)
             found += [recorded(run, after + len(found) + 1 + n, *row) for n, row in enumerate(archived or rows)]
             if len(rows) < most and not archived:
@@ -254,7 +265,7 @@ class Log(Archives):
 
     async def _archived(self, run: RunId, after: int, most: int, rows: Sequence[Any]) -> Sequence[Any]:
         """What an archive holds of the events after `after`, where the table's `rows` do not begin with the next."""
-        if rows and rows[0]["seq"] == after + 1:
+        if rows and rows[0][0] == after + 1:
             return ()
         archive = await self._shelf.archive(run)
         return archive.rows(after, most) if archive is not None else ()

@@ -252,6 +252,26 @@ where effects.run = given.run and effects.call = given.call
 -- A run's events after a seq, in order.
 select seq, at_ms, payload, trace_id from holdfast.events where run = $1 and seq > $2 order by seq limit $3
 
+-- name: histories
+-- Of each run that is asked for, by its place among them, its snapshot, if it is of this fold and no seq is given; and the
+-- first events after that, or after the seq, in any order.
+with
+asked as materialized (
+    select * from unnest($1::uuid[], $2::integer[], $3::integer[]) with ordinality as asked (run, after, fold_version, place)
+),
+snapshot as materialized (
+    select place, snapshots.seq, state from asked join holdfast.snapshots using (run, fold_version) where after is null
+)
+select place, true as is_snapshot, seq, null::bigint as at_ms, state as payload, null::text as trace_id from snapshot
+union all
+select place, false, event.seq, at_ms, payload, trace_id
+from asked left join snapshot using (place)
+cross join lateral (
+    select events.seq, at_ms, payload, trace_id from holdfast.events
+    where events.run = asked.run and events.seq > coalesce(asked.after, snapshot.seq, 0)
+    order by events.seq limit $4
+) as event
+
 -- name: seqs
 -- Where the runs of a list are, or those of them that have ended.
 select run::text, seq from holdfast.runs where run = any($1::uuid[]) and (ended_at_ms is not null or not $2::boolean)
@@ -269,10 +289,6 @@ from unnest($1::uuid[], $2::integer[], $3::integer[], $4::bytea[]) with ordinali
 order by place
 on conflict (run) do update set seq = excluded.seq, fold_version = excluded.fold_version, state = excluded.state
 where excluded.seq > snapshots.seq or excluded.fold_version <> snapshots.fold_version
-
--- name: snapshot
--- A run's snapshot, if it is of this fold.
-select seq, fold_version, state from holdfast.snapshots where run = $1 and fold_version = $2
 
 -- --- Scopes -----------------------------------------------------------------------------------------------------------
 
