@@ -201,8 +201,8 @@ class Scheduler:
         self._set_time(now_s)
         self._placed_s = self._now_s
         for pool in self._pools.values():
-            times_s = (pool.closed_until_s, pool.reserved_for.aged_s) if pool.reserved_for else ()
-            if pool.reserved_for and (pool.kind == "rate" or any(before_s < at_s <= self._now_s for at_s in times_s)):
+            has_opened = before_s < pool.closed_until_s <= self._now_s
+            if pool.reserved_for and (pool.kind == "rate" or has_opened):
                 self._to_offer[pool] = None
         placed = []
         while queue := self._next():
