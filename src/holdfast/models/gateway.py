@@ -81,8 +81,9 @@ class Gateway:
         Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
         has no price or no bound is never sent.
         """
-        args_hash = digest(msgspec.to_builtins(request))
-        known = await journal.recall(path, "model", request.model, args_hash, msgspec.to_builtins(request))
+        asked = msgspec.to_builtins(request)
+        args_hash = digest(asked)
+        known = await journal.recall(path, "model", request.model, args_hash, asked)
         if known is not None and known.error is not None:
             raise OperationFailed(known.error.message, error=known.error, path=path)
         if known is not None:

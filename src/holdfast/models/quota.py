@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -26,6 +27,8 @@ _MARGIN: Final = 1.1
 _FORGETTING: Final = 0.1
 _FIRST_CLOSING_S: Final = 1.0
 _LONGEST_CLOSING_S: Final = 60.0
+_MOST_MODELS: Final = 256
+"""Whose names are remembered: each call asks for them several times."""
 
 
 class Lent(msgspec.Struct, frozen=True):
@@ -43,6 +46,7 @@ class Quotas:
         """`declared` says who serves models whose names do not tell."""
         self._declared = declared or {}
         self._parts: dict[str, float] = {}
+        self._names = lru_cache(_MOST_MODELS)(self._find_names)
 
     def names_of(self, model: str) -> list[str]:
         """What it is called where somebody limits it: by its own names, its provider's and its key's."""
@@ -89,7 +93,7 @@ class Quotas:
         narrow = [pool for pool in rates if pool.of in own]
         return [pool.name for pool in narrow or rates or pools], guess_s if retry_after_s is None else retry_after_s
 
-    def _names(self, model: str) -> tuple[Sequence[str], Sequence[str]]:
+    def _find_names(self, model: str) -> tuple[Sequence[str], Sequence[str]]:
         """By what names limits of `model` may be given: its own, and those of who serves it."""
         try:
             provider, name = provider_of(model, self._declared)
