@@ -10,10 +10,10 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
@@ -29,6 +29,7 @@ from holdfast.compose.from_settings import (
 )
 from holdfast.control.control import Control
 from holdfast.core.demand import Resources
+from holdfast.core.ids import SessionId
 from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
@@ -54,6 +55,7 @@ from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.models.quota import Quotas
 from holdfast.ports import (
+    Blobs,
     Clock,
     Ids,
     Leadership,
@@ -67,7 +69,7 @@ from holdfast.ports import Threads as ThreadsPort
 from holdfast.queues.none import NoQueue
 from holdfast.scheduling.job import Strategy
 from holdfast.scheduling.placement import Scheduler
-from holdfast.settings import RedactedLog, Settings
+from holdfast.settings import RedactedLog, Secrets, Settings
 from holdfast.storage import open_blobs, open_store
 from holdfast.threads import Threads
 from holdfast.tools.executor import ToolExecutor
@@ -167,84 +169,60 @@ class Engine(Control):
         `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
         StoreError when the store cannot be used.
         """
-        if slots < 1:
-            raise UsageError(f"slots={slots}: an engine needs at least one.")
+        _check(slots, resources, workflows)
         known = settings if settings is not None else settings_.load()
-        if resources is not None and (wrong := list(resources.problems())):
-            raise UsageError(f"The resources cannot be used: {'; '.join(wrong)}. Nothing was started.")
-        for workflow in workflows:
-            workflow.graph  # noqa: B018 - a broken workflow must be told before anything is opened
-        lanes = lanes_of(known, lane)
-        secrets = secrets_of(known, store)
-        elsewhere = open_blobs(known.blobs, secrets)
-        clean_log = RedactedLog(secrets)
-        declared = known.models
-        served_by = {name: each.provider for name, each in declared.items() if each.provider is not None}
-        providers: Any = model or Providers(served_by)
-        around = environment if environment is not None else Environment.of_machine(slots, declared)
-        opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
-        catalog = Catalog(
-            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
-        )
-        runtime = Runtime.of(
-            opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
-        )
-        scheduler = Scheduler(
-            known.strategy(lane) if strategy is None else strategy,
-            tenants_apart=workers is not None and workers.tells_tenants_apart,
-        )
-        for tenant, weight in known.weights.items():
-            scheduler.set_weight(tenant, weight)
-        table = opened.blobs
-        services = StepServices(
-            runtime=runtime,
-            payloads=Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table),
-            secrets=secrets,
-            gateway=Gateway(providers, around.prices, Quotas(served_by)),
-            tools=ToolExecutor(secrets, around.threads),
-            threads=around.threads,
-            workers=workers,
-            pool_client=PoolClient(
-                opened.lending,
-                opened.sessions,
-                around.clock,
-                around.ids.session(),
-                lambda: runtime.membership.session,
-                scheduler,
-            ),
-            call_pools=CallPools(
-                opened.lending,
-                opened.sessions,
-                around.clock,
-                around.ids.session(),
-                lambda: runtime.membership.session,
-                known.weights,
-            ),
-            hindrances=Hindrances(around.clock, opened.clock.now_ms, runtime.membership.describe),
-            calls=OutsideCalls(around.clock, runtime.membership.give_up),
-            job_logs=JobLogWriter(opened.job_logs, around.clock),
-            script_limits=known.limits,
-        )
-        executor = Executor(
-            services, scheduler, slots, resources if resources is not None else around.resources, known.weights
-        )
-        hints = queue if queue is not None else open_queue(known.queue, lane)
-        is_fleet = not isinstance(hints, NoQueue)
-        led = _Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None
-        adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
-        sweep = Sweep(
-            executor,
-            workflow_grace_s=known.workflow_grace_s,
-            lane=led,
-            adoption=adoption,
-            doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
-        )
-        dispatch = Dispatch(executor, hints)
-        if is_fleet:
-            executor.fleet = dispatch
-        engine = cls(executor, sweep, Idleness(executor, adoption), adoption)
-        log.addFilter(clean_log)
-        try:
+        lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
+        around = environment if environment is not None else Environment.of_machine(slots, known.models)
+        async with AsyncExitStack() as undo:
+            log.addFilter(clean_log := RedactedLog(secrets))
+            undo.callback(log.removeFilter, clean_log)
+            elsewhere = open_blobs(known.blobs, secrets)
+            if isinstance(store, str | Path):
+                opened = await open_store(store, elsewhere, lease_s=known.lease_s)
+                undo.push_async_callback(opened.aclose)
+            else:
+                opened = store
+            undo.callback(around.threads.close)
+            if model is None:
+                model = providers = Providers(_served_by(known))
+                undo.push_async_callback(providers.aclose)
+            catalog = Catalog(
+                opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
+            )
+            runtime = Runtime.of(
+                opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
+            )
+            undo.push_async_callback(runtime.membership.aclose)
+            scheduler = Scheduler(
+                known.strategy(lane) if strategy is None else strategy,
+                tenants_apart=workers is not None and workers.tells_tenants_apart,
+            )
+            for tenant, weight in known.weights.items():
+                scheduler.set_weight(tenant, weight)
+            services = _services(known, runtime, around, scheduler, secrets, model, elsewhere, workers)
+            undo.push_async_callback(services.call_pools.aclose)
+            undo.push_async_callback(services.pool_client.aclose)
+            executor = Executor(
+                services, scheduler, slots, resources if resources is not None else around.resources, known.weights
+            )
+            hints = queue if queue is not None else open_queue(known.queue, lane)
+            if queue is None:
+                undo.push_async_callback(hints.aclose)
+            dispatch = Dispatch(executor, hints)
+            undo.push_async_callback(dispatch.aclose)
+            undo.push_async_callback(executor.aclose, grace_s, call_grace_s)
+            is_fleet = not isinstance(hints, NoQueue)
+            if is_fleet:
+                executor.fleet = dispatch
+            adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
+            sweep = Sweep(
+                executor,
+                workflow_grace_s=known.workflow_grace_s,
+                lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
+                adoption=adoption,
+                doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
+            )
+            undo.push_async_callback(sweep.aclose)
             for workflow in workflows:
                 await catalog.add(workflow)
             await runtime.membership.hold()
@@ -255,22 +233,7 @@ class Engine(Control):
             sweep.start()
             if is_fleet:
                 dispatch.start()
-            yield engine
-        finally:
-            await sweep.aclose()
-            await executor.aclose(grace_s, call_grace_s)
-            await dispatch.aclose()
-            if queue is None:
-                await hints.aclose()
-            await services.pool_client.aclose()
-            await services.call_pools.aclose()
-            await runtime.membership.aclose()
-            if model is None:
-                await providers.aclose()
-            around.threads.close()
-            if isinstance(store, str | Path):
-                await opened.aclose()
-            log.removeFilter(clean_log)
+            yield cls(executor, sweep, Idleness(executor, adoption), adoption)
 
     @property
     def broken(self) -> BaseException | None:
@@ -289,6 +252,48 @@ class Engine(Control):
         """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended
         or wait. Returns those of which something could be done now, but by no process that lives."""
         return await self._idleness.reached()
+
+
+def _check(slots: int, resources: Resources | None, workflows: Sequence[Workflow]) -> None:
+    """Raises UsageError and InvalidWorkflow for what must be told before anything is opened."""
+    if slots < 1:
+        raise UsageError(f"slots={slots}: an engine needs at least one.")
+    if resources is not None and (wrong := list(resources.problems())):
+        raise UsageError(f"The resources cannot be used: {'; '.join(wrong)}. Nothing was started.")
+    for workflow in workflows:
+        workflow.graph  # noqa: B018 - a broken workflow says so
+
+
+def _served_by(known: Settings) -> dict[str, str]:
+    """The providers of the declared models."""
+    return {name: each.provider for name, each in known.models.items() if each.provider is not None}
+
+
+def _services(
+    known: Settings, runtime: Runtime, around: Environment, scheduler: Scheduler, secrets: Secrets, model: Model,
+    elsewhere: Blobs | None, workers: WorkerGateway | None,
+) -> StepServices:  # fmt: skip
+    """What attempts may use. `elsewhere`: where large payloads go, if not into the store's own table."""
+    store, table = runtime.store, runtime.store.blobs
+
+    def session() -> SessionId | None:
+        return runtime.membership.session
+
+    return StepServices(
+        runtime=runtime,
+        payloads=Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table),
+        secrets=secrets,
+        gateway=Gateway(model, around.prices, Quotas(_served_by(known))),
+        tools=ToolExecutor(secrets, around.threads),
+        threads=around.threads,
+        workers=workers,
+        pool_client=PoolClient(store.lending, store.sessions, around.clock, around.ids.session(), session, scheduler),
+        call_pools=CallPools(store.lending, store.sessions, around.clock, around.ids.session(), session, known.weights),
+        hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
+        calls=OutsideCalls(around.clock, runtime.membership.give_up),
+        job_logs=JobLogWriter(store.job_logs, around.clock),
+        script_limits=known.limits,
+    )
 
 
 def _restore(shell: Shell | None) -> Restore:
