@@ -126,20 +126,9 @@ def serve(
 
         collect_rarely()
         how = Port(
-            grpc,
-            token_file,
-            tokens,
-            tls_cert,
-            tls_key,
-            client_ca,
-            yaml,
-            shell,
-            worker_lease_s,
-            slots,
-            grace_s,
-            tuple(label or ()),
-            resources_of(tag or (), cpu_m, memory_mb, gpus),
-        )
+            grpc, token_file, tokens, tls_cert, tls_key, client_ca, yaml, shell, worker_lease_s, slots, grace_s,
+            tuple(label or ()), resources_of(tag or (), cpu_m, memory_mb, gpus),
+        )  # fmt: skip
     with terminal.aside():
         run_quickly(_serve(workflows, host, port, how, store, lane, wait_s, as_json))
 

@@ -99,9 +99,7 @@ def worker(
 
     With --connect it has no store: it does the tasks that a `holdfast serve --grpc` gives it.
     """
-    from holdfast.cli.target import load
-    from holdfast.machine import collect_rarely, run_quickly
-
+    own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     if connect is not None:
         if store is not None or until_idle or as_json:
             raise UsageError(
@@ -111,25 +109,31 @@ def worker(
         from holdfast.wire.offer import Offer
 
         known_as = name or f"{socket.gethostname()}:{os.getpid()}"
-        own = resources_of(tag or (), cpu_m, memory_mb, gpus)
         offer = Offer(known_as, label or (), own.tags, slots, own.cpu_m, own.memory_mb, own.gpus)
         how = connected.Connection(connect.split(","), token_file, ca, cert, key, offer)
         connected.work(targets or (), how, shell=shell)
         return OK
     if shell:
         raise UsageError("--shell is for a worker with --connect: one that has a store runs what its workflows say.")
-    workflows = [load(target, to_run=True) for target in targets or ()]
-    if not workflows and not yaml:
+    how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s)
+    return _drive(targets or (), how_much, store, until_idle=until_idle, as_json=as_json)
+
+
+def _drive(targets: Sequence[str], how: How, store: str | None, *, until_idle: bool, as_json: bool) -> int:
+    """Work on a store, and tell what came of it."""
+    from holdfast.cli.target import load
+    from holdfast.machine import collect_rarely, run_quickly
+
+    workflows = [load(target, to_run=True) for target in targets]
+    if not workflows and not how.yaml:
         raise UsageError(
             "This worker would take nothing: name a workflow, or say --yaml for all that are written in YAML."
         )
-    own = resources_of(tag or (), cpu_m, memory_mb, gpus)
     collect_rarely()
     tally = Tally()
     began_s = time.monotonic()
     with terminal.aside():
-        how_much = How(slots, grace_s, label or (), own, yaml, lane, wait_s)
-        left = run_quickly(_work(workflows, tally, until_idle, how_much, store))
+        left = run_quickly(_work(workflows, tally, until_idle, how, store))
     took_s = time.monotonic() - began_s
     terminal.say(f"Worked for {took_s:.1f} s: {tally}.")
     if as_json:
@@ -223,26 +227,13 @@ async def _work(
 
     where, known = located(store)
     slots, grace_s, labels, own, yaml, lane, wait_s = how
-    taken = [workflow for workflow in workflows if not lacking(workflow.runs_on, labels)]
-    if not taken and not yaml:
-        words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, labels)))
-        raise UsageError(
-            f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
-        )
+    _check_labels(workflows, how)
     opening = partial(
         Engine.open, where, workflows=workflows, slots=slots, labels=labels, resources=own, yaml=yaml, lane=lane,
         settings=known, grace_s=grace_s, observers=[tally],
     )  # fmt: skip
     async with patiently(opening, wait_s) as engine:
-        names = ", ".join([f"{workflow.name} {workflow.version}" for workflow in taken] + ["workflows in YAML"] * yaml)
-        terminal.say(f"Worker on {shown(where)}: {names}; {slots} slots. Ctrl-C or SIGTERM stops it.")
-        for workflow in workflows:
-            if missing := lacking(workflow.runs_on, labels):
-                terminal.say(f"{workflow.name} {workflow.version} is left to workers with {', '.join(missing)}.")
-            elif missing := lacking(asked(workflow), labels):
-                terminal.say(
-                    f"{workflow.name} {workflow.version}: steps that ask for {', '.join(missing)} are left to other workers."
-                )
+        _greet(where, workflows, how)
         stop = stopped(f"nothing new is taken. Steps that run get {grace_s:g} s to finish; then they are handed over")
         waits: list[asyncio.Future[Any]] = [stop]
         idle = asyncio.ensure_future(engine.idle()) if until_idle else None
@@ -260,6 +251,33 @@ async def _work(
             wait.cancel()
         await asyncio.wait(waits)
         return idle.result() if idle is not None and not idle.cancelled() else ()
+
+
+def _check_labels(workflows: Sequence[Workflow], how: How) -> None:
+    """Raises UsageError where each workflow asks for a label that this worker lacks."""
+    if how.yaml or any(not lacking(workflow.runs_on, how.labels) for workflow in workflows):
+        return
+    words = " ".join(options(label for workflow in workflows for label in lacking(workflow.runs_on, how.labels)))
+    raise UsageError(
+        f"This worker would take nothing: its workflows ask for labels that it lacks. If it has them, say {words}."
+    )
+
+
+def _greet(where: str, workflows: Sequence[Workflow], how: How) -> None:
+    """Say what it takes, and what it leaves to others."""
+    taken, left = list[str](), list[str]()
+    for workflow in workflows:
+        name = f"{workflow.name} {workflow.version}"
+        if missing := lacking(workflow.runs_on, how.labels):
+            left.append(f"{name} is left to workers with {', '.join(missing)}.")
+            continue
+        taken.append(name)
+        if missing := lacking(asked(workflow), how.labels):
+            left.append(f"{name}: steps that ask for {', '.join(missing)} are left to other workers.")
+    names = ", ".join([*taken, *["workflows in YAML"] * how.yaml])
+    terminal.say(f"Worker on {shown(where)}: {names}; {how.slots} slots. Ctrl-C or SIGTERM stops it.")
+    for line in left:
+        terminal.say(line)
 
 
 @contextmanager
