@@ -624,20 +624,36 @@ async def test_a_flush_of_one_that_comes_too_late_writes_nothing(connect: Connec
 
 
 @bounded
-async def test_the_connection_of_a_flush_is_kept_for_the_next_and_given_back_after_a_while(
+async def test_a_connection_is_kept_for_who_comes_next_and_given_back_after_a_while(
     connect: Connect, holder: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_room, "_KEPT_S", 0.05)
     store, story = await connect(), Story()
     connections = store.context.connections
     await put(store, story.start())
-    kept = connections._kept
-    assert kept is not None
+    ((kept, _),) = connections._kept
     await put(store, story.does(cmd.SendSignal("more")))
-    assert connections._kept is kept
-    while connections._kept is not None:
+    await store.log.events(story.run)
+    assert [db for db, _ in connections._kept] == [kept]
+    while connections._kept:
         await asyncio.sleep(0.01)
     await put(store, story.does(cmd.SendSignal("more")))
-    await holder.execute("select pg_terminate_backend($1)", connections._kept.get_server_pid())
+    ((kept, _),) = connections._kept
+    await holder.execute("select pg_terminate_backend($1)", kept.get_server_pid())
     await until_known(store, [story.does(cmd.SendSignal("after"))])
     assert len(await store.log.events(story.run)) == story.state.seq
+
+
+@bounded
+async def test_no_connection_is_kept_from_those_who_wait_for_one(connect: Connect) -> None:
+    store = await connect(connections=3)
+    connections = store.context.connections
+    lent = [await connections._take() for _ in range(3)]
+    waiting = asyncio.create_task(store.log.seqs([Story().run]))
+    while not connections._waiting:
+        await asyncio.sleep(0)
+    assert not connections._keep(lent[0])
+    await connections._give_back(lent[0])
+    assert await waiting == {}
+    for db in lent[1:]:
+        await connections._give_back(db)

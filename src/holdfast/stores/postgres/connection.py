@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -35,8 +36,10 @@ IDLE_S: Final = 15.0
 """How long a transaction of ours may say nothing before the database ends it: its process may be cut off, and would
 hold its rows for as long as the network keeps silent, which may be hours."""
 _PATIENCE_S: Final = 30.0
+_MOST_KEPT: Final = 2
+"""Connections that are kept from the pool while nobody uses them: one for flushes, one for looks into the store."""
 _KEPT_S: Final = 5.0
-"""How long after a flush its connection is kept for the next: one that is idle for long may be cut off unnoticed."""
+"""For how long at least: one that is idle for long may be cut off unnoticed."""
 _WAITS: Final = {"lock_timeout": int(LOCK_S * 1000), "idle_in_transaction_session_timeout": int(IDLE_S * 1000)}
 _GIVEN_BACK: Final = (pg.InterfaceError, pg.InternalClientError)
 """What a lost connection says to everything: it has gone back to the pool by itself."""
@@ -136,9 +139,11 @@ class Connections:
         self.most = most
         self._pool = pool
         self._closed = False
-        self._kept: Connection | None = None
-        """The connection that carried the latest flush, for the next."""
-        self._kept_s = 0.0
+        self._most_kept = min(_MOST_KEPT, most - FEWEST_CONNECTIONS)
+        self._kept: list[tuple[Connection, float]] = []
+        """Connections that nobody uses, the latest last, and since when."""
+        self._waiting = 0
+        """Those who are being lent one by the pool: none is kept from them."""
         self._parting: asyncio.TimerHandle | asyncio.Task[None] | None = None
 
     @classmethod
@@ -159,6 +164,8 @@ class Connections:
         if self._closed:
             return
         self._closed = True
+        if self._parting is not None:
+            self._parting.cancel()
         await self._part()
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -168,24 +175,9 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def taken(self) -> AsyncIterator[Connection]:
-        """A connection for as long as it is needed; errors pass as they are."""
+        """A connection for as long as it is needed; errors pass as they are. It may be kept for the next for a while: to give
+        it back and to take it again is more turns of the loop than a small statement itself."""
         db = await self._take()
-        try:
-            yield db
-        except LOST:
-            await self._lost(db)
-            raise
-        finally:
-            await self._give_back(db)
-
-    @contextlib.asynccontextmanager
-    async def flushing(self) -> AsyncIterator[Connection]:
-        """The same for a flush. Its connection is kept for the next for a while: to give it back and to take it again is more
-        turns of the loop than a small flush itself."""
-        if self._kept is not None and not _is_sound(self._kept):
-            await self._part()
-        kept, self._kept = self._kept, None
-        db = await self._take() if kept is None else kept
         try:
             yield db
         except LOST:
@@ -197,43 +189,52 @@ class Connections:
 
     def _keep(self, db: Connection) -> bool:
         """Whether it is kept."""
-        if self._closed or self._kept is not None or self.most == FEWEST_CONNECTIONS or not _is_sound(db):
+        if self._closed or self._waiting or len(self._kept) >= self._most_kept or not _is_sound(db):
             return False
         loop = asyncio.get_running_loop()
-        self._kept, self._kept_s = db, loop.time()
+        self._kept.append((db, loop.time()))
         if self._parting is None:
-            self._parting = loop.call_later(_KEPT_S, self._look_at_kept)
+            self._parting = loop.call_later(_KEPT_S, self._part_soon)
         return True
 
-    def _look_at_kept(self) -> None:
-        loop = asyncio.get_running_loop()
-        left_s = self._kept_s + _KEPT_S - loop.time()
-        self._parting = loop.call_later(left_s, self._look_at_kept) if left_s > 0 else loop.create_task(self._part())
+    def _part_soon(self) -> None:
+        self._parting = asyncio.get_running_loop().create_task(self._part_with_idle())
 
-    async def _part(self) -> None:
-        """Give back what is kept."""
-        if self._parting is not None and not isinstance(self._parting, asyncio.Task):
-            self._parting.cancel()
-        self._parting = None
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await self._give_back(kept)
+    async def _part_with_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        await self._part(unused_since_s=loop.time() - _KEPT_S)
+        self._parting = loop.call_later(_KEPT_S, self._part_soon) if self._kept else None
+
+    async def _part(self, unused_since_s: float = math.inf) -> None:
+        """Give back what is kept, and was last used before that."""
+        parted = [db for db, used_s in self._kept if used_s <= unused_since_s]
+        self._kept = [(db, used_s) for db, used_s in self._kept if used_s > unused_since_s]
+        for db in parted:
+            await self._give_back(db)
 
     async def _take(self) -> Connection:
         if self._closed:
             raise StoreError("The store is closed.")
+        while self._kept:
+            kept, _ = self._kept.pop()
+            if _is_sound(kept):
+                return kept
+            await self._give_back(kept)
+        self._waiting += 1
         try:
             return await self._pool.acquire(timeout=_PATIENCE_S)
         except pg.InterfaceError as problem:
             raise StoreError("The store is closed.") from problem
+        finally:
+            self._waiting -= 1
 
     async def _lost(self, db: Connection) -> None:
         """To ask the database to stop what it does would mean to wait for its answer, and the other connections most likely
         lead to the same server."""
         with contextlib.suppress(*_GIVEN_BACK):
             db.terminate()
-            if self._kept is not None:
-                self._kept.terminate()
+            for kept, _ in self._kept:
+                kept.terminate()
         await self._part()
         await self._pool.expire_connections()
 

@@ -170,7 +170,7 @@ class Log(Archives):
         """A connection to write through. Raises StoreError while there is none, and so nothing has left."""
         connecting = True
         try:
-            async with self._db.flushing() as db:
+            async with self._db.taken() as db:
                 connecting = False
                 yield db
         except LOST as problem:
