@@ -11,8 +11,8 @@ PUBLIC = [
     "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
     "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
     "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "task", "tool",
-    "tool_node",
+    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "step",
+    "task", "tool", "tool_node",
 ]  # fmt: skip
 
 

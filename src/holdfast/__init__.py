@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Answer, Context
+    from holdfast.authoring.flow import flow
     from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
+    from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
     from holdfast.authoring.view import Fields, NodeView, StateView
     from holdfast.authoring.workflow import Workflow
@@ -39,13 +41,15 @@ __all__ = [
     "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
     "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
     "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "task", "tool",
-    "tool_node",
+    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "step",
+    "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
     "authoring.context": ("Answer", "Context"),
+    "authoring.flow": ("flow",),
     "authoring.node": ("branch", "check", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
+    "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
     "authoring.view": ("Fields", "NodeView", "StateView"),
     "authoring.workflow": ("Workflow",),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from holdfast.core import policies
 from holdfast.core.claim import Claim
 from holdfast.core.divergence import RESTART
+from holdfast.core.fence import may_begin
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.money import nanousd, usd
@@ -26,7 +27,7 @@ from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
+from holdfast.core.state import FUNCTION, OPEN_STEPS, Operation, State, Step, evolve
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
 from tests.core.game import (
     ANN,
@@ -47,6 +48,8 @@ from tests.core.game import (
 
 TIMES = int(os.environ.get("HOLDFAST_EXAMPLES", "1"))
 """How many times as many examples as usual: `make properties`."""
+
+TWICE = RetryPolicy(max_attempts=2, initial_s=1, rate_limit_attempts=1)
 
 
 def quick(examples: int) -> settings:
@@ -359,6 +362,10 @@ class Chaos:
                 cmd.SuspendStep(*at),
                 cmd.SuspendStep(*at, yields=True),
                 cmd.RecordValues(*at, (value, cmd.Value(Path("done"), "result", None, inline(1)))),
+                cmd.RecordValues(*at, (value, cmd.Value(path, FUNCTION, None, inline(1), "f", args))),
+                cmd.FailFunction(*at, path, "f", args, pick.choice([TRANSIENT, limited, error()]), TWICE),
+                cmd.RetryOperation(*at, path, TWICE),
+                cmd.ReuseOperation(*at, Path("3"), FUNCTION, "f", args, (value,)),
                 cmd.AwaitPools(*at, path, "m", ("POOL",)),
                 cmd.LoseAttempt(*at),
                 cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
@@ -596,7 +603,8 @@ class Crew:
                 self.begin(step, name, path, kind, how)
         elif "failed" in standings:
             path = next(op[1] for op in ops if op[0] == "failed")
-            self.game.fail(name, step.journal[path].error, path)
+            if not self.game.do(cmd.RetryOperation(*self.game.at(name), path, TWICE)):
+                self.game.fail(name, step.journal[path].error, path)
         elif "wait" in standings:
             self.leave(name, step)
         else:
@@ -612,7 +620,9 @@ class Crew:
             [
                 (
                     Path(f"0.{lane}.{number}"),
-                    fixed.choice(["model", "model", "tool", "tool", "tool", "sleep", "signal", "gate"]),
+                    fixed.choice(
+                        ["model", "model", "tool", "tool", "tool", "tool", "sleep", "signal", "gate", "function"]
+                    ),
                     (
                         fixed.choice(["read", "idempotent", "verify", "once"]),
                         fixed.choice([None, "k"]),
@@ -663,6 +673,8 @@ class Crew:
                 policy, key, compensates = how
                 undo = None if compensates else fixed.choice([None, "undo"])
                 game.intend(name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2)
+            elif kind == "function":
+                self.call(step, at, path)
             elif kind == "sleep":
                 game.do(cmd.StartTimer(*at, path, "sleep", 20_000))
             elif kind == "signal":
@@ -676,6 +688,20 @@ class Crew:
             self.flying[op.call] = kind
         else:
             self.refused.add((*at, path))
+
+    def call(self, step: Step, at: tuple[StepId, int], path: Path) -> None:
+        """A function of the user's runs, and what it came to is told. Of a run that is paused meanwhile it is told too."""
+        if step.kept:
+            self.game.do(cmd.ReuseOperation(*at, path, FUNCTION, "f", "h"))
+        if path in step.journal and step.journal[path].status == "done":
+            return
+        may_begin(self.game.state, step.id)
+        if self.pick.random() < 0.1:
+            self.game.pause()
+        if self.pick.random() < 0.6:
+            self.game.do(cmd.RecordValues(*at, (cmd.Value(path, FUNCTION, None, inline(1), "f", "h"),)))
+        else:
+            self.game.do(cmd.FailFunction(*at, path, "f", "h", self.pick.choice([TRANSIENT, error()]), TWICE))
 
     def bring(self, call: CallId | None) -> None:
         """The outcome of a call comes home."""

@@ -32,7 +32,7 @@ from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import State, evolve
+from holdfast.core.state import FUNCTION, VERSION, State, evolve
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load
@@ -141,6 +141,36 @@ def waits_for_pools() -> Golden:
     game.settle(game.held("a", 40), 10)
     game.complete("a", "said")
     game.fail("c", TRANSIENT)
+    return of(game)
+
+
+def a_flow() -> Golden:
+    """A flow of one node: a version, a function that returned, one that fails, waits and returns, one that fails for good, which
+    the flow lives with, a tool that is tried again, and a process that dies in between."""
+    game = Game(graph(node("flow")))
+
+    def returned(path: str, name: str, result: Any, *more: cmd.Value) -> None:
+        value = cmd.Value(Place(path), FUNCTION, None, inline(result), name, f"{name}'s arguments")
+        game.do(cmd.RecordValues(*game.at("flow"), (*more, value)))
+
+    def failed(path: str, name: str, problem: policies.ErrorRecord) -> None:
+        game.do(cmd.FailFunction(*game.at("flow"), Place(path), name, f"{name}'s arguments", problem, TWICE))
+
+    returned("0", "price", {"net": 3.5}, cmd.Value(Place("@tax"), VERSION, 2, name="tax"))
+    failed("1", "stock", TRANSIENT)
+    game.suspend("flow")
+    game.tick(5)
+    game.lose()
+    game.session = SessionId("next")
+    game.tick(1)
+    returned("1", "stock", 7)
+    failed("2", "discount", error(policies.VALIDATION))
+    game.did_not(game.intended("flow", "idempotent", "3"), TRANSIENT)
+    game.do(cmd.RetryOperation(*game.at("flow"), Place("3"), TWICE))
+    game.suspend("flow")
+    game.tick(5)
+    game.did(game.intended("flow", "idempotent", "3"))
+    game.complete("flow", {"total": 24.5})
     return of(game)
 
 
@@ -544,6 +574,7 @@ async def _support() -> Golden:
 
 HISTORIES: dict[str, Callable[[], Golden]] = {
     "support-triage-agent-loops": support,
+    "flow": a_flow,
     "loop": a_loop,
     "fan-out": a_fan_out,
     "gate": a_gate,

@@ -270,7 +270,7 @@ class _Draft:
             await _begin(state, ctx)
             got = await _perform(ctx, ops, "")
             await _end()
-            return {"step": ctx.step, "got": got, "big": _BIG if big else ""}
+            return {"step": ctx.step_id, "got": got, "big": _BIG if big else ""}
 
         return kinds.task(handler, tools=TOOLS, **common)
 
@@ -313,7 +313,7 @@ class _Draft:
 
         async def prompt(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
-            return {"system": f"{ctx.run_id} {ctx.step}", "user": f"do the work of {ctx.step}"}
+            return {"system": f"{ctx.run_id} {ctx.step_id}", "user": f"do the work of {ctx.step_id}"}
 
         more: dict[str, Any] = {}
         if stream.random() < 0.5:
@@ -333,7 +333,7 @@ class _Draft:
 
         async def arguments(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
-            return {"item": item, "step": ctx.step if named is None else "any"}
+            return {"item": item, "step": ctx.step_id if named is None else "any"}
 
         key = f"{tool.name}:{{item}}" if named is not None else None
         made: Any = kinds.tool_node(name=tool, key=key, **common)(arguments)
@@ -355,7 +355,7 @@ class _Draft:
 
         async def shown(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
-            return {"diff": f"draft of {ctx.step}", "note": "as it was", "reviewers": reviewers}
+            return {"diff": f"draft of {ctx.step_id}", "note": "as it was", "reviewers": reviewers}
 
         return kinds.human_gate(
             shown, form=form, timeout_s=stream.choice((None, 60.0, 2 * DAY_S)),
@@ -371,8 +371,8 @@ class _Draft:
         async def choose(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
             if model is not None:
-                return {"system": f"{ctx.run_id} {ctx.step}", "user": "which way?"}
-            name = ctx.step.partition("#")[0]
+                return {"system": f"{ctx.run_id} {ctx.step_id}", "user": "which way?"}
+            name = ctx.step_id.partition("#")[0]
             edges = [edge for edge in workflow.graph.definition.edges if edge.source == name and edge.on == "success"]
             ways = [edge.when or edge.target for edge in edges] or ["nowhere"]
             drawn = here().chance.stream("ways")
@@ -418,7 +418,7 @@ async def _begin(state: Any, ctx: Any) -> None:
     seen = {name: view.output["step"] for name, view in state.events.items() if _is_signed(view.output)}
     before = {name: f"{name}#{view.visit}" for name, view in state.previous.items()}
     before |= {name: view.output["step"] for name, view in state.previous.items() if _is_signed(view.output)}
-    here().witness.handler_began(here().process(), ctx.run_id, ctx.step, ctx._attempt.number, seen, before)
+    here().witness.handler_began(here().process(), ctx.run_id, ctx.step_id, ctx._attempt.number, seen, before)
     if here().faults.strikes("handler_raises"):
         raise ValueError("a handler broke at its beginning")
     if here().faults.strikes("handler_hangs"):
@@ -440,7 +440,7 @@ async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
     for number, op in enumerate(ops):
         here_ = f"{place}{number}"
         if not place and ctx._journal.before.journal and here().faults.strikes("code_changed"):
-            here().witness.code_changed(ctx.run_id, ctx.step)
+            here().witness.code_changed(ctx.run_id, ctx.step_id)
             await ctx.sleep(0)  # another version of the code goes on with the step
         try:
             value = await _DOINGS[op.kind](ctx, op, here_)
@@ -449,14 +449,14 @@ async def _perform(ctx: Any, ops: Sequence[Op], place: str) -> list[Any]:
                 raise
             value = {"failed": failed.error.error_class}  # type: ignore[attr-defined]
         else:
-            here().witness.operation_gave(ctx.run_id, ctx.step, ctx._attempt.number, here_, op.kind, value)
+            here().witness.operation_gave(ctx.run_id, ctx.step_id, ctx._attempt.number, here_, op.kind, value)
         got.append(value)
     return got
 
 
 async def _do_tool(ctx: Any, op: Op, place: str) -> Any:
     tool, item, named = op.what
-    return await ctx.tool(tool, {"item": item, "step": ctx.step if named is None else "any"}, key=named)
+    return await ctx.tool(tool, {"item": item, "step": ctx.step_id if named is None else "any"}, key=named)
 
 
 async def _do_model(ctx: Any, op: Op, place: str) -> Any:
@@ -464,7 +464,7 @@ async def _do_model(ctx: Any, op: Op, place: str) -> Any:
     return await ctx.model(
         model,
         f"at {place}",
-        system=f"{ctx.run_id} {ctx.step}",
+        system=f"{ctx.run_id} {ctx.step_id}",
         max_tokens=max_tokens,
         output=Report if shaped else None,
     )

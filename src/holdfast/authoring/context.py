@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Awaitable, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from pydantic import BaseModel
 
@@ -16,6 +16,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
 from holdfast.core.ids import Unique
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -42,6 +43,11 @@ class Context(Protocol):
     @property
     def run_id(self) -> str:
         """The run that this step is of."""
+        ...
+
+    @property
+    def step_id(self) -> str:
+        """The step itself: a visit of its node, `draft#2`. A flow is one step, `flow#1`."""
         ...
 
     @property
@@ -82,6 +88,20 @@ class Context(Protocol):
         """One model call: its reply as text."""
         ...
 
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **given: P.kwargs
+    ) -> T: ...
+
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **given: P.kwargs) -> T:
+        """Call a function and record what it returns, as `@step` does: it runs at least once, and what it returned is recorded
+        once. `name` says what it is; `step(retry=3)(function)` is tried again.
+
+        Raises OperationFailed with the recorded error where it failed.
+        """
+        ...
+
     async def tool(
         self,
         name: str | Tool,
@@ -92,7 +112,8 @@ class Context(Protocol):
         unique: Unique = "run",
         **named: Any,
     ) -> Any:
-        """Call a tool that this node lists, its arguments as an object or by name; what it returned.
+        """Call a tool that this node lists, its arguments as an object or by name; what it returned. A flow may call any tool
+        that it gives as itself.
 
         `key` names the effect by what it is, `unique` in the run or in the tenant: two calls that mean the same thing get the
         same outcome, and waits for it while another has it in flight.
@@ -144,6 +165,18 @@ class Context(Protocol):
 
     def uuid(self) -> uuid.UUID:
         """A UUID that belongs to this place in this step: a replay gets the same."""
+        ...
+
+    def version(self, name: str, latest: int) -> int:
+        """Which version of the code goes on from here: `latest`; but 1, for ever, in a run that came past this place with code
+        that did not ask. So new code stands beside runs begun with the old:
+
+            if ctx.version("tax", 2) >= 2:
+                total = await with_tax(total)
+
+        A name stands for one place in its flow, or in its branch of a gather, also if that is a loop; it has no '.' and no
+        ':'. A later change there asks for 3: whoever went on with 2 stays with 2.
+        """
         ...
 
     def secret(self, name: str) -> str:

@@ -51,9 +51,9 @@ class NodeDefinition:
         settings: dict[str, Any],
     ) -> None:
         self.handler = handler
-        self.parameters = parameters(handler)
+        self._parameters = self._parameters_of(handler)
         self.kind = kind
-        self.retry = _retry(retry)
+        self.retry = retry_policy(retry)
         self.timeout_s = timeout_s
         self.join = _join(join)
         self.guard = guard
@@ -65,6 +65,13 @@ class NodeDefinition:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function itself, for tests of it."""
         return self.handler(*args, **kwargs)
+
+    def _parameters_of(self, handler: Handler) -> tuple[str, ...]:
+        return parameters(handler)
+
+    def given(self, view: Any, context: Any) -> dict[str, Any]:
+        """What its function is called with, of the run as it sees it and of its operations."""
+        return {name: context if name == "ctx" else view for name in self._parameters}
 
     def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
         """Find the tools that the node names, among `known` first; the names of those that are nowhere."""
@@ -124,7 +131,8 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _retry(given: Any) -> RetryPolicy:
+def retry_policy(given: Any) -> RetryPolicy:
+    """What `retry=` says. Raises UsageError for what says nothing."""
     if given is None:
         return DEFAULT_RETRY
     if isinstance(given, RetryPolicy):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import sys
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal, overload
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -174,10 +175,7 @@ def tool(
 
     def make(inner: Callable[..., Any]) -> Tool:
         label = name or inner.__name__
-        if effect not in POLICIES:
-            raise UsageError(f"Tool {label!r}: effect={effect!r} is none of {', '.join(POLICIES)}.")
-        if (effect == "verify") != (verify is not None):
-            raise UsageError(f"Tool {label!r}: effect='verify' and verify=<lookup> belong together.")
+        check_policy(label, effect, verify)
         return Tool(
             inner,
             name=label,
@@ -195,12 +193,24 @@ def tool(
     return make(function) if function is not None else make
 
 
+def check_policy(name: str, effect: str, verify: Verify | None) -> None:
+    """Raises UsageError for a policy that is none, or without what it needs."""
+    if effect not in POLICIES:
+        raise UsageError(f"Tool {name!r}: effect={effect!r} is none of {', '.join(POLICIES)}.")
+    if (effect == "verify") != (verify is not None):
+        raise UsageError(f"Tool {name!r}: effect='verify' and verify=<lookup> belong together.")
+
+
 def find(name: str, near: Callable[..., Any]) -> Tool | None:
     """The tool called `name` as somebody reading the function `near` would understand it.
 
-    That is the one defined in the closest scope around it, or imported into its module, or else anywhere in its module.
-    None if there is none; a tool of another module that `near` does not import is not meant.
+    That is the one that it has in a variable of a function around it, or the one defined in the closest scope around it, or
+    imported into its module, or else anywhere in its module. None if there is none; a tool of another module that `near`
+    does not import is not meant.
     """
+    held = [known for known in _variables(near) if isinstance(known, Tool) and known.name == name]
+    if held:
+        return held[0]
     here = scope_of(near)
     imported = getattr(near, "__globals__", {}).values()
     named = [known for known in _defined if known.name == name]
@@ -208,3 +218,10 @@ def find(name: str, near: Callable[..., Any]) -> Tool | None:
     reachable = [known for known in imported if isinstance(known, Tool) and known.name == name]
     beside = [known for known in named if known.scope[0] == here[0]]
     return max(around or reachable or beside, key=lambda known: len(known.scope), default=None)
+
+
+def _variables(function: Callable[..., Any]) -> Iterator[Any]:
+    """What a function knows of the functions around it."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # not assigned yet
+            yield cell.cell_contents

@@ -77,7 +77,8 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
         case "timer":
             return [f"It sleeps{due} in {wait.step}."]
         case "retry":
-            return [f"It tries {wait.step} again ({wait.reason}){due.replace(' until', ' at')}."]
+            what = wait.step if wait.about is None else f"{wait.about!r} in {wait.step}"
+            return [f"It tries {what} again ({wait.reason}){due.replace(' until', ' at')}."]
         case "place":
             whose = (
                 ("--fleet",) if wait.about == FLEET_RUNS else ("--tenant", unquote((wait.about or "").split("/")[1]))

@@ -164,13 +164,17 @@ def _models(workflow: Workflow) -> dict[str, list[str]]:
 
 
 def _unused(workflow: Workflow) -> Iterator[str]:
-    """Tools that stand in the modules of the workflow's own functions, and that no workflow there lists."""
+    """Tools that stand in the modules of the workflow's own functions, and that no workflow there lists. A flow need not list
+    what it calls as itself."""
+    from holdfast.authoring.flow import Flow
     from holdfast.authoring.tool import Tool
     from holdfast.authoring.workflow import Workflow
 
     modules = {node.handler.__module__ for node in workflow.nodes.values()}
     for module in (sys.modules[name] for name in sorted(modules) if name in sys.modules):
         things = vars(module).values()
+        if any(isinstance(thing, Flow) for thing in things):
+            continue
         used: set[int] = set()
         for each in (thing for thing in things if isinstance(thing, Workflow)):
             for node in each.nodes.values():

@@ -18,6 +18,7 @@ from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.scopes import in_words
+from holdfast.core.state import FUNCTION
 
 _CLIP: Final = 100
 """How much of a value a line shows; --json has all of it."""
@@ -101,7 +102,7 @@ def _fact(name: str, value: Any) -> tuple[str, str]:
     return name, json.dumps(value, ensure_ascii=False)
 
 
-_TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
+_TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.RunAdmitted: lambda e, at_ms: "the run has a place and begins",
     ev.RunPaused: lambda e, at_ms: f"the run was paused{by(e)}",
     ev.RunResumed: lambda e, at_ms: f"the run was resumed{by(e)}",
@@ -117,6 +118,9 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str]]] = {
     ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is taken up again",
     ev.StepFailed: lambda e, at_ms: f"{named(e.step)} failed: {failure(e.error)}",
     ev.StepReplayed: lambda e, at_ms: f"{named(e.step)} is tried again",
+    ev.ValueRecorded: lambda e, at_ms: f"{named(e.step)}: {e.name} completed" if e.kind == FUNCTION else None,
+    ev.FunctionFailed: lambda e, at_ms: f"{named(e.step)}: {e.name} failed: {failure(e.error)}",
+    ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
     ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",

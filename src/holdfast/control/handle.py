@@ -107,7 +107,7 @@ def needs_somebody(state: State) -> bool:
     now = status(state)
     if now in ("running", "waiting"):
         timed = any(state.steps[name].status == "retrying" for name in state.unfinished) or any(
-            (op.status == "open" and op.kind == "sleep") or op.status == "deferred"
+            (op.status == "open" and op.kind == "sleep") or op.status in ("deferred", "retrying")
             for name in state.unfinished
             for _, op in state.steps[name].unsettled()
         )

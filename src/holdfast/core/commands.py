@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import ErrorRecord, RetryPolicy
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -163,12 +163,17 @@ class ReconcileCall(Command, frozen=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """Something a step looked at or came to, to be recorded with its next commit."""
+    """Something a step looked at or came to, to be recorded with its next commit.
+
+    `name` and `args_hash` say of a function's result which function it was, and what it was given.
+    """
 
     path: Path
     kind: str
     value: Any
     payload: Payload | None = None
+    name: str = ""
+    args_hash: str = ""
 
 
 class AttemptCommand(Command, frozen=True):
@@ -190,11 +195,13 @@ class CompleteStep(AttemptCommand, frozen=True):
 
 
 class FailAttempt(AttemptCommand, frozen=True):
-    """`path` is the operation whose error escaped the handler, which a retry reopens."""
+    """`path` is the operation whose error escaped the handler, which a retry reopens. `spent`: it has had all the tries that a
+    policy of its own gives it."""
 
     error: ErrorRecord
     path: Path | None = None
     values: tuple[Value, ...] = ()
+    spent: bool = False
 
 
 class SuspendStep(AttemptCommand, frozen=True):
@@ -217,6 +224,34 @@ class RecordValues(AttemptCommand, frozen=True):
     """What the step has come to so far, recorded now, because it would be worth more than a commit to come to it again."""
 
     values: tuple[Value, ...]
+
+
+class FailFunction(AttemptCommand, frozen=True):
+    """The function that the step called at `path` ended in an error; `retry` says whether it is called again."""
+
+    path: Path
+    name: str
+    args_hash: str
+    error: ErrorRecord
+    retry: RetryPolicy
+    values: tuple[Value, ...] = ()
+
+
+class RetryOperation(AttemptCommand, frozen=True):
+    """Try the operation at `path` again, which has failed, if `retry` gives it another try."""
+
+    path: Path
+    retry: RetryPolicy
+
+
+class ReuseOperation(AttemptCommand, frozen=True):
+    """Give the operation at `path` the outcome of an equal one of a journal that was dropped, if there is one."""
+
+    path: Path
+    kind: str
+    name: str
+    args_hash: str
+    values: tuple[Value, ...] = ()
 
 
 class AwaitPools(AttemptCommand, frozen=True):

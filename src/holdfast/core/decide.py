@@ -11,7 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from holdfast.core import calls, commands, deployment, divergence, endings, gates, limits, reopening, steps, tick, waits
+from holdfast.core import (
+    calls,
+    commands,
+    deployment,
+    divergence,
+    endings,
+    functions,
+    gates,
+    limits,
+    reopening,
+    steps,
+    tick,
+    waits,
+)
 from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
@@ -26,7 +39,10 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.FailAttempt: steps.fail_attempt,
     commands.SuspendStep: steps.suspend_step,
     commands.StopStep: divergence.stop_step,
-    commands.RecordValues: steps.record_values,
+    commands.RecordValues: functions.record_values,
+    commands.FailFunction: functions.fail_function,
+    commands.RetryOperation: functions.retry_operation,
+    commands.ReuseOperation: functions.reuse_operation,
     commands.AwaitPools: steps.await_pools,
     commands.LoseAttempt: tick.lose_attempt,
     commands.JudgeGuards: steps.judge_guards,

@@ -65,7 +65,11 @@ class Decision:
     def record(self, step: StepId, values: tuple[Value, ...]) -> None:
         """Put what a step looked at before this command into its journal."""
         for value in values:
-            self.emit(ValueRecorded(step, value.path, value.kind, value.value, value.payload))
+            self.emit(
+                ValueRecorded(
+                    step, value.path, value.kind, value.value, value.payload, value.name, value.args_hash
+                )
+            )  # fmt: skip
 
     def current(self, command: AttemptCommand) -> Step:
         """The step whose attempt sends `command`. Raises StaleAttempt if it no longer speaks for the step."""

@@ -15,7 +15,7 @@ from holdfast.core.ids import Path, StepId, comes_from, node_of
 from holdfast.core.payload import Payload, digest
 from holdfast.core.policies import NON_DETERMINISTIC
 from holdfast.core.questions import CODE_CHANGED
-from holdfast.core.state import KEPT_FROM_THE_BEGINNING, Step
+from holdfast.core.state import KEPT_FROM_THE_BEGINNING, VERSION, Step
 from holdfast.errors import InvalidDecision
 
 RESTART: Final = "restart"
@@ -24,6 +24,8 @@ MOST_STOPS: Final = 60
 """Before only a person's word has it tried again: half a day, at this pace. A fleet with old and new code at once passes a
 step to and fro at most this often."""
 _FIRST_S, _LONGEST_S = 5, 600
+_UNTOLD: Final = ("now", "result", VERSION)
+"""Kinds of what costs nothing to come to again."""
 _MOST_SHOWN: Final = 20
 """Operations of a journal that a question lists."""
 
@@ -56,9 +58,7 @@ def withdraw_moot(d: Decision) -> None:
 
 
 def _shown(step: Step, c: commands.StopStep) -> dict[str, Any]:
-    done = {
-        path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in ("now", "result")
-    }
+    done = {path: op for path, op in step.journal.items() if op.has_come_to_something and op.kind not in _UNTOLD}
     told = {path: f"{op.kind} {op.name!r} at {path}" for path, op in done.items()}
     here = [path for path in done if comes_from(path, c.path)]
     again = [path for path, op in done.items() if op.kind not in KEPT_FROM_THE_BEGINNING]

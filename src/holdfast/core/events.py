@@ -334,13 +334,37 @@ class JoinTimedOut(Event, frozen=True):
 
 class ValueRecorded(Event, frozen=True):
     """A step looked at something that will not be the same again (the clock), or came to a result that it need not come to
-    again; a replay sees this value. A result is a payload."""
+    again; a replay sees this value. A result is a payload.
+
+    Of a function that a flow called as a step (kind `step`), `name` and `args_hash` say which it was, and what it was given.
+    """
 
     step: StepId
     path: Path
     kind: str
     value: Any
     payload: Payload | None = None
+    name: str = ""
+    args_hash: str = ""
+
+
+class FunctionFailed(Event, frozen=True):
+    """A function that a flow called as a step ended in an error, or in what cannot be kept."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    name: str
+    args_hash: str
+    error: ErrorRecord
+
+
+class RetryScheduled(Event, frozen=True):
+    """An operation that has failed will be tried again at `retry_at_ms`; until then the step that asks for it waits."""
+
+    step: StepId
+    path: Path
+    retry_at_ms: int
 
 
 class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -420,8 +444,8 @@ class ScopeExceeded(Event, frozen=True):
 
 
 class OperationReopened(Event, frozen=True):
-    """What waited outside its run is to be tried again: a scope had room, or its time was over, or another run's effect
-    has its outcome."""
+    """What waited is to be tried again: a scope had room, or its time was over, or another run's effect has its outcome; or
+    the time has come for the next try of what had failed."""
 
     step: StepId
     path: Path
@@ -731,8 +755,8 @@ AnyEvent = (
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepStopped | JournalDropped | OperationReused
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
-    | ValueRecorded | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded | OperationReopened | ModelCallSettled
-    | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
+    | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded
+    | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut

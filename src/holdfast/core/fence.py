@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from holdfast.core import events as ev
 from holdfast.core import limits
-from holdfast.core.commands import AttemptCommand
+from holdfast.core.commands import AttemptCommand, Value
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import Path, node_of
-from holdfast.core.state import Operation, Step
+from holdfast.core.ids import Path, StepId, node_of
+from holdfast.core.state import Operation, State, Step
 from holdfast.errors import NonDeterministicStep, Suspended
 
 
@@ -22,21 +22,30 @@ def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: s
     """
     step = d.current(command)
     op = match_operation(step, path, kind, name, args_hash)
-    if d.state.phase and node_of(step.id) != COMPENSATE:
-        raise Suspended(f"Run {d.state.run} is ending; nothing new begins.")
-    if d.state.paused:
-        raise Suspended(f"Run {d.state.run} is paused; nothing new begins.")
-    if limits.gate_of(d.state, "active") is not None:
-        raise Suspended(f"Run {d.state.run} has used up its active time; nothing new begins before it is extended.")
+    may_begin(d.state, step.id)
     if op is None and step.kept:
-        _reuse(d, step, path, kind, name, args_hash)
+        _reuse(d, step, path, kind, name, args_hash, getattr(command, "values", ()))
     return step
 
 
-def _reuse(d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str) -> None:
-    """Give the operation the outcome of an equal one from a journal that was dropped, the first that is left."""
+def may_begin(state: State, step: StepId) -> None:
+    """Raises Suspended where nothing new may begin in the run."""
+    if state.phase and node_of(step) != COMPENSATE:
+        raise Suspended(f"Run {state.run} is ending; nothing new begins.")
+    if state.paused:
+        raise Suspended(f"Run {state.run} is paused; nothing new begins.")
+    if limits.gate_of(state, "active") is not None:
+        raise Suspended(f"Run {state.run} has used up its active time; nothing new begins before it is extended.")
+
+
+def _reuse(
+    d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...]
+) -> None:
+    """Give the operation the outcome of an equal one from a journal that was dropped, the first that is left. With it goes
+    what the step looked at before: whoever asks for the operation sends nothing more about it."""
     for kept, op in step.kept.items():
         if (op.kind, op.name, op.args_hash) == (kind, name, args_hash):
+            d.record(step.id, values)
             d.emit(ev.OperationReused(step.id, step.attempt, path, kept))
             return
 

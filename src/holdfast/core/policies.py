@@ -65,7 +65,7 @@ NEVER_RETRIED: Final = frozenset(
 """What the same try cannot mend, whatever a policy asks for."""
 
 MOST_LOST_ATTEMPTS: Final = 5
-"""A step whose process died this often is taken for the cause of it."""
+"""A step whose process died this often, one time after another without getting further, is taken for the cause of it."""
 
 LONGEST_RETRY_AFTER_S: Final = 31 * 86_400.0
 """What a provider may ask for at most; the longest quotas are a month's."""

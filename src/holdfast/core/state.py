@@ -39,10 +39,15 @@ REPEATABLE: Final = frozenset({"read", "idempotent"})
 EFFECT: Final = "effect"
 """What the scope is called in which a run waits for another run's effect: `effect/<key>`."""
 
-FOLD_VERSION: Final = 7
+FOLD_VERSION: Final = 8
 """Raised whenever a change of State or evolve makes old snapshots wrong; they are then folded anew."""
 
-KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep"})
+FUNCTION: Final = "step"
+"""The kind of the operation that is a call of a function whose result is recorded: users call it a step of their flow."""
+VERSION: Final = "version"
+"""The kind of what a flow was told about the version of its code."""
+
+KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION})
 KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal"})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
 with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
@@ -61,11 +66,12 @@ FINISHED: Final = frozenset({"completed", "failed", "skipped"})
 """What handlers see of a step begins here."""
 OPEN_STEPS: Final = frozenset({"ready", "active", "suspended", "retrying"})
 
-OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "reopened", "done", "failed"]
+OperationStatus = Literal["open", "deferred", "in_doubt", "unverified", "retrying", "reopened", "done", "failed"]
 """- `open`: its outcome will be brought
 - `deferred`: waits for money or tokens, or for the same effect in flight elsewhere
 - `in_doubt`: a person is asked what became of it
 - `unverified`: the tool's own lookup is to be asked
+- `retrying`: failed, and will be tried again at a recorded time
 - `reopened`: is to be sent, perhaps again
 - `done`: has its outcome
 - `failed`: ended in an error
@@ -95,6 +101,9 @@ class Operation(msgspec.Struct, omit_defaults=True):
     key: EffectKey | None = None
     outcome: Payload | None = None
     error: ErrorRecord | None = None
+    failures: int = 0
+    """How often it was to be tried again because it had failed; rate limits are counted apart."""
+    rate_limited: int = 0
 
     @property
     def has_come_to_something(self) -> bool:
@@ -842,6 +851,7 @@ def _reopen(step: Step, path: Path | None) -> None:
     op = step.journal.get(path) if path is not None else None
     if path is not None and op is not None and op.status == "failed":
         op.error = None
+        op.failures = op.rate_limited = 0  # its own policy begins anew
         _mark(step, path, op, "done" if op.has_come_to_something else "reopened")
 
 
@@ -868,6 +878,7 @@ def _mark(step: Step, path: Path, op: Operation, status: OperationStatus) -> Non
     op.status = status
     if status in ("done", "failed"):
         step.pending.pop(path, None)
+        step.losses = 0  # it has got past whatever its process died of
     else:
         step.pending[path] = None
 
@@ -916,8 +927,26 @@ def _set_open(s: State, call: OpenCall, id_: CallId, status: OperationStatus, er
 
 
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
-    op = _operation(s, e.step, e.path, e.kind, e.kind, "", at_ms, "done")
+    op = _operation(s, e.step, e.path, e.kind, e.name or e.kind, e.args_hash, at_ms, "done")
     op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
+    op.error = None  # of a try before
+
+
+def _function_failed(s: State, e: ev.FunctionFailed, at_ms: int) -> None:
+    op = _operation(s, e.step, e.path, FUNCTION, e.name, e.args_hash, at_ms, "failed")
+    op.error = e.error
+
+
+def _retry_scheduled(s: State, e: ev.RetryScheduled, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    if op.error is not None and op.error.error_class == RATE_LIMIT:
+        op.rate_limited += 1
+    else:
+        op.failures += 1
+    op.due_at_ms, op.since_ms = e.retry_at_ms, at_ms
+    _mark(step, e.path, op, "retrying")
+    _note_moved(s, node_of(e.step))
 
 
 def _pools_awaited(s: State, e: ev.PoolsAwaited, at_ms: int) -> None:
@@ -965,6 +994,7 @@ def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
     op = step.journal[e.path]
     _mark(step, e.path, op, "reopened")
+    op.due_at_ms = None
     _leave_scope(s, e.step, e.path, op)
     _wake(s, step)
 
@@ -1270,6 +1300,8 @@ _FOLDS: Final[dict[type[ev.Event], Callable[[State, Any, int], None]]] = {
     ev.JoinOpened: _join_opened,
     ev.JoinTimedOut: _join_timed_out,
     ev.ValueRecorded: _value_recorded,
+    ev.FunctionFailed: _function_failed,
+    ev.RetryScheduled: _retry_scheduled,
     ev.PoolsAwaited: _pools_awaited,
     ev.ModelCallHeld: _model_call_held,
     ev.HoldDeferred: _hold_deferred,

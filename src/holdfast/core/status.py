@@ -45,6 +45,8 @@ _ATTENTION: Final = frozenset(
 )
 """Gates of these reasons are the engine's own questions: somebody should look. (Money has a status of its own.)"""
 
+_TIMED: Final = ("open", "retrying")
+"""Operations that may wait for a moment."""
 _PICKUP_MS: Final = 1000
 """How long a ready step may stay unstarted before anybody who sweeps should take it."""
 
@@ -58,7 +60,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `gate`: one of the reasons of gates; a decision
     - `signal`: the signal's name; a program
     - `timer`: `sleep`; time
-    - `retry`: the class of the error; time
+    - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
     - `money`: `holds_in_flight`, `tenant_holds_in_flight`, `team_holds_in_flight`: other calls to settle; `over_limit`,
       `tenant_budget`, `team_budget`: a higher limit, or above the run another day or month
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
@@ -148,6 +150,8 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
         place = f"{step.id}:{path}"
         if op.status == "open" and op.kind == "sleep":
             yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "retrying" and op.error is not None:
+            yield Wait("retry", op.error.error_class, place, op.since_ms, step.id, op.due_at_ms, op.name)
         elif op.status == "open" and op.kind == "signal":
             yield Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms)
         elif op.status == "deferred" and op.kind == "model":
@@ -202,7 +206,7 @@ def _due_of_step(step: Step) -> Iterator[int | None]:
     if step.status == "retrying":
         yield step.retry_at_ms
     for _, op in step.unsettled():
-        if op.status == "open" or op.scope is not None:
+        if op.status in _TIMED or op.scope is not None:
             yield op.due_at_ms
 
 

@@ -155,7 +155,9 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
     node = d.graph.nodes.get(name)
     policy = node.retry if node is not None else DEFAULT_RETRY
     failures = (step.rate_limited if c.error.error_class == RATE_LIMIT else step.failures) + 1
-    if retries(policy, c.error, failures):
+    # What an operation's own policy has given up, only one that the node names itself tries again.
+    given_up = c.spent and policy.only_transient
+    if not given_up and retries(policy, c.error, failures):
         wait_ms = delay_ms(policy, c.error, failures, f"{d.state.run}/{c.step}")
         d.emit(ev.AttemptFailed(c.step, c.attempt, c.error, d.now_ms + wait_ms, c.path))
     else:
@@ -205,11 +207,6 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
     d.emit(ev.StepSuspended(c.step, step.attempt, c.yields))
-
-
-def record_values(d: Decision, c: commands.RecordValues) -> None:
-    d.current(c)
-    d.record(c.step, c.values)
 
 
 def await_pools(d: Decision, c: commands.AwaitPools) -> None:

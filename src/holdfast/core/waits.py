@@ -65,13 +65,16 @@ def deliver(d: Decision) -> None:
 
 
 def fire_due(d: Decision) -> None:
-    """Wake the steps whose timers have run out and give up waits for signals whose time is over."""
+    """Wake the steps whose timers have run out, have what failed tried again whose time has come, and give up waits for
+    signals whose time is over."""
     for name in d.state.timed():
         step = d.state.steps[name]
         for path, op in list(step.unsettled()):
-            if op.status != "open" or op.due_at_ms is None or op.due_at_ms > d.now_ms:
+            if op.status not in ("open", "retrying") or op.due_at_ms is None or op.due_at_ms > d.now_ms:
                 continue
-            if op.kind == "sleep":
+            if op.status == "retrying":
+                d.emit(ev.OperationReopened(step.id, path))
+            elif op.kind == "sleep":
                 d.emit(ev.TimerFired(step.id, path))
             elif op.kind == "signal":
                 error = d.error(node_of(step.id), TIMEOUT, f"No signal {op.name!r} arrived in time.")

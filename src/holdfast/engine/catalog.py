@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.commands import Loaded
@@ -105,6 +106,12 @@ class Catalog:
             found |= node.tools
             found |= node.compensations
         return found
+
+    def undoing(self, graph_hash: str, tool: str, compensation: str) -> Tool | None:
+        """The tool that undoes what a step of a flow has done, which the flow need not list."""
+        nodes = self.workflows[graph_hash].nodes.values()
+        found = (node.undoing(tool, compensation) for node in nodes if isinstance(node, FlowDefinition))
+        return next((tool for tool in found if tool is not None), None)
 
     @property
     def hashes(self) -> list[str]:

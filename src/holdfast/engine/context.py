@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.plain import encode
+from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
@@ -23,17 +25,21 @@ from holdfast.core.estimates import Report
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.ids import CallId, Path, RunId, StepId, Unique
 from holdfast.core.payload import NULL, digest
+from holdfast.engine import function
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Divergence, Suspension, cursor, in_branch
 from holdfast.engine.job_log import JobLog
 from holdfast.engine.journal import GATHER, StepJournal
 from holdfast.engine.payloads import Storage
 from holdfast.engine.remote import RemoteWorker, worker_of
+from holdfast.engine.version import Versions
+from holdfast.errors import OperationFailed
 from holdfast.ports import Clock, ModelReply, ModelRequest
 from holdfast.settings import ScriptLimits
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
+    from holdfast.authoring.step import Caller
 
 T = TypeVar("T")
 
@@ -71,19 +77,16 @@ class StepContext:
         """`talk` has an exchange with a model, operation by operation of this very context."""
         self._attempt = attempt
         self._journal = journal
+        self._versions = Versions(journal)
         self._talk = talk
         self._services = attempt.services
-        self.run: RunId = attempt.run
+        self.run_id: RunId = attempt.run
         self.tenant: str = attempt.tenant
-        self.step: StepId = attempt.step
+        self.step_id: StepId = attempt.step
         self.provisional = False
         """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
 
     # --- The attempt --------------------------------------------------------------------------------------------------
-
-    @property
-    def run_id(self) -> str:
-        return self.run
 
     @property
     def failures(self) -> int:
@@ -162,7 +165,15 @@ class StepContext:
         """A UUID that belongs to this place in this step: a replay gets the same."""
         with cursor().place() as path:
             self._journal.found(path, "uuid", "uuid")
-            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run}/{self.step}/{path}")
+            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.run_id}/{self.step_id}/{path}")
+
+    def version(self, name: str, latest: int) -> int:
+        """Which version of the code goes on at the place of that name; see Context. Recorded with the next commit."""
+        if latest < 1:
+            raise ValueError(
+                f"version({name!r}, {latest!r}): versions are numbers from 1, which is the code without it"
+            )
+        return self._versions.at(*cursor().versioned(name), name, latest)
 
     async def model(
         self,
@@ -180,6 +191,10 @@ class StepContext:
             await self._talk(self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature)
         )
 
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
+        """Call a function whose result is recorded, as a step of that name."""
+        return await self.call_step(step_of(name, function), args, given)
+
     async def tool(
         self, name: str | Tool, arguments: dict[str, Any] | None = None, /, *, key: str | None = None,
         unique: Unique = "run", **named: Any,
@@ -194,7 +209,13 @@ class StepContext:
             raise ValueError(
                 f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
             )
-        return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique)
+        allowed = self._allowed(name) if isinstance(name, Tool) else None
+        return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
+
+    def _allowed(self, tool: Tool) -> Mapping[str, Tool]:
+        """The tools that may be called where `tool` itself is asked for: a flow may call what it has at hand."""
+        definition = self._attempt.definition
+        return {tool.name: definition.called(tool)} if isinstance(definition, FlowDefinition) else self._attempt.tools
 
     async def sleep(
         self,
@@ -295,6 +316,28 @@ class StepContext:
         op = self._journal.found(cursor().named(name), _RESULT, _RESULT)
         return None if op is None else await self._attempt.value(op.outcome or NULL)
 
+    # --- What the steps of a flow call ---------------------------------------------------------------------------------
+
+    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+        with cursor().place() as path:
+            result: T = step.read(await function.call(self._journal, path, step, args, given))
+        return result
+
+    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
+        arguments = step.bound(args, given)
+        with cursor().place() as path, outside_of_flows():
+            try:
+                answer = await self._services.tools.call(
+                    self._journal, path, step.name, arguments, allowed=self._allowed(step), key=step.key_for(arguments),
+                    unique=step.unique,
+                )  # fmt: skip
+            except OperationFailed as failed:
+                await function.retry(self._journal, path, step.retry)
+                setattr(failed, "spent", True)  # noqa: B010 - a fact of this error, not of its class
+                raise
+        result: T = step.read(answer)
+        return result
+
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
     async def call_model(self, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()) -> ModelReply:
@@ -307,7 +350,7 @@ class StepContext:
         allowed: Mapping[str, Tool] | None = None,
     ) -> Any:  # fmt: skip
         asked = self._services.payloads.redact(name)  # of a tool that nobody offered, any text
-        with cursor().place() as path:
+        with cursor().place() as path, outside_of_flows():
             return fields(
                 await self._services.tools.call(
                     self._journal, path, asked, arguments, allowed=self._attempt.tools if allowed is None else allowed, key=key,
@@ -324,3 +367,4 @@ class StepContext:
 
 if TYPE_CHECKING:
     _promised: type[Context] = StepContext
+    _calling: type[Caller] = StepContext

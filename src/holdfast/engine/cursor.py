@@ -52,8 +52,10 @@ class Divergence(Suspension):
 class Cursor:
     """Where a step, or a branch of a gather in it, is in its journal."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, function: str = "") -> None:
+        """`function` is the one inside which there are no places, where the code is in one."""
         self.prefix = prefix
+        self._function = function
         self._next = 0
         self._busy = False
         self.left: Suspension | None = None
@@ -62,6 +64,7 @@ class Cursor:
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
         """The next place, for one operation at a time."""
+        self._refuse_inside()
         if self.left is not None:
             raise self.left
         if self._busy:
@@ -84,9 +87,23 @@ class Cursor:
 
     def named(self, name: str) -> Path:
         """The place of that name in the step, or in this branch of it."""
+        self._refuse_inside()
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
         return Path(f"{self.prefix}{name}")
+
+    def versioned(self, name: str) -> tuple[Path, Path]:
+        """Where it is kept which version of the code goes on here, and the place of the operation that comes next."""
+        place = self.named(name).removeprefix(self.prefix)
+        return Path(f"{self.prefix}@{place}"), Path(f"{self.prefix}{self._next}")
+
+    def _refuse_inside(self) -> None:
+        if self._function:
+            raise NonDeterministicStep(
+                f"The step {self._function!r} uses ctx while it runs. It has no journal: it runs as a whole, again if need be,"
+                " and only what it returns is recorded. Take what it needs of ctx before it, as an argument, and let the flow"
+                " do the rest; or make it a plain async function that the flow awaits."
+            )
 
 
 _cursor: ContextVar[Cursor] = ContextVar("holdfast_cursor")
@@ -100,6 +117,16 @@ def begin() -> None:
 def cursor() -> Cursor:
     """Where the code that asks is."""
     return _cursor.get()
+
+
+@contextlib.contextmanager
+def inside(function: str) -> Iterator[None]:
+    """Inside, a function runs whose result is recorded, and which has no operations of its own."""
+    token = _cursor.set(Cursor("", function))
+    try:
+        yield
+    finally:
+        _cursor.reset(token)
 
 
 async def in_branch(code: Awaitable[T], prefix: str) -> T:

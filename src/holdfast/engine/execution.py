@@ -12,17 +12,20 @@ from contextvars import copy_context
 
 import msgspec
 
+from holdfast.authoring.flow import FlowDefinition
+from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use, reported
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import VALIDATION
-from holdfast.engine import conversation, cursor, divergence, failure, nodes
+from holdfast.engine import conversation, cursor, divergence, nodes
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.context import StepContext
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
 from holdfast.engine.isolation import isolated
-from holdfast.engine.journal import StepJournal
+from holdfast.engine.journal import StepJournal, error_of
+from holdfast.engine.time_limit import within
 from holdfast.errors import (
     Conflict,
     CorruptHistory,
@@ -66,6 +69,7 @@ async def execute(attempt: Attempt) -> None:
     journal = StepJournal(attempt)
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
+    enter(context if isinstance(attempt.definition, FlowDefinition) else None)
     try:
         lent = await _lent(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
@@ -107,12 +111,11 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
     """How the attempt ended, as a command; None if its last operation said it all."""
     node = attempt.graph.nodes.get(attempt.name)
     limit_s = node.timeout_s if node is not None else None
-    timer: asyncio.Timeout | None = None
     try:
         if limit_s is None:
             result = await cursor.heeding(nodes.run(attempt, context))
         else:
-            async with asyncio.timeout(limit_s) as timer:
+            async with within(limit_s, "the attempt"):
                 result = await cursor.heeding(nodes.run(attempt, context))
         if result is nodes.LEFT:
             return None
@@ -137,14 +140,9 @@ async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> 
     except Exception as problem:
         if isinstance(problem, StaleAttempt | RunEnded | SeqConflict) and await attempt.is_over():
             raise
-        if isinstance(problem, TimeoutError) and timer is not None and timer.expired():
-            problem = TimeoutError(f"the attempt took longer than its timeout_s={limit_s:g}")
-        error, path = failure.record(problem, attempt.name, attempt.services.runtime.store.clock.now_ms())
-        clean = journal.error(
-            error.error_class, error.message, retryable=error.retryable, tool=error.tool,
-            retry_after_s=error.retry_after_s, trace=error.trace,
-        )  # fmt: skip
-        return cmd.FailAttempt(attempt.step, attempt.number, clean, path, journal.take())
+        error, path = error_of(journal, problem)
+        spent = getattr(problem, "spent", False)
+        return cmd.FailAttempt(attempt.step, attempt.number, error, path, journal.take(), spent)
 
 
 async def _report(attempt: Attempt, command: cmd.Command, journal: StepJournal) -> None:

@@ -7,7 +7,8 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -31,9 +32,10 @@ from holdfast.core.lending import DeclaredPool
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Operation, State, Step
+from holdfast.engine import failure
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
-from holdfast.errors import NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
+from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Pace, PoolWaited, Recall, Reservation
 
 if TYPE_CHECKING:
@@ -55,9 +57,9 @@ class StepJournal:
         self.run = attempt.run
         self.tenant = attempt.tenant
         self.step = attempt.step
-        self._number = attempt.number
+        self.number = attempt.number
         self._runtime = attempt.services.runtime
-        self._redact = attempt.services.payloads.redact
+        self.redact = attempt.services.payloads.redact
         self._values: list[cmd.Value] = []
         self.before = Step(attempt.step)
         """The step as this attempt found it: what earlier attempts left in its journal."""
@@ -90,7 +92,7 @@ class StepJournal:
 
     async def record(self, value: cmd.Value) -> None:
         """Have a value recorded now, and not with what comes next."""
-        await self._send(cmd.RecordValues(self.step, self._number, (*self.take(), value)))
+        await self.send(cmd.RecordValues(self.step, self.number, (*self.take(), value)))
 
     # --- What stands in it --------------------------------------------------------------------------------------------
 
@@ -111,8 +113,11 @@ class StepJournal:
         except NonDeterministicStep:
             if node_of(self.step) == COMPENSATE:
                 raise
-            self._diverged = Divergence(path, stands, step.journal[stands], kind, name, asked)
-            raise self._diverged from None
+            self.diverge(Divergence(path, stands, step.journal[stands], kind, name, asked))
+
+    def diverge(self, why: Divergence) -> NoReturn:
+        self._diverged = why
+        raise why from None
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
         state = await self.attempt.state()
@@ -131,8 +136,8 @@ class StepJournal:
 
     def _current(self, state: State) -> Step:
         step = state.step(self.step)
-        if step is None or step.attempt != self._number or step.status != "active":
-            raise StaleAttempt(f"Attempt {self._number} of step {self.step} is over; what follows is another's work.")
+        if step is None or step.attempt != self.number or step.status != "active":
+            raise StaleAttempt(f"Attempt {self.number} of step {self.step} is over; what follows is another's work.")
         return step
 
     # --- Calls --------------------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ class StepJournal:
         self, error_class: str, message: str, *, retryable: bool = False, tool: str | None = None,
         retry_after_s: float | None = None, trace: str | None = None,
     ) -> ErrorRecord:  # fmt: skip
-        text, told = self._redact(message), None if trace is None else self._redact(trace)
+        text, told = self.redact(message), None if trace is None else self.redact(trace)
         return ErrorRecord(
             node_of(self.step),
             error_class,
@@ -157,7 +162,7 @@ class StepJournal:
         return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
-        awaited = cmd.AwaitPools(self.step, self._number, path, model, tuple(amounts))
+        awaited = cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts))
         reservation = await self.attempt.services.call_pools.reserve(
             amounts, partial(_stand_aside, self.attempt, awaited), tenant=self.tenant, priority=self.attempt.priority
         )
@@ -176,7 +181,7 @@ class StepJournal:
         return await self.attempt.outside(call)
 
     async def hold(self, path: Path, model: str, args_hash: str, offers: Sequence[cmd.Offer]) -> tuple[CallId, int]:
-        command = cmd.HoldModelCall(self.step, self._number, path, model, args_hash, tuple(offers), values=self.take())
+        command = cmd.HoldModelCall(self.step, self.number, path, model, args_hash, tuple(offers), values=self.take())
         for event in await self._intend(command):
             if isinstance(event, ev.ModelCallHeld):
                 return event.call, event.offer
@@ -214,7 +219,7 @@ class StepJournal:
                 else named_effect_key(self.tenant, self.run, key_name, tool)
             )  # fmt: skip
         command = cmd.IntendEffect(
-            self.step, self._number, path, tool, policy, args_hash, await self.attempt.kept(request), key, settles_within_s,
+            self.step, self.number, path, tool, policy, args_hash, await self.attempt.kept(request), key, settles_within_s,
             compensation, compensates, values=self.take(), tenant_wide=wide,
         )  # fmt: skip
         for event in await self._intend(command):
@@ -256,16 +261,17 @@ class StepJournal:
         await self._outcome(cmd.ReopenEffect(call))
 
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None:
-        await self._send(cmd.DenyToolCall(self.step, self._number, path, tool, args_hash, error, values=self.take()))
+        await self.send(cmd.DenyToolCall(self.step, self.number, path, tool, args_hash, error, values=self.take()))
 
     # --- Waits --------------------------------------------------------------------------------------------------------
 
-    async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Ask a person about one call of a tool, with the tool's schema as the form."""
+    async def approve(
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
+    ) -> dict[str, Any]:
         answer: dict[str, Any] = await self.ask(
             Path(f"{path}.approval"), TOOL_APPROVAL, args_hash,
             shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),
-            form=self.attempt.tools[tool].schema, filled=arguments,
+            form=form, filled=arguments,
         )  # fmt: skip
         return answer
 
@@ -276,7 +282,7 @@ class StepJournal:
         """Let the step wait for a timer, if that is not over."""
         known = await self.recall(path, "sleep", "sleep", args_hash, {"seconds": wait_ms / 1000})
         if known is None:
-            await self._send(cmd.StartTimer(self.step, self._number, path, args_hash, wait_ms, values=self.take()))
+            await self.send(cmd.StartTimer(self.step, self.number, path, args_hash, wait_ms, values=self.take()))
             raise Suspension
 
     async def signal(self, path: Path, name: str, timeout_s: float | None) -> Any:
@@ -284,8 +290,8 @@ class StepJournal:
         args_hash = digest(["signal", name, timeout_s])
         known = await self.recall(path, "signal", name, args_hash, {"timeout_s": timeout_s})
         if known is None:
-            await self._send(
-                cmd.AwaitSignal(self.step, self._number, path, name, args_hash, _ms(timeout_s), values=self.take())
+            await self.send(
+                cmd.AwaitSignal(self.step, self.number, path, name, args_hash, _ms(timeout_s), values=self.take())
             )
             known = await self._settled(path, "signal", name, args_hash)
         return _value(known, path)
@@ -305,10 +311,10 @@ class StepJournal:
         completes_step: bool = False,
     ) -> None:  # fmt: skip
         kept = await self.attempt.kept(shown)
-        asked = tuple(self._redact(name) for name in reviewers)
-        await self._send(
+        asked = tuple(self.redact(name) for name in reviewers)
+        await self.send(
             cmd.OpenGate(
-                self.step, self._number, path, reason, args_hash, kept, digest(await self.attempt.value(kept)), allowed,
+                self.step, self.number, path, reason, args_hash, kept, digest(await self.attempt.value(kept)), allowed,
                 form, await self.attempt.kept(filled), asked, four_eyes, _ms(timeout_s), _ms(remind_every_s),
                 _ms(cancel_after_s), completes_step, values=self.take(),
             )
@@ -323,19 +329,15 @@ class StepJournal:
 
     # --- On the way to the store --------------------------------------------------------------------------------------
 
-    async def _send(self, command: cmd.AttemptCommand) -> list[Event]:
+    async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
-        try:
+        with _carrying(self, command):
             return await self.attempt.send(command)
-        except Suspended:
-            raise Suspension from None
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
-        try:
+        with _carrying(self, command):
             return await self.attempt.intend(command)
-        except Suspended:
-            raise Suspension from None
 
     async def _outcome(self, command: cmd.CallCommand) -> None:
         """Have an outcome committed: it is accepted whatever became of this attempt.
@@ -351,6 +353,31 @@ class StepJournal:
 
 if TYPE_CHECKING:
     _kept: type[Journal] = StepJournal
+
+
+def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord, Path | None]:
+    """What an exception of the user's code says, and the place of the operation it came from, if it came from one."""
+    at_ms = journal.attempt.services.runtime.store.clock.now_ms()
+    error, path = failure.record(problem, node_of(journal.step), at_ms)
+    clean = journal.error(
+        error.error_class, error.message, retryable=error.retryable, tool=error.tool,
+        retry_after_s=error.retry_after_s, trace=error.trace,
+    )  # fmt: skip
+    return clean, path
+
+
+@contextmanager
+def _carrying(journal: StepJournal, command: cmd.AttemptCommand) -> Iterator[None]:
+    """Inside, the command is sent. What the step looked at, and a refused command was to carry, goes with the next."""
+    try:
+        yield
+    except HoldfastError as refusal:
+        for value in getattr(command, "values", ()):
+            if value.payload is None:
+                journal.note(value)
+        if isinstance(refusal, Suspended):
+            raise Suspension from None
+        raise
 
 
 def _ms(seconds: float | None) -> int | None:

@@ -51,8 +51,8 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot. One that
     cannot take long runs at once, if it sees nothing large."""
     assert attempt.definition is not None
-    handler, view = attempt.definition.handler, await attempt.view()
-    given = {name: context if name == "ctx" else view for name in attempt.definition.parameters}
+    handler = attempt.definition.handler
+    given = attempt.definition.given(await attempt.view(), context)
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
     return await attempt.services.threads.run(handler, given)
@@ -203,12 +203,16 @@ def _negative(attempt: Attempt) -> str:
 async def _compensate(attempt: Attempt, context: StepContext) -> Result:
     """Undo the run's effects, the latest first; each undoing is an effect itself."""
     effects = list((await attempt.state()).compensable)
-    known = attempt.services.runtime.catalog.tools_of(attempt.graph.hash)
+    catalog = attempt.services.runtime.catalog
+    known = catalog.tools_of(attempt.graph.hash)
     attempt.posts_outcomes = True
     for done in reversed(effects):
-        tool = known.get(done.compensation)
+        tool = known.get(done.compensation) or catalog.undoing(attempt.graph.hash, done.tool, done.compensation)
         if tool is None:
-            raise InvalidInput(f"{done.tool!r} is undone by {done.compensation!r}, which this workflow no longer has.")
+            raise InvalidInput(
+                f"{done.tool!r} is undone by {done.compensation!r}, which this workflow no longer has. Bring it back; a flow"
+                f" finds it in its own module, or where it says tools=[{done.tool}]."
+            )
         given = dict(await attempt.value(done.request) or {})
         given["response"] = await attempt.value(done.response)
         arguments = {name: given[name] for name in tool.schema.get("properties", {}) if name in given}

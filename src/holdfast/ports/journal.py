@@ -153,8 +153,10 @@ class Journal(Protocol):
 
     async def deny(self, path: Path, tool: str, args_hash: str, error: ErrorRecord) -> None: ...
 
-    async def approve(self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Ask a person about a call: `{"decision", "data", "by", "reason"}`."""
+    async def approve(
+        self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
         ...
 
     async def wait_until(self, path: Path, due_at_ms: int) -> None: ...

@@ -20,8 +20,9 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.authoring.context import Context
+from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.node import NodeDefinition, branch, human_gate, task
-from holdfast.authoring.tool import GIVEN, Tool
+from holdfast.authoring.tool import GIVEN, Tool, find
 from holdfast.authoring.view import StateView, fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.compose import Engine
@@ -220,10 +221,17 @@ def _with_tools(definition: NodeDefinition, tools: Mapping[str, Callable[..., An
     """The node as it is, without its join, and with other functions behind some of its tools."""
     alone = copy.copy(definition)
     alone.join = Join()
-    for name in tools:
-        if name not in alone.tools:
+    doubles = {}
+    for name, function in tools.items():
+        known = alone.tools.get(name)
+        if known is None and isinstance(alone, FlowDefinition):
+            known = find(name, alone.handler)  # a flow need not list what it calls as itself
+        if known is None:
             raise UsageError(f"The node has no tool {name!r}; it has {', '.join(alone.tools) or 'none'}.")
-    alone.tools = {name: _double(known, tools[name]) if name in tools else known for name, known in alone.tools.items()}
+        doubles[name] = _double(known, function)
+    alone.tools = {name: doubles.get(name, known) for name, known in alone.tools.items()}
+    if isinstance(alone, FlowDefinition):
+        alone.doubles = doubles
     return alone
 
 

@@ -119,7 +119,7 @@ class ToolExecutor:
 
     async def _approved(self, journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments that a person let through: those shown, or edited ones that validate."""
-        answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments)
+        answer = await journal.approve(path, tool.name, digest([tool.name, arguments]), arguments, tool.schema)
         if answer["decision"] == "reject":
             why = f": {answer['reason']}" if answer.get("reason") else ""
             message = f"{answer['by'] or 'A reviewer'} did not approve {tool.name!r}{why}."

@@ -57,8 +57,8 @@ class KeptLog(Protocol):
 class Attempt(Protocol):
     """One try of a job."""
 
-    run: RunId
-    step: StepId
+    run_id: RunId
+    step_id: StepId
     tenant: str
     provisional: bool
     """Set where the job is to be done again should its run be taken up after it has failed."""

@@ -27,7 +27,7 @@ class Log:
 
     def __init__(self, attempt: Attempt, job: str) -> None:
         self._redact = attempt.redact
-        self._about = {"run": attempt.run, "job": self._redact(job)}
+        self._about = {"run": attempt.run_id, "job": self._redact(job)}
         self._kept = attempt.kept_log(self._about["job"])
         self._commands = Commands()
         self._lines: deque[str] = deque()

@@ -67,8 +67,8 @@ class _Conversation:
     """Keeps ports.Calls: what the worker asks and says, one question after the other."""
 
     def __init__(self, attempt: Attempt) -> None:
-        self.run = attempt.run
-        self.step = attempt.step
+        self.run = attempt.run_id
+        self.step = attempt.step_id
         self._redact = attempt.redact
         self._number = 1
         self._now = _Question()

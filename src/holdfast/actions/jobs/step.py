@@ -183,10 +183,10 @@ class StepRun:
         bound = {each.name: whole_text(to_text(each.value.evaluate(seen))) for each in step.script.bindings}
         return shell.Script(
             text=step.script.text,
-            run=attempt.run,
+            run=attempt.run_id,
             job=self._around.job.id,
             step=self._key,
-            idempotency_key=named_effect_key(attempt.tenant, attempt.run, self._effect, self._tool),
+            idempotency_key=named_effect_key(attempt.tenant, attempt.run_id, self._effect, self._tool),
             folder="" if step.working_directory is None else step.working_directory.render(seen),
             shell=step.shell,
             env={**self._environment, **bound},

@@ -1,0 +1,299 @@
+"""`@step`: a function whose calls in a flow are recorded. Called anywhere else it is the plain function that it was.
+
+A bare one is durable: its result is recorded, and it runs at least once. With `effect=` it is a tool, with an intent, a key
+and a ledger. Never here: recording anything (engine), the flow around it (flow).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from holdfast.authoring.node import NodeDefinition, retry_policy
+from holdfast.authoring.result import reader_of
+from holdfast.authoring.tool import GIVEN, Approval, EffectPolicy, Tool, Verify, check_policy
+from holdfast.core.ids import MOST_NAME_BYTES, Unique
+from holdfast.core.policies import RetryPolicy
+from holdfast.errors import UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """A flow that is under way, as its steps know it."""
+
+    async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T: ...
+
+    async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T: ...
+
+
+_flow: ContextVar[Caller | None] = ContextVar("holdfast_flow", default=None)
+
+
+def enter(flow: Caller | None) -> None:
+    """From now on, in this task's context, a step that is called is one of this flow; of none, a plain function."""
+    _flow.set(flow)
+
+
+@contextmanager
+def outside_of_flows() -> Iterator[None]:
+    """Inside, steps are plain functions."""
+    token = _flow.set(None)
+    try:
+        yield
+    finally:
+        _flow.reset(token)
+
+
+class Step(Generic[P, T]):
+    """A function whose result is recorded where a flow calls it: `await f(...)`. Elsewhere, calling it calls the function;
+    `function` always is that.
+
+    `retry` and `timeout_s` are those of `@step`.
+    """
+
+    def __init__(
+        self, function: Callable[P, Any], *, name: str, retry: RetryPolicy | int | None = None,
+        timeout_s: float | None = None, names: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`names` are those that its return hint may use besides its module's."""
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = _name(name)
+        self.retry = _retry(name, retry)
+        self.timeout_s = _limit(name, timeout_s)
+        self.read = reader_of(function, names)
+        """Makes what it says that it returns of what was recorded."""
+
+    def __call__(self, *args: P.args, **given: P.kwargs) -> Awaitable[T]:
+        flow = _flow.get()
+        if flow is None:
+            called: Awaitable[T] = self.function(*args, **given)
+            return called
+        return flow.call_step(self, args, given)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Step[Any, T]:
+        """A method is the step of its object; only its arguments say what was asked for."""
+        if instance is None:
+            return self
+        bound: Any = self.function.__get__(instance, owner)
+        return Step(bound, name=self.name, retry=self.retry, timeout_s=self.timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<step {self.name!r}>"
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature | None:
+        try:
+            return inspect.signature(self.function)
+        except ValueError:  # some of C's say nothing of their parameters
+            return None
+
+    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of the parameters. Raises TypeError for a call that does not fit."""
+        if self._signature is None:
+            return {**{str(place): value for place, value in enumerate(args)}, **given}
+        return self._signature.bind(*args, **given).arguments
+
+
+class EffectStep(Tool, Generic[P, T]):
+    """A step that touches the world: a tool that a flow calls as `await f(...)`. Elsewhere, calling it calls the function."""
+
+    def __init__(
+        self, function: Callable[P, Any], *, retry: RetryPolicy | int | None, key: str | None, unique: Unique,
+        names: Mapping[str, Any], **of_tool: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(function, names=names, **of_tool)
+        self.retry = _retry(self.name, retry)
+        self.key = key
+        self.unique = unique
+        self.read = reader_of(function, names)
+        signature = inspect.signature(function)
+        asked = [each for each in signature.parameters.values() if each.name not in GIVEN]
+        self._signature = signature.replace(parameters=asked)
+
+    def __call__(self, *args: P.args, **given: P.kwargs) -> Awaitable[T]:
+        flow = _flow.get()
+        if flow is None:
+            called: Awaitable[T] = self.function(*args, **given)
+            return called
+        return flow.call_effect(self, args, given)
+
+    def __repr__(self) -> str:
+        return f"<step {self.name!r} effect={self.policy!r}>"
+
+    def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, without what Holdfast fills in. Raises TypeError for a call that does not fit."""
+        return self._signature.bind(*args, **given).arguments
+
+    def key_for(self, arguments: Mapping[str, Any]) -> str | None:
+        """The name of the effect, where it has one."""
+        return None if self.key is None else self.key.format_map(arguments)
+
+
+class StepDecorator(Protocol):
+    """`@step(...)` above a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Step[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Step[P, T]: ...
+
+
+class EffectDecorator(Protocol):
+    """`@step(effect=...)` above a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> EffectStep[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> EffectStep[P, T]: ...
+
+
+@overload
+def step(function: Callable[P, Coroutine[Any, Any, T]], /) -> Step[P, T]: ...
+@overload
+def step(function: Callable[P, T], /) -> Step[P, T]: ...
+@overload
+def step(
+    *, name: str | None = None, retry: RetryPolicy | int | None = None, timeout_s: float | None = None
+) -> StepDecorator: ...
+@overload
+def step(
+    *,
+    effect: EffectPolicy,
+    name: str | None = None,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    description: str | None = None,
+    approval: Approval = False,
+    verify: Verify | None = None,
+    settles_within_s: float | None = None,
+    compensation: str | Tool | None = None,
+    secrets: tuple[str, ...] | list[str] = (),
+    key: str | None = None,
+    unique: Unique = "run",
+) -> EffectDecorator: ...
+def step(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: EffectPolicy | None = None,
+    name: str | None = None,
+    retry: RetryPolicy | int | None = None,
+    timeout_s: float | None = None,
+    description: str | None = None,
+    approval: Approval = False,
+    verify: Verify | None = None,
+    settles_within_s: float | None = None,
+    compensation: str | Tool | None = None,
+    secrets: tuple[str, ...] | list[str] = (),
+    key: str | None = None,
+    unique: Unique = "run",
+) -> Any:
+    """Make a function, async or plain, a step of the flows that call it: `await f(...)`. A plain one runs in a thread.
+
+    A bare step is durable. It runs at least once: what it returns is recorded when it has returned, and a process that dies
+    before leaves it to be run again; from then on it is not called again at that place, and the flow gets what was recorded. So
+    it should compute or look something up. What must not happen twice is a step with an `effect`: "read", "idempotent",
+    "verify" or "once", which say what a lost outcome means, as of a `tool`; `approval`, `verify`, `settles_within_s`,
+    `compensation`, `secrets` and `description` are those of `tool`, `key` and `unique` those of `tool_node`.
+
+    What it returns is JSON data, or what has declared fields: a Pydantic model, a dataclass or a msgspec Struct, which the
+    flow gets as what the function says that it returns. `retry` is a number of attempts or a RetryPolicy; undeclared, only what
+    passes by itself (time-outs, rate limits) is tried again, three times. Between two attempts the flow holds nothing.
+    `timeout_s` bounds one attempt. When none is left, the flow sees OperationFailed, with the recorded error.
+
+    Outside of a flow, inside another step and in a tool, calling it is calling the function. Raises UsageError for what cannot
+    be a step.
+    """
+    of_tool: dict[str, Any] = {
+        "description": description, "approval": approval, "verify": verify, "settles_within_s": settles_within_s,
+        "compensation": compensation, "secrets": tuple(secrets), "key": key, "unique": unique,
+    }  # fmt: skip
+    if effect is None:
+        _check_bare([option for option, value in of_tool.items() if value not in (None, False, (), "run")])
+    elif unique not in ("run", "tenant") or (unique == "tenant" and key is None):
+        raise UsageError(f"unique={unique!r}: a key is unique in the 'run' or, where one is given, in the 'tenant'.")
+
+    # Hints may name what is defined beside the function, inside another one.
+    names = dict(sys._getframe(1).f_locals)
+
+    def make(inner: Callable[..., Any]) -> Step[Any, Any] | EffectStep[Any, Any]:
+        _check(inner)
+        label = _name(name or getattr(inner, "__name__", None))
+        if effect is None:
+            return Step(inner, name=label, retry=retry, timeout_s=timeout_s, names=names)
+        check_policy(label, effect, verify)
+        told = {**of_tool, "description": description or inspect.getdoc(inner) or ""}
+        return EffectStep(
+            inner, name=label, policy=effect, retry=retry, timeout_s=_limit(label, timeout_s), names=names, **told
+        )
+
+    return make(function) if function is not None else make
+
+
+def _check_bare(given: Sequence[str]) -> None:
+    if given:
+        raise UsageError(
+            f"@step({given[0]}=...) is of a step that touches the world; say of which kind: effect='read', 'idempotent',"
+            " 'verify' or 'once'."
+        )
+
+
+_NO_STEPS: Final = (
+    (inspect.isgeneratorfunction, "a generator function has no one result; return a list"),
+    (inspect.isasyncgenfunction, "an async generator has no one result; return a list"),
+    (inspect.isclass, "it is a class; make a function that uses it"),
+    (lambda it: isinstance(it, Tool), "it is a tool already; say @step(effect=...) instead of @tool"),
+    (lambda it: isinstance(it, Step), "it is a step already"),
+    (lambda it: isinstance(it, NodeDefinition), "it is a node of a graph; a step is a function that a flow calls"),
+    (lambda it: not callable(it), "it is no function"),
+)
+
+
+def _check(function: Any) -> None:
+    """Raises UsageError for what cannot be a step."""
+    for is_that, why in _NO_STEPS:
+        if is_that(function):
+            label = getattr(function, "__qualname__", repr(function))
+            raise UsageError(f"@step cannot stand above {label:.200}: {why}.")
+
+
+def step_of(name: str, function: Any) -> Step[Any, Any]:
+    """`function`, whatever may be called, as a step of that name. Raises UsageError for what cannot be one."""
+    if isinstance(function, EffectStep):
+        raise UsageError(f"{function!r} has a name and a ledger of its own: call it as `await {function.name}(...)`.")
+    if isinstance(function, Tool):
+        raise UsageError(f"{function!r} is called with ctx.tool(...), which records that it is about to be.")
+    if isinstance(function, Step):
+        return Step(function.function, name=name, retry=function.retry, timeout_s=function.timeout_s)
+    _check(function)
+    return Step(function, name=name)
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MOST_NAME_BYTES or name == "<lambda>":
+        raise UsageError(
+            f"A step is called by a name of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.300}; say name='...'."
+        )
+    return name
+
+
+def _retry(name: str, given: Any) -> RetryPolicy:
+    policy = retry_policy(given)
+    if problems := policy.problems():
+        raise UsageError(f"The step {name!r}: its retry policy {', '.join(problems)}.")
+    return policy
+
+
+def _limit(name: str, timeout_s: float | None) -> float | None:
+    if timeout_s is not None and not 0 < timeout_s < math.inf:
+        raise UsageError(f"The step {name!r}: timeout_s={timeout_s!r} must be above zero, and finite.")
+    return timeout_s

@@ -1,0 +1,125 @@
+"""Calls a function of the user's whose result is recorded: a step of a flow.
+
+Like a task it runs at least once: what it came to is recorded when it has returned, and nothing before. Never here: tools,
+of which an intent is recorded first (tools.executor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.step import Step, outside_of_flows
+from holdfast.core import commands as cmd
+from holdfast.core import events as ev
+from holdfast.core.fence import may_begin
+from holdfast.core.ids import Path
+from holdfast.core.payload import digest
+from holdfast.core.policies import VALIDATION, RetryPolicy
+from holdfast.core.state import FUNCTION
+from holdfast.engine import cursor
+from holdfast.engine.cursor import Suspension
+from holdfast.engine.journal import StepJournal, error_of
+from holdfast.engine.time_limit import within
+from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
+from holdfast.ports import Recall
+
+
+async def call(
+    journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]
+) -> Any:
+    """What the function returned, as the journal keeps it. Raises OperationFailed with the recorded error; lets the engine's
+    suspensions through."""
+    name = journal.redact(step.name)
+    asked = {each: _data(journal, value) for each, value in step.bound(args, given).items()}
+    args_hash = digest(asked)
+    known = await _known(journal, path, name, args_hash, asked)
+    if known is None:
+        await _expect_to_begin(journal)
+        known = await _called(journal, path, name, args_hash, step, partial(step.function, *args, **given))
+    if known.error is not None:
+        raise OperationFailed(known.error.message, error=known.error, path=path, spent=True)
+    return known.value
+
+
+def _data(journal: StepJournal, argument: Any) -> Any:
+    """An argument as it counts for what was asked: one that is no JSON data (a client, a connection) by its type only."""
+    try:
+        return msgspec.json.decode(journal.attempt.services.payloads.clean(argument))
+    except InvalidInput:
+        kind = type(argument)
+        return f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
+    """What came of the function that is called at `path`; None if it is to be called now. Leaves the step where it is to be
+    called later."""
+    op = journal.found(path, FUNCTION, name, args_hash, asked)
+    if op is None and journal.before.kept:
+        values = journal.take()
+        reuse = cmd.ReuseOperation(journal.step, journal.number, path, FUNCTION, name, args_hash, values)
+        if not await journal.send(reuse):
+            for value in values:
+                journal.note(value)
+    elif op is None:
+        return None
+    return await journal.recall(path, FUNCTION, name, args_hash, asked)
+
+
+async def _expect_to_begin(journal: StepJournal) -> None:
+    """Leaves the step where nothing new may begin in its run, or by this process."""
+    state = journal.attempt.mailbox.state or await journal.attempt.state()
+    try:
+        may_begin(state, journal.step)
+    except Suspended:
+        raise Suspension from None
+    if not journal.may_send():
+        raise Suspension  # frozen past its lease: somebody else may already be at it
+
+
+async def _called(
+    journal: StepJournal, path: Path, name: str, args_hash: str, step: Step[Any, Any], body: partial[Any]
+) -> Recall:
+    try:
+        result = await _run(journal, name, step.timeout_s, body)
+    except Exception as problem:  # noqa: BLE001 - whatever a user's function raises becomes data
+        error, _ = error_of(journal, problem)
+    else:
+        try:
+            return Recall(await _kept(journal, path, name, args_hash, result))
+        except (InvalidInput, Unstorable) as problem:
+            error = journal.error(VALIDATION, f"What {name!r} returned cannot be kept: {problem.message}")
+    failed = cmd.FailFunction(
+        journal.step, journal.number, path, name, args_hash, error, step.retry, values=journal.take()
+    )
+    _leave_if_retried(await journal.send(failed))
+    return Recall(error=error)
+
+
+async def _kept(journal: StepJournal, path: Path, name: str, args_hash: str, result: Any) -> Any:
+    """What the function returned, durably and as every replay will see it. Raises InvalidInput or Unstorable."""
+    payload = await journal.attempt.kept(result)
+    await journal.record(cmd.Value(path, FUNCTION, None, payload, name, args_hash))
+    return await journal.attempt.value(payload)
+
+
+async def retry(journal: StepJournal, path: Path, policy: RetryPolicy) -> None:
+    """Leave the step if the operation at `path`, which has failed, is to be tried again."""
+    _leave_if_retried(await journal.send(cmd.RetryOperation(journal.step, journal.number, path, policy)))
+
+
+def _leave_if_retried(events: Sequence[ev.Event]) -> None:
+    if any(isinstance(event, ev.RetryScheduled) for event in events):
+        raise Suspension
+
+
+async def _run(journal: StepJournal, name: str, limit_s: float | None, body: partial[Any]) -> Any:
+    threads = journal.attempt.services.threads
+    with cursor.inside(name), outside_of_flows():
+        if limit_s is None:
+            return await threads.run(body, {})
+        async with within(limit_s, f"the step {name!r}"):
+            return await threads.run(body, {})
