@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 _FROM_ATTEMPTS: Final = (
     ev.StepCompleted, ev.StepSuspended, ev.StepStopped, ev.OperationReused,
-    ev.AttemptFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
+    ev.AttemptFailed, ev.FunctionFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
     ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
 )  # fmt: skip
 """What only the current attempt may say."""

@@ -73,6 +73,8 @@ RATES: Final[dict[str, float]] = {
     "script_killed": 0.05,
     "script_supervisor_killed": 0.06,
     "script_writes_nonsense": 0.05,
+    # users' code again: each draws in this order
+    "function_raises": 0.4,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

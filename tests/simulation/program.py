@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
+from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
 from holdfast.core.demand import NOTHING, Demand
@@ -161,6 +162,7 @@ class _Draft:
         # A stream of its own: what was drawn before there were demands is drawn as it was.
         self._demands = Random(f"demands of {name}")
         self._reviewers, self._talks = Random(f"reviewers of {name}"), Random(f"conversations of {name}")
+        self._functions = Random(f"functions of {name}")
         self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
@@ -263,6 +265,8 @@ class _Draft:
     def _task(self, common: dict[str, Any]) -> Any:
         ops = self._ops(self._stream.choice((0, 0, 1, 1, 2, 3)))
         big = self._stream.random() < 0.03
+        if self._functions.random() < 0.4:
+            ops = self._with_functions(ops)
         if not ops and self._stream.random() < 0.3:
             return kinds.task(_plain, **common)
 
@@ -273,6 +277,15 @@ class _Draft:
             return {"step": ctx.step_id, "got": got, "big": _BIG if big else ""}
 
         return kinds.task(handler, tools=TOOLS, **common)
+
+    def _with_functions(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        """The same with some steps as flows have them, one by one or two at once."""
+        stream = self._functions
+        retry = stream.choice((None, RetryPolicy(max_attempts=3, initial_s=stream.choice((0.0, 5.0)))))
+        one = Op("function", retry, stream.random() < 0.5)
+        added = stream.choice((one, Op("gather", None, False, (one, one))))
+        at = stream.randint(0, len(ops))
+        return (*ops[:at], added, *ops[at:])
 
     def _ops(self, count: int, *, nested: bool = False) -> tuple[Op, ...]:
         return tuple(self._op(nested) for _ in range(count))
@@ -504,6 +517,19 @@ async def _do_think(ctx: Any, op: Op, place: str) -> Any:
     await asyncio.sleep(spread_s(here().chance.stream("think"), 0.001, 10.0))
 
 
+async def _do_function(ctx: Any, op: Op, place: str) -> Any:
+    """What it returns is another each time: a second result of it would be seen."""
+
+    async def work() -> str:
+        chance = here().chance.stream("functions")
+        await asyncio.sleep(spread_s(chance, 0.001, 10.0))
+        if here().faults.strikes("function_raises"):
+            raise chance.choice((ValueError("a step broke"), ConnectionResetError("a step lost its connection")))
+        return f"{chance.getrandbits(64):x}" if chance.random() < 0.95 else _BIG
+
+    return await ctx.step("work", step(retry=op.what)(work))
+
+
 _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "tool": _do_tool,
     "model": _do_model,
@@ -514,4 +540,5 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "ask": _do_ask,
     "gather": _do_gather,
     "think": _do_think,
+    "function": _do_function,
 }
