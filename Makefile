@@ -106,11 +106,11 @@ lint: setup ## Check style and formatting without changing anything
 	@echo "lint: ruff format --check"
 	@$(PY) -m ruff format --check
 
-types: setup ## Check the types of src, of the simulation, and of an example as its author would, strictly
+types: setup ## Check the types of src, of the simulation, and of examples as their authors would, strictly
 	@echo "types: mypy --strict src tests/simulation"
 	@$(PY) -m mypy --strict src tests/simulation
-	@echo "types: a user's file, as a user would check it"
-	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py
+	@echo "types: users' files, as users would check them"
+	@$(PY) -m mypy --strict --config-file= --cache-dir=.mypy_cache/user examples/expense_approval.py examples/order_flow.py
 
 format: setup ## Format the code and apply the safe fixes
 	@$(PY) -m ruff check --fix-only

@@ -1,6 +1,6 @@
 """How many durable steps a second: RUNS runs of STEPS task steps, CONCURRENCY at a time, through the public API.
 
-    python bench/steps.py STORE RUNS STEPS CONCURRENCY [--calls] [--profile FILE]
+    python bench/steps.py STORE RUNS STEPS CONCURRENCY [--calls | --flow] [--profile FILE]
 
 STORE is what `Engine.open` takes (a path, sqlite:///PATH, or postgresql://…); a path must not exist yet. Each step returns
 `{"text": 900 characters}` and is on the disk before the next one begins. Prints one JSON line; `commit_p50_ms` and
@@ -8,6 +8,7 @@ STORE is what `Engine.open` takes (a path, sqlite:///PATH, or postgresql://…);
 after the other.
 
 With `--calls` each step makes a model call, held before and settled after, of a model that is a function of this process.
+With `--flow` a run is one flow, whose STEPS bare steps return the same.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from decimal import Decimal
 from pathlib import Path
 
-from holdfast import Engine, Workflow, llm_node, task
+from holdfast import Context, Engine, Workflow, flow, llm_node, step, task
 from holdfast.machine import collect_rarely, run_quickly
 from holdfast.ports import Append, ModelReply, ModelRequest, Usage
 from holdfast.settings import DeclaredModel, Settings
@@ -57,13 +58,31 @@ def chain(steps: int, calls: bool) -> Workflow:
     return workflow
 
 
+def in_one_flow(steps: int) -> Workflow:
+    """A flow of `steps` bare steps, one after the other."""
+
+    @step
+    async def plain(number: int) -> dict[str, str]:
+        return TEXT
+
+    @flow(name="steps")
+    async def handle(ctx: Context) -> dict[str, str]:
+        for number in range(steps):
+            last = await plain(number)
+        return last
+
+    return handle
+
+
 def percentile_ms(latencies_s: list[float], share: float) -> float:
     return round(sorted(latencies_s)[int(len(latencies_s) * share)] * 1000, 2)
 
 
-async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bool) -> dict[str, object]:
+async def measure(
+    store: str, runs: int, steps: int, concurrency: int, *, calls: bool, is_flow: bool
+) -> dict[str, object]:
     collect_rarely()  # as `holdfast worker` does, and its event loop
-    workflow = chain(steps, calls)
+    workflow = in_one_flow(steps) if is_flow else chain(steps, calls)
     price = DeclaredModel(input_usd_per_mtok=Decimal(1), output_usd_per_mtok=Decimal(5))
     settings = Settings(models={"echo": price})
     places = asyncio.Semaphore(concurrency)
@@ -100,6 +119,7 @@ async def measure(store: str, runs: int, steps: int, concurrency: int, calls: bo
         "runs": runs,
         "steps": steps,
         "calls": calls,
+        "flow": is_flow,
         "concurrency": concurrency,
         "steps_per_s": round(runs * steps / took_s),
         "commit_p50_ms": percentile_ms(commits_s, 0.5),
@@ -116,7 +136,9 @@ def main() -> None:
     parser.add_argument("store")
     for number in ("runs", "steps", "concurrency"):
         parser.add_argument(number, type=int)
-    parser.add_argument("--calls", action="store_true", help="a held and settled model call in each step")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--calls", action="store_true", help="a held and settled model call in each step")
+    form.add_argument("--flow", action="store_true", help="bare steps of one flow instead of nodes")
     parser.add_argument("--profile", type=Path, help="where to write a cProfile of the event loop's thread")
     asked = parser.parse_args()
     if "://" not in asked.store and Path(asked.store).exists():
@@ -124,7 +146,11 @@ def main() -> None:
     profile = cProfile.Profile() if asked.profile else None
     if profile is not None:
         profile.enable()
-    figures = run_quickly(measure(asked.store, asked.runs, asked.steps, asked.concurrency, asked.calls))
+    figures = run_quickly(
+        measure(
+            asked.store, asked.runs, asked.steps, asked.concurrency, calls=asked.calls, is_flow=asked.flow
+        )
+    )  # fmt: skip
     if profile is not None:
         profile.dump_stats(asked.profile)
     print(json.dumps(figures))  # noqa: T201 - the line is what it is for

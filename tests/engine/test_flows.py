@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
+import decimal
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -369,6 +371,42 @@ async def test_methods_lambdas_and_what_is_not_json_are_steps_and_arguments_like
         run = await engine.start(handle)
         assert await run.result() == [3, 8, "/a of object"]
         assert await recorded(run) == ["price", "twice", "fetch"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        (datetime.date(2026, 11, 22), datetime.date(2026, 11, 23), True),
+        ({"b", "a", "c"}, {"c", "a", "b"}, False),
+        (decimal.Decimal("1.0"), decimal.Decimal("1.5"), True),
+        (object(), object(), False),
+        ({"x": object()}, {"y": object()}, False),
+        ([1, (2,)], [1, [2]], False),
+    ],
+)
+async def test_what_a_step_was_given_says_whether_it_is_still_the_same(
+    tmp_path: Any, old: Any, new: Any, differs: bool
+) -> None:
+    given = [old]
+
+    @step
+    async def look_at(what: Any) -> int:
+        return 1
+
+    @flow
+    async def handle(ctx: Context) -> str:
+        await look_at(given[0])
+        await ctx.wait_signal("go")
+        return "done"
+
+    async with engine_at(tmp_path, Time()) as engine:
+        run = await engine.start(handle)
+        await waiting(run, "go")
+        given[0] = new
+        await engine.signal(run.id, "go")
+        state = await run.settled()
+        assert [gate.opened.reason for gate in state.gates.values()] == ["code_changed"] * differs
+        assert state.ended == ("" if differs else "completed")
 
 
 async def test_a_step_has_no_journal_and_says_so(store: str) -> None:

@@ -27,6 +27,8 @@ from holdfast.engine.time_limit import within
 from holdfast.errors import InvalidInput, OperationFailed, Suspended, Unstorable
 from holdfast.ports import Recall
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
 
 async def call(
     journal: StepJournal, path: Path, step: Step[Any, Any], args: tuple[Any, ...], given: Mapping[str, Any]
@@ -46,10 +48,15 @@ async def call(
 
 
 def _data(journal: StepJournal, argument: Any) -> Any:
-    """An argument as it counts for what was asked: one that is no JSON data (a client, a connection) by its type only."""
+    """An argument as it counts for what was asked. It is not kept, so a date or a set will do; what JSON can say nothing of (a
+    client, a connection) counts by its type only."""
     try:
         return msgspec.json.decode(journal.attempt.services.payloads.clean(argument))
     except InvalidInput:
+        pass
+    try:
+        return journal.redact(_encode(argument).decode())
+    except (TypeError, ValueError, OverflowError, RecursionError):
         kind = type(argument)
         return f"<{kind.__module__}.{kind.__qualname__}>"
 
