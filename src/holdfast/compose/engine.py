@@ -10,10 +10,10 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
@@ -172,57 +172,42 @@ class Engine(Control):
         _check(slots, resources, workflows)
         known = settings if settings is not None else settings_.load()
         lanes, secrets = lanes_of(known, lane), secrets_of(known, store)
+        clean_log = RedactedLog(secrets)
         around = environment if environment is not None else Environment.of_machine(slots, known.models)
-        async with AsyncExitStack() as undo:
-            log.addFilter(clean_log := RedactedLog(secrets))
-            undo.callback(log.removeFilter, clean_log)
-            elsewhere = open_blobs(known.blobs, secrets)
-            if isinstance(store, str | Path):
-                opened = await open_store(store, elsewhere, lease_s=known.lease_s)
-                undo.push_async_callback(opened.aclose)
-            else:
-                opened = store
-            undo.callback(around.threads.close)
-            if model is None:
-                model = providers = Providers(_served_by(known))
-                undo.push_async_callback(providers.aclose)
-            catalog = Catalog(
-                opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
-            )
-            runtime = Runtime.of(
-                opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
-            )
-            undo.push_async_callback(runtime.membership.aclose)
-            scheduler = Scheduler(
-                known.strategy(lane) if strategy is None else strategy,
-                tenants_apart=workers is not None and workers.tells_tenants_apart,
-            )
-            for tenant, weight in known.weights.items():
-                scheduler.set_weight(tenant, weight)
-            services = _services(known, runtime, around, scheduler, secrets, model, elsewhere, workers)
-            undo.push_async_callback(services.call_pools.aclose)
-            undo.push_async_callback(services.pool_client.aclose)
-            executor = Executor(
-                services, scheduler, slots, resources if resources is not None else around.resources, known.weights
-            )
-            hints = queue if queue is not None else open_queue(known.queue, lane)
-            if queue is None:
-                undo.push_async_callback(hints.aclose)
-            dispatch = Dispatch(executor, hints)
-            undo.push_async_callback(dispatch.aclose)
-            undo.push_async_callback(executor.aclose, grace_s, call_grace_s)
-            is_fleet = not isinstance(hints, NoQueue)
-            if is_fleet:
-                executor.fleet = dispatch
-            adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
-            sweep = Sweep(
-                executor,
-                workflow_grace_s=known.workflow_grace_s,
-                lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
-                adoption=adoption,
-                doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
-            )
-            undo.push_async_callback(sweep.aclose)
+        elsewhere = open_blobs(known.blobs, secrets)
+        opened = await open_store(store, elsewhere, lease_s=known.lease_s) if isinstance(store, str | Path) else store
+        providers: Any = model or Providers(_served_by(known))
+        catalog = Catalog(
+            opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
+        )
+        runtime = Runtime.of(
+            opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
+        )
+        scheduler = Scheduler(
+            known.strategy(lane) if strategy is None else strategy,
+            tenants_apart=workers is not None and workers.tells_tenants_apart,
+        )
+        for tenant, weight in known.weights.items():
+            scheduler.set_weight(tenant, weight)
+        services = _services(known, runtime, around, scheduler, secrets, providers, elsewhere, workers)
+        executor = Executor(
+            services, scheduler, slots, resources if resources is not None else around.resources, known.weights
+        )
+        hints = queue if queue is not None else open_queue(known.queue, lane)
+        dispatch = Dispatch(executor, hints)
+        is_fleet = not isinstance(hints, NoQueue)
+        if is_fleet:
+            executor.fleet = dispatch
+        adoption = Adoption(runtime, around.threads, _restore(around.shell)) if yaml and execute else None
+        sweep = Sweep(
+            executor,
+            workflow_grace_s=known.workflow_grace_s,
+            lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
+            adoption=adoption,
+            doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
+        )
+        log.addFilter(clean_log)
+        try:
             for workflow in workflows:
                 await catalog.add(workflow)
             await runtime.membership.hold()
@@ -234,6 +219,21 @@ class Engine(Control):
             if is_fleet:
                 dispatch.start()
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
+        finally:
+            await sweep.aclose()
+            await executor.aclose(grace_s, call_grace_s)
+            await dispatch.aclose()
+            if queue is None:
+                await hints.aclose()
+            await services.pool_client.aclose()
+            await services.call_pools.aclose()
+            await runtime.membership.aclose()
+            if model is None:
+                await providers.aclose()
+            around.threads.close()
+            if isinstance(store, str | Path):
+                await opened.aclose()
+            log.removeFilter(clean_log)
 
     @property
     def broken(self) -> BaseException | None:
