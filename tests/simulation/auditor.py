@@ -597,6 +597,9 @@ class Auditor:
 
     def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
         call = self._release(books, run, e.call, e)
+        if not books.unsettled_bills[e.cost_nanousd]:
+            self.fault("what is settled is what was billed, once", run, f"{e.call} for {e.cost_nanousd}")
+        books.unsettled_bills[e.cost_nanousd] -= 1
         self._move(books, call, settled=e.cost_nanousd)
         books.settled += e.cost_nanousd
         books.tokens += e.input_tokens + e.output_tokens
@@ -814,6 +817,7 @@ class Auditor:
     def billed(self, run: str, nanousd: int) -> None:
         books = self.books[run]
         books.bill += nanousd
+        books.unsettled_bills[nanousd] += 1
         if books.limit is not None and books.bill > books.limit:
             self.fault("no bill exceeds its limit", run, f"{books.bill} of {books.limit}")
 

@@ -73,6 +73,8 @@ class Books:
         self.settled = self.held = self.doubt = 0
         self.tokens = self.tokens_held = self.tokens_doubt = 0
         self.bill = 0
+        self.unsettled_bills = Counter[int]()
+        """What providers have billed for calls that are not settled."""
         self.steps: dict[str, Visit] = {}
         self.before_the_end: list[Visit] = []
         self.superseded: dict[str, int] = {}

@@ -27,6 +27,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
 from holdfast.engine import context, journal
+from holdfast.models.prices import Price
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
 from tests.simulation.simulation import Kind, Mode, simulate
@@ -136,6 +137,10 @@ def always(value: Any) -> Callable[..., Any]:
 def test_a_limit_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "could_fit_later", always(True))
     assert found(monkeypatch, money.Budget, "fits", always(True)) == "settled + held + in doubt ≤ limit"
+
+
+def test_a_call_that_is_settled_at_another_price_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, Price, "cost_nanousd", always(1)) == "what is settled is what was billed, once"
 
 
 def test_a_lease_that_is_not_looked_at_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
