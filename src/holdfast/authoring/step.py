@@ -96,10 +96,18 @@ class Step(Generic[P, T]):
         except ValueError:  # some of C's say nothing of their parameters
             return None
 
+    @functools.cached_property
+    def _names(self) -> tuple[str, ...]:
+        """The parameters, where a call that gives each of them by its place need not be looked at any closer."""
+        known = self._signature.parameters.values() if self._signature is not None else ()
+        return tuple(each.name for each in known if each.kind is each.POSITIONAL_OR_KEYWORD)
+
     def bound(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by the names of the parameters. Raises TypeError for a call that does not fit."""
         if self._signature is None:
             return {**{str(place): value for place, value in enumerate(args)}, **given}
+        if not given and len(args) == len(self._names) == len(self._signature.parameters):
+            return dict(zip(self._names, args, strict=True))
         return self._signature.bind(*args, **given).arguments
 
 

@@ -7,8 +7,7 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -331,13 +330,17 @@ class StepJournal:
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
-        with _carrying(self, command):
+        try:
             return await self.attempt.send(command)
+        except HoldfastError as problem:
+            raise _refusal(self, command, problem) from None
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
-        with _carrying(self, command):
+        try:
             return await self.attempt.intend(command)
+        except HoldfastError as problem:
+            raise _refusal(self, command, problem) from None
 
     async def _outcome(self, command: cmd.CallCommand) -> None:
         """Have an outcome committed: it is accepted whatever became of this attempt.
@@ -366,18 +369,13 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
     return clean, path
 
 
-@contextmanager
-def _carrying(journal: StepJournal, command: cmd.AttemptCommand) -> Iterator[None]:
-    """Inside, the command is sent. What the step looked at, and a refused command was to carry, goes with the next."""
-    try:
-        yield
-    except HoldfastError as refusal:
-        for value in getattr(command, "values", ()):
-            if value.payload is None:
-                journal.note(value)
-        if isinstance(refusal, Suspended):
-            raise Suspension from None
-        raise
+def _refusal(journal: StepJournal, command: cmd.AttemptCommand, problem: HoldfastError) -> BaseException:
+    """What a refused command leaves its sender with. What the step looked at, and the command was to carry, goes with the
+    next."""
+    for value in getattr(command, "values", ()):
+        if value.payload is None:
+            journal.note(value)
+    return Suspension() if isinstance(problem, Suspended) else problem
 
 
 def _ms(seconds: float | None) -> int | None:
