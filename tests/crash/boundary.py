@@ -15,6 +15,7 @@ import re
 import signal
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,7 @@ class Boundaries:
         self._at = at
         self._on = on
         self._crossed = 0
+        self._times: Counter[str] = Counter()
         self._crossing = threading.Lock()
         self.on_commit: Callable[[str, int], None] | None = None
         """Told of each commit, with its side and the number of its boundary, while nothing else is committed."""
@@ -50,10 +52,15 @@ class Boundaries:
         with self._crossing:
             self._crossed += 1
             kinds = [f"{side} {name}" for name in names]
+            self._times.update(kinds)
             self._journal.append({"n": self._crossed, "kinds": kinds, **facts})
             if self._crossed == self._at or self._on in kinds:
                 os.kill(os.getpid(), signal.SIGKILL)
             return self._crossed
+
+    def crossed(self, kind: str) -> int:
+        """How often this process has crossed a boundary of that kind."""
+        return self._times[kind]
 
     @contextmanager
     def around(self, name: str, **facts: Any) -> Iterator[None]:

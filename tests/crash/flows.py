@@ -1,14 +1,16 @@
-"""The workflows that are killed: the tour and the detour, which have everything, and the walk, small enough for pairs.
+"""The workflows that are killed: the tour and the detour, which have everything, the stroll, which is a flow, and the walk,
+small enough for pairs.
 
 Never here: a kill. Their tools touch nothing but the world outside, and tell the boundaries before and after.
 """
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from typing import Any
 
-from holdfast import RetryPolicy, Workflow, check, human_gate, llm_node, task, tool, tool_node
+from holdfast import Context, RetryPolicy, Workflow, check, flow, human_gate, llm_node, step, task, tool, tool_node
 from holdfast.errors import ToolFailed
 from holdfast.testing.model_server import Rule, ToolCall
 from tests.crash.boundary import Boundaries
@@ -17,6 +19,9 @@ from tests.crash.world import STUTTER, Visit
 MODEL = "claude-haiku-4-5"
 LARGE = "x" * 80_000
 """More than stands in an event: it becomes a blob."""
+
+RUN_OF = "run of "
+"""How the boundaries of bare steps are called."""
 
 RULES = (
     Rule(user=": draft 1", text="a rough draft"),
@@ -131,7 +136,13 @@ def lock(seat: str, key: str) -> Any:
     return _ask("lock", key, seat=seat)
 
 
-TOOLS = (search, note, book, pay, send_mail, invite, stutter, peek, call_back, ship, unlock, lock)
+@step(effect="once")
+def charge(amount: int, key: str) -> Any:
+    """Charge a card, as a step of a flow."""
+    return _ask("charge", key, amount=amount)
+
+
+TOOLS = (search, note, book, pay, send_mail, invite, stutter, peek, call_back, ship, unlock, lock, charge)
 POLICIES = {each.name: each.policy for each in TOOLS}
 
 
@@ -239,4 +250,26 @@ def make_detour() -> Workflow:
     return wf
 
 
-FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk())}
+def bare(name: str, *, fails: bool = False) -> Any:
+    """A bare step that does nothing but run; its first time it `fails`."""
+
+    async def run() -> str:
+        with Here.boundaries.around(f"{RUN_OF}{name}"):
+            await asyncio.sleep(0)
+        if fails and Here.boundaries.crossed(f"before {RUN_OF}{name}") == 1:
+            raise ConnectionResetError("not now")
+        return name
+
+    return step(name=name, retry=RetryPolicy(max_attempts=3, initial_s=0.01, jitter=0))(run)
+
+
+@flow(cost_limit_usd="0.0001")
+async def stroll(ctx: Context) -> list[str]:
+    """A bare step that fails at first, a step with an effect, a sleep, and two bare steps at once."""
+    first = await bare("flaky", fails=True)() if ctx.version("way", 2) == 2 else "old"
+    await charge(3)
+    await ctx.sleep(0.02)
+    return [first, *await ctx.gather(bare("left")(), bare("right")())]
+
+
+FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk(), stroll)}

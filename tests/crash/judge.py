@@ -19,10 +19,10 @@ from holdfast.core import events as ev
 from holdfast.core.events import Recorded, decode
 from holdfast.core.ids import Seq
 from holdfast.core.projection import Changes, project
-from holdfast.core.state import State, evolve
+from holdfast.core.state import FUNCTION, State, evolve
 from holdfast.testing.mail_sink import duplicates
 from tests.crash.case import Case
-from tests.crash.flows import POLICIES
+from tests.crash.flows import POLICIES, RUN_OF
 from tests.crash.person import price_nanousd
 from tests.crash.victim import STORE
 
@@ -153,6 +153,7 @@ def _judge(case: Case, reference: Case) -> None:
     _assert_told_stays(case, book)
     _assert_effects_once(case, reference, book)
     _assert_nothing_completed_is_called_again(case, book)
+    _assert_no_recorded_step_runs_again(case, book)
     _assert_unknown_is_asked(case, book)
     _assert_money(case, state, each)
 
@@ -208,6 +209,27 @@ def _assert_nothing_completed_is_called_again(case: Case, book: Book) -> None:
         assert not known_keys & set(called), "called again though it had completed"
         requested = Counter(over.asked) - Counter(following.before.asked)
         assert not known_asked & set(requested), "asked again though it was answered"
+
+
+def _assert_no_recorded_step_runs_again(case: Case, book: Book) -> None:
+    """No bare step runs in a later life whose result an earlier one had on the disk, or anybody has it twice."""
+    steps = {
+        r.seq: r.event.name
+        for r, _ in book.events
+        if isinstance(r.event, ev.ValueRecorded) and r.event.kind == FUNCTION
+    }
+    assert max(Counter(steps.values()).values(), default=0) <= 1, "a step has two results"
+    known: set[str] = set()
+    for life in case.lives:
+        ran = {
+            name
+            for line in life.crossed
+            for kind in line["kinds"]
+            for _, is_run, name in [kind.partition(RUN_OF)]
+            if is_run
+        }
+        assert not known & ran, "a step ran again though its result was recorded"
+        known |= {steps[seq] for seq, *_ in acknowledged(life.trace) if seq in steps}
 
 
 def _assert_unknown_is_asked(case: Case, book: Book) -> None:

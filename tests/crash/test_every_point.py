@@ -55,7 +55,7 @@ def hit_by(case: Case) -> list[str]:
     return [kind for life in case.lives if life.killed for kind in life.died_at["kinds"]]
 
 
-@pytest.mark.parametrize("flow", ["tour", "detour"])
+@pytest.mark.parametrize("flow", ["tour", "detour", "stroll"])
 def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(
     world: World, victims: Nursery, flow: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(
 
 @complete
 @share
-@pytest.mark.parametrize("flow", ["tour", "detour"])
+@pytest.mark.parametrize("flow", ["tour", "detour", "stroll"])
 def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(
     world: World, victims: Nursery, flow: str, share: int
 ) -> None:

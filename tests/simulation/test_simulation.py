@@ -26,7 +26,7 @@ from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
 from holdfast.core import calls, money, readiness, waits
 from holdfast.core.money import Budget
-from holdfast.engine import context, journal
+from holdfast.engine import context, function, journal
 from holdfast.models.prices import Price
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.report import Report
@@ -168,6 +168,18 @@ def test_a_timer_that_fires_early_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_lost_effect_that_is_repeated_whatever_its_policy_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = frozenset({"read", "idempotent", "verify", "once"})
     assert found(monkeypatch, calls, "REPEATABLE", everything)
+
+
+def test_a_function_that_is_called_again_though_its_result_is_recorded_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def forgotten(*_: Any) -> None:
+        return None
+
+    assert (
+        found(monkeypatch, function, "_known", forgotten, "handler_raises", "function_raises", "crash_after_commit")
+        == "a replay sees what was seen"
+    )
 
 
 def test_a_job_that_runs_whatever_has_become_of_those_before_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -330,17 +330,11 @@ class StepJournal:
 
     async def send(self, command: cmd.AttemptCommand) -> list[Event]:
         """Have an intent committed; leave the step when nothing new may begin."""
-        try:
-            return await self.attempt.send(command)
-        except HoldfastError as problem:
-            raise _refusal(self, command, problem) from None
+        return await _carried(self, command, self.attempt.send(command))
 
     async def _intend(self, command: cmd.AttemptCommand) -> list[Event]:
         """The same for the intent of a call."""
-        try:
-            return await self.attempt.intend(command)
-        except HoldfastError as problem:
-            raise _refusal(self, command, problem) from None
+        return await _carried(self, command, self.attempt.intend(command))
 
     async def _outcome(self, command: cmd.CallCommand) -> None:
         """Have an outcome committed: it is accepted whatever became of this attempt.
@@ -369,13 +363,19 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
     return clean, path
 
 
-def _refusal(journal: StepJournal, command: cmd.AttemptCommand, problem: HoldfastError) -> BaseException:
-    """What a refused command leaves its sender with. What the step looked at, and the command was to carry, goes with the
-    next."""
-    for value in getattr(command, "values", ()):
-        if value.payload is None:
-            journal.note(value)
-    return Suspension() if isinstance(problem, Suspended) else problem
+async def _carried(
+    journal: StepJournal, command: cmd.AttemptCommand, sent: Coroutine[Any, Any, list[Event]]
+) -> list[Event]:
+    """What the command caused. Of a refused one, what the step looked at and it was to carry goes with the next."""
+    try:
+        return await sent
+    except HoldfastError as refusal:
+        for value in getattr(command, "values", ()):
+            if value.payload is None:
+                journal.note(value)
+        if isinstance(refusal, Suspended):
+            raise Suspension from None
+        raise
 
 
 def _ms(seconds: float | None) -> int | None:
