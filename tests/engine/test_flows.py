@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import decimal
 import threading
+import types
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -570,6 +571,20 @@ async def test_what_it_did_is_undone_though_no_list_names_its_undoing(store: str
         with pytest.raises(RunFailed, match="no way on"):
             await (await engine.start(handle)).result()
     assert world == ["charges 5.0", "refunds 5.0"]
+
+
+def test_an_undoing_is_found_in_the_module_of_the_tool_that_the_flow_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop: Any = types.ModuleType("shop")
+    exec("from holdfast import step\n@step(effect='once')\ndef shops_refund(): ...\n", vars(shop))
+    exec("@step(effect='once', compensation='shops_refund')\ndef shops_charge(): ...\n", vars(shop))
+    monkeypatch.setitem(globals(), "shop", shop)
+
+    @flow
+    async def handle(ctx: Context) -> None: ...
+
+    definition: Any = handle.nodes["flow"]
+    assert definition.undoing("shops_charge", "shops_refund") is shop.shops_refund
+    assert definition.undoing("nobody", "nobody's undoing") is None
 
 
 async def test_a_person_approves_a_call_that_no_list_names(store: str, world: list[Any]) -> None:

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from decimal import Decimal
-from types import UnionType
+from types import ModuleType, UnionType
 from typing import Any, Final, Literal, get_args, get_origin, is_typeddict, overload
 
 from pydantic import BaseModel
@@ -54,10 +54,16 @@ class FlowDefinition(NodeDefinition):
 
     def undoing(self, tool: str, compensation: str) -> Tool | None:
         """The tool that undoes what a step of the flow has done; a flow lists only those that it knows by name."""
-        done = find(tool, self.handler)
+        done = self._known(tool)
         if done is not None and isinstance(done.compensation, Tool):
             return done.compensation
-        return find(compensation, self.handler if done is None else done.function)
+        return self._known(compensation) if done is None else find(compensation, done.function)
+
+    def _known(self, tool: str) -> Tool | None:
+        """The tool of that name that the flow's function can call: by its name, or as `module.name`."""
+        modules = (each for each in self.handler.__globals__.values() if isinstance(each, ModuleType))
+        others = (each for module in modules for each in vars(module).values() if isinstance(each, Tool))
+        return find(tool, self.handler) or next((each for each in others if each.name == tool), None)
 
 
 class Flow(Workflow):
