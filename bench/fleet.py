@@ -2,6 +2,7 @@
 then a burst.
 
     python bench/fleet.py [--runs 1000] [--seconds 300] [--burst 5000] [--workers 2] [--no-redis]
+                          [--text-bytes 900]
 
 It starts PostgreSQL (fsync on), Redis, `holdfast serve` and the workers by itself, each a process of its own, and a
 process that starts a run whenever one has ended. Prints one JSON line a phase. *Pickup* is from the acknowledged commit
@@ -32,7 +33,6 @@ from holdfast.testing.redis_server import RedisServer
 
 STEPS = 10
 STEP_S = 3.0
-TEXT = {"text": "x" * 900}
 PAGE_BYTES = 4096
 REPORT_S = 5.0
 
@@ -90,7 +90,7 @@ def chain(meter: Meter) -> Workflow:
         async def work(state: Any) -> dict[str, str]:
             meter.arrive(state.run_id, f"n{number}#1", state.input["at"] if number == 0 else None)
             await asyncio.sleep(STEP_S)
-            return TEXT
+            return {"text": "x" * state.input["text_bytes"]}
 
         return work
 
@@ -119,8 +119,9 @@ async def worker(settings: Settings, slots: int) -> None:
 class Load:
     """Keeps so many runs going, and counts those that have ended."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, text_bytes: int) -> None:
         self.engine = engine
+        self.text_bytes = text_bytes
         self.workflow = chain(Meter())
         self.ended = self.refused = 0
 
@@ -130,8 +131,8 @@ class Load:
 
     async def one(self) -> None:
         try:
-            run = await self.engine.start(self.workflow, {"at": time.time()})
-            assert await run.result() == TEXT
+            run = await self.engine.start(self.workflow, {"at": time.time(), "text_bytes": self.text_bytes})
+            assert len((await run.result())["text"]) == self.text_bytes
             self.ended += 1
         except Exception as problem:  # noqa: BLE001 - counted, and shown
             self.refused += 1
@@ -198,7 +199,7 @@ async def measure(asked_for: argparse.Namespace, settings: Settings) -> None:
             processes.append(process)
         engine = await undo.enter_async_context(Engine.open(settings.store, execute=False, settings=settings))
         await asyncio.sleep(REPORT_S)
-        load, workers = Load(engine), processes[1:]
+        load, workers = Load(engine, asked_for.text_bytes), processes[1:]
         began = time.monotonic()
         tasks = []
         for number in range(asked_for.runs):  # spread over one step, as runs of a real day are
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--burst", type=int, default=5000)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--text-bytes", type=int, default=900, help="what each step returns")
     parser.add_argument("--no-redis", action="store_true", help="let the workers find everything in the store")
     parser.add_argument("--worker", type=int, metavar="SLOTS", help=argparse.SUPPRESS)
     asked_for = parser.parse_args()
