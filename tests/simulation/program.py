@@ -285,7 +285,8 @@ class _Draft:
         one = Op("function", retry, stream.random() < 0.5)
         added = stream.choice((one, Op("gather", None, False, (one, one))))
         at = stream.randint(0, len(ops))
-        return (*ops[:at], added, *ops[at:])
+        asked = (Op("version"),) if stream.random() < 0.5 else ()
+        return (*ops[:at], *asked, added, *ops[at:])
 
     def _ops(self, count: int, *, nested: bool = False) -> tuple[Op, ...]:
         return tuple(self._op(nested) for _ in range(count))
@@ -530,6 +531,11 @@ async def _do_function(ctx: Any, op: Op, place: str) -> Any:
     return await ctx.step("work", step(retry=op.what)(work))
 
 
+async def _do_version(ctx: Any, op: Op, place: str) -> Any:
+    """The same each time, though what it was asked before may not have been recorded."""
+    return ctx.version(f"at-{place.replace('.', '-')}", 2)
+
+
 _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "tool": _do_tool,
     "model": _do_model,
@@ -541,4 +547,5 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "gather": _do_gather,
     "think": _do_think,
     "function": _do_function,
+    "version": _do_version,
 }
