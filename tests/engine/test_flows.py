@@ -782,6 +782,11 @@ async def _swapped(given: Any, ctx: Any) -> None: ...
 async def _takes_price(ctx: Any, price: Price) -> None: ...
 
 
+class _Shop:
+    @step(effect="once")
+    def pay(self, amount: int) -> None: ...
+
+
 _tool_step: Any = step(effect="read")(_plain)
 WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: flow(lambda ctx: None), "`async def handle"),
@@ -804,6 +809,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: step(effect="twice")(_plain), "is none of read, idempotent, verify, once"),
     (lambda: step(effect="verify")(_plain), "belong together"),
     (lambda: step(effect="once", unique="tenant")(_plain), "where one is given"),
+    (lambda: _Shop().pay(1), "is a method of _Shop, whose object no other process has"),
 ]
 
 

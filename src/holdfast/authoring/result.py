@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, get_args, get_origin
 
 import msgspec
@@ -21,6 +22,8 @@ from holdfast.errors import SchemaMismatch
 Reader = Callable[[Any], Any]
 _REFUSALS: Final = (PydanticUserError, TypeError, ValueError)
 
+_MOST_REMEMBERED: Final = 1024
+"""Hints of functions; to make a reader of one takes longer than to use it a hundred times."""
 _UNFIT: Final = "What was recorded is not what the function says that it returns"
 
 
@@ -30,13 +33,15 @@ def reader_of(function: Callable[..., Any], names: Mapping[str, Any] | None = No
 
     `names` are those that the hint may use besides the function's module's.
     """
+    if inspect.isfunction(function) and "return" not in function.__annotations__:
+        return fields
     try:
         hint = inspect.signature(function, locals=names, eval_str=True).return_annotation
         named = [*_named(hint)]
         if any(issubclass(each, msgspec.Struct) for each in named):
             return lambda value: _converted(value, hint)
         if any(issubclass(each, BaseModel | tuple) or dataclasses.is_dataclass(each) for each in named):
-            return _adapted(TypeAdapter(hint))
+            return _adapted(hint)
     except NameError:
         if names is not None:  # it may be defined further down in the module
             return _later(function)
@@ -65,7 +70,10 @@ def _named(hint: Any) -> Iterator[type]:
             yield from _named(each)
 
 
-def _adapted(adapter: TypeAdapter[Any]) -> Reader:
+@lru_cache(_MOST_REMEMBERED)
+def _adapted(hint: Any) -> Reader:
+    adapter: TypeAdapter[Any] = TypeAdapter(hint)
+
     def read(value: Any) -> Any:
         try:
             return adapter.validate_python(value, by_alias=True, by_name=True)

@@ -134,6 +134,14 @@ class EffectStep(Tool, Generic[P, T]):
             return called
         return flow.call_effect(self, args, given)
 
+    def __get__(self, instance: Any, owner: Any = None) -> EffectStep[P, T]:
+        if instance is None:
+            return self
+        raise UsageError(
+            f"{self!r} is a method of {type(instance).__name__}, whose object no other process has: make it a function that"
+            " is given what it needs."
+        )
+
     def __repr__(self) -> str:
         return f"<step {self.name!r} effect={self.policy!r}>"
 
