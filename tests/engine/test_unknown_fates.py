@@ -192,7 +192,7 @@ async def test_who_waits_hears_of_another_process_although_the_store_was_away_wh
     store = await SqliteStore.connect(tmp_path / "holdfast.db")
     seqs, asked = store.log.seqs, asyncio.Event()
 
-    async def away(*given: Any) -> Any:
+    async def away(*given: Any, **which: Any) -> Any:
         asked.set()
         raise StoreError("The disk is away.")
 

@@ -99,8 +99,9 @@ def _is_plain(value: Any) -> bool:
         item = left.pop()
         kind = type(item)
         if kind is dict:
-            if any(type(name) is not str for name in item):
-                return False
+            for name in item:
+                if type(name) is not str:
+                    return False
             left += item.values()
         elif kind is list or kind is tuple:
             left += item

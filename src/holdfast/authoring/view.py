@@ -139,7 +139,8 @@ class _FinishedSteps(Derived):
         for name in self.moved:
             self.large.pop(name, None)
             self.by_name.pop(name, None)
-            self._note_before(name, state.previous.get(name))
+            if state.previous or self.before:
+                self._note_before(name, state.previous.get(name))
             if (step := state.steps.get(name)) is None:
                 self._places.pop(name, None)
                 continue

@@ -393,7 +393,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
             else:
                 timed.names.discard(name)
         timed.moved.clear()
-        return sorted(timed.names)
+        return sorted(timed.names) if timed.names else []
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""

@@ -248,7 +248,9 @@ class Attempt:
         for wait_s in _TRIES_S:
             told = [self.mailbox.post(command) for command in commands]
             try:
-                await told[-1]  # the others went before it, and are told no later
+                events = await told[-1]  # the others went before it, and are told no later
+                if len(told) == 1:
+                    return events
             except asyncio.CancelledError:
                 for each in told:
                     each.cancel()
@@ -336,7 +338,7 @@ class Attempt:
         for posted in self._posted:
             if not posted.told.done():
                 await asyncio.wait([posted.told])
-        if untaken := self._untaken_posts():
+        if self._posted and (untaken := self._untaken_posts()):
             await self.report(*untaken)
         for posted in self._posted:
             told = posted.told

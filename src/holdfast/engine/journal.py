@@ -21,6 +21,7 @@ from holdfast.core.ids import (
     CallId,
     EffectKey,
     Path,
+    StepId,
     Unique,
     gathers_around,
     named_effect_key,
@@ -48,6 +49,9 @@ GATHER: Final = "gather"
 """The kind and the name of what stands where branches run beside one another."""
 
 
+_NOT_SEEN: Final = Step(StepId(""))
+
+
 class StepJournal:
     """Keeps the Journal port for the gateway and the tool executor."""
 
@@ -60,7 +64,7 @@ class StepJournal:
         self._runtime = attempt.services.runtime
         self.redact = attempt.services.payloads.redact
         self._values: list[cmd.Value] = []
-        self.before = Step(attempt.step)
+        self.before = _NOT_SEEN
         """The step as this attempt found it: what earlier attempts left in its journal."""
         self._gathered: dict[Path, Path] = {}
         """The places of gathers in what earlier attempts left, and of each its first operation."""
@@ -72,7 +76,8 @@ class StepJournal:
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
         self.before = self._current(await self.attempt.state())
-        self._gathered = {place: path for path in reversed(self.before.journal) for place in gathers_around(path)}
+        if self.before.journal:
+            self._gathered = {place: path for path in reversed(self.before.journal) for place in gathers_around(path)}
 
     @property
     def pace(self) -> Pace | None:

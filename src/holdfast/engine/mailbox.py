@@ -224,7 +224,7 @@ class Mailbox:
             self._runtime.soon(self)
         else:
             self._move()
-            self.rest()
+            self._runtime.evict(self)
 
     def turn(self) -> None:
         """Decide what has come: in one piece, or where something has to be read before, in a task."""
@@ -308,7 +308,8 @@ class Mailbox:
             self._go_on()
             return
         self._in_flight = True
-        self._take_slots(decision.slots)
+        if decision.slots:
+            self._take_slots(decision.slots)
         appended.add_done_callback(lambda appended: self._landed(delivery, decision, appended))
 
     def _landed(self, delivery: Delivery, decision: Decision, appended: asyncio.Future[None]) -> None:
@@ -321,7 +322,8 @@ class Mailbox:
                 self._runtime.committed(self, decision.answers.events, decision.state, own=True)
             except Exception as broken:  # noqa: BLE001 - every sender must be told, whatever it is
                 problem = broken
-        self._take_slots(-decision.slots)
+        if decision.slots:
+            self._take_slots(-decision.slots)
         if decision.placed is not None and self._runtime.starter is not None:
             known = not isinstance(problem, UnknownCommit)
             self._runtime.starter.settle(self.run, decision.placed.placed, known=known)
@@ -408,7 +410,7 @@ class Mailbox:
         return Worker(worker.session, 0, steps) if steps else None
 
     def _take_slots(self, count: int) -> None:
-        if count and self._runtime.starter is not None:
+        if self._runtime.starter is not None:
             self._runtime.starter.take_slots(count)
 
 

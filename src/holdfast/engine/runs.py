@@ -207,9 +207,9 @@ class Runs:
             subscriber.committed(mailbox, events, state)
 
     def evict(self, mailbox: Mailbox) -> None:
-        """Let go of a run that nobody here works on: waiting costs no memory."""
+        """Let go of a run whose mailbox is idle, if nobody here works on it: waiting costs no memory."""
         run = mailbox.run
-        if self._closing or mailbox.busy:
+        if self._closing:
             return
         for subscriber in self.subscribers:
             if subscriber.needs(mailbox):
