@@ -14,13 +14,25 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast import OperationFailed, RunFailed, TransitionDenied, Workflow, branch, human_gate, task, tool, tool_node
+from holdfast import (
+    Context,
+    OperationFailed,
+    RunFailed,
+    TransitionDenied,
+    Workflow,
+    branch,
+    flow,
+    human_gate,
+    task,
+    tool,
+    tool_node,
+)
 from holdfast.engine.payloads import INLINE_BYTES
 from holdfast.errors import MissingSecret
 from holdfast.models.providers import Providers
 from holdfast.settings import Settings
 from holdfast.testing.model_server import ModelServer, Rule
-from tests.engine.kit import die, eventually, gate_of, opened
+from tests.engine.kit import die, divergence, eventually, gate_of, opened
 
 CANARIES = {
     "PLAIN": "canary-4f1d0c7e-plain",
@@ -166,6 +178,37 @@ async def test_a_way_that_is_named_after_a_secret_is_not_told(
         with pytest.raises(RunFailed, match=r"chose '\[secret\]'") as failed:
             await run.result()
     assert_nowhere(tmp_path, stored(), str(failed.value))
+
+
+async def test_what_a_step_of_a_flow_tells_has_no_secret_in_it(
+    store: str, stored: Callable[[], bytes], tmp_path: Path
+) -> None:
+    def fail(values: list[str]) -> None:
+        raise ValueError(" ".join(values))
+
+    @flow
+    async def leak(ctx: Context) -> Any:
+        values = [ctx.secret(name) for name in CANARIES]
+        found = await ctx.step(f"named {values[0]}", lambda given: {given[0]: given, "number": int(values[-1])}, values)
+        try:
+            await ctx.step("fail", fail, values)
+        except OperationFailed as failed:
+            found["failed"] = failed.message
+        if values[0] not in changed:
+            await ctx.wait_signal("go")
+        return await ctx.step(values[0], lambda given: [found, given], values)
+
+    changed: list[str] = []
+    async with opened(store) as engine:
+        run = await engine.start(leak)
+        await run.until(lambda state: bool(state.steps["flow"].pending))
+        changed.append(CANARIES["PLAIN"])
+        await engine.signal(run.id, "go")
+        shown = await divergence(run)
+        await engine.decide(shown["gate"], "approve")
+        output = await run.result()
+    assert "[secret]" in str(output)
+    assert_nowhere(tmp_path, stored(), repr(output), repr(shown))
 
 
 async def test_what_a_step_sees_live_is_what_it_sees_again(store: str) -> None:
