@@ -112,7 +112,7 @@ def _reach(directory: Path) -> None:
 def _pick(module: ModuleType, place: str, name: str) -> Workflow:
     from holdfast.authoring.workflow import Workflow
 
-    return _only(module, place, name, Workflow, "workflow", "make one with wf = Workflow('name')")
+    return _only(module, place, name, Workflow, "workflow", "make one with @flow, or with wf = Workflow('name')")
 
 
 def _only(module: ModuleType, place: str, name: str, kind: type[T], what: str, advice: str) -> T:
