@@ -75,12 +75,10 @@ class Flush:
         if self._observers:
             self._observers.notify(Flushed(len(batch), fates.count(None), self._clock.monotonic_s() - since_s))
         for each, fate in zip(batch, fates, strict=True):
-            if each.done.done():
-                continue
-            if fate is None:
+            if fate is not None:
+                _fail([each], fate)
+            elif not each.done.done():
                 each.done.set_result(None)
-            else:
-                each.done.set_exception(fate)
 
     async def _until_known(self, batch: list[_Waiting], since_s: float) -> list[HoldfastError | None]:
         """A commit whose reply was lost is sent again under the same ids until somebody acknowledges it.
@@ -115,3 +113,4 @@ def _fail(those: list[_Waiting], problem: HoldfastError) -> None:
     for each in those:
         if not each.done.done():
             each.done.set_exception(problem)
+            each.done.exception()  # asyncio complains of one that nobody has seen; who stops now will never look
