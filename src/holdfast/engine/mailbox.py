@@ -229,6 +229,8 @@ class Mailbox:
     def turn(self) -> None:
         """Decide what has come: in one piece, or where something has to be read before, in a task."""
         self._has_turn = False
+        if self.busy:
+            return  # a snapshot has begun since, whose end gives it another turn
         if not self._again and self._lingered < _LINGER_TURNS and _linger(self._envelopes):
             self._lingered += 1
             self._go_on()
@@ -308,8 +310,8 @@ class Mailbox:
             self._go_on()
             return
         self._in_flight = True
-        if decision.slots:
-            self._take_slots(decision.slots)
+        if decision.slots and self._runtime.starter is not None:
+            self._runtime.starter.take_slots(decision.slots)
         appended.add_done_callback(lambda appended: self._landed(delivery, decision, appended))
 
     def _landed(self, delivery: Delivery, decision: Decision, appended: asyncio.Future[None]) -> None:
@@ -322,8 +324,8 @@ class Mailbox:
                 self._runtime.committed(self, decision.answers.events, decision.state, own=True)
             except Exception as broken:  # noqa: BLE001 - every sender must be told, whatever it is
                 problem = broken
-        if decision.slots:
-            self._take_slots(-decision.slots)
+        if decision.slots and self._runtime.starter is not None:
+            self._runtime.starter.take_slots(-decision.slots)
         if decision.placed is not None and self._runtime.starter is not None:
             known = not isinstance(problem, UnknownCommit)
             self._runtime.starter.settle(self.run, decision.placed.placed, known=known)
@@ -402,16 +404,18 @@ class Mailbox:
         starter = self._runtime.starter
         if starter is None or worker is None or not state.unplaced:
             return None
-        if self.graph is None or state.graph_hash != self.graph.hash:
-            return None
-        if not any(type(event) is StepReady and event.demand is not None for event in events):
+        if (
+            self.graph is None
+            or state.graph_hash != self.graph.hash
+            or not any(_waits_for_place(event) for event in events)
+        ):
             return None
         steps = starter.place(state, worker.slots - started)
         return Worker(worker.session, 0, steps) if steps else None
 
-    def _take_slots(self, count: int) -> None:
-        if self._runtime.starter is not None:
-            self._runtime.starter.take_slots(count)
+
+def _waits_for_place(event: Event) -> bool:
+    return type(event) is StepReady and event.demand is not None
 
 
 def _linger(envelopes: Sequence[Envelope]) -> bool:
