@@ -65,8 +65,9 @@ def test_what_once_broke_a_promise_keeps_it(seed: int) -> None:
     error that no replay saw; a step whose start nobody here knew of; an outcome lost with the time of its attempt; a part
     of a pool that nobody gave back; a place that was given away while its step began; an effect that other code did again; a
     pool that was held for the dead until a clock came to where another had been, or closed until then; a debt that nobody
-    looked at again once it was paid; a part that an heir had no use for, and kept; the refusal of an append that nobody had heard when its
-    process was killed, of which asyncio complained; a turn that came while a snapshot was written, so that two appends were under way. Or seemed to: a visit that had not begun
+    looked at again once it was paid; a part that an heir had no use for, and kept; the refusal of an append that nobody
+    had heard when its process was killed, of which asyncio complained; a turn that came while a snapshot was written, so
+    that two appends were under way. Or seemed to: a visit that had not begun
     when its run was taken up again, and that came again under its name."""
     assert simulate(seed, made_of="python").violations == []
 
