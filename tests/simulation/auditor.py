@@ -861,8 +861,9 @@ class Auditor:
         """A handler got a result: whoever asks at the same place again gets the same."""
         books = self.books[run]
         visit = books.steps.get(node_of(StepId(step)))
-        if kind in ("uuid", "version") and step in books.changed:
-            return  # nothing is kept of it but its place, and where nothing follows that is kept, other code has another
+        if kind in ("uuid", "version", "gather") and step in books.changed:
+            return  # nothing is kept of it but its place, and where nothing follows that is kept, other code has another;
+            # what was gathered is looked at one by one
         if kind in ("now", "think") or visit is None or visit.id != step or attempt != max(visit.starts, default=0):
             return  # the last two: it has been superseded since, and what it sees may have been dropped
         told = books.told
