@@ -16,7 +16,7 @@ import pytest
 from holdfast import OperationFailed, RetryPolicy, RunFailed, Tool, ToolFailed, Workflow, task, tool
 from holdfast.core import events as ev
 from holdfast.core.status import status, waiting_for
-from holdfast.engine import context, mailbox
+from holdfast.engine import branches, mailbox
 from holdfast.engine.attempt import Attempt
 from holdfast.errors import RunEnded, StaleAttempt
 from holdfast.models.providers import Providers
@@ -347,7 +347,7 @@ async def test_the_branches_of_a_gather_run_at_the_same_time_and_answer_in_order
 async def test_a_gather_of_more_than_may_wait_does_each_once_so_many_at_a_time(
     store: str, world: list[Any], monkeypatch: pytest.MonkeyPatch, may_wait: int
 ) -> None:
-    monkeypatch.setattr(context, "MOST_AT_ONCE", 7)
+    monkeypatch.setattr(branches, "MOST_AT_ONCE", 7)
     monkeypatch.setattr(mailbox, "MOST_WAITING", may_wait)
     under_way: set[tuple[int, int]] = set()
     most: list[int] = []

@@ -1,15 +1,13 @@
 """`ctx`: what a step's code may do, each operation at its place in the step's journal.
 
-Never here: how an operation is recorded (journal), where the code is (cursor), a conversation's turns (conversation).
+Never here: how an operation is recorded (journal), where the code is (cursor), what several of them are (branches).
 """
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -21,21 +19,17 @@ from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
-from holdfast.core.estimates import Report
 from holdfast.core.gates import APPROVAL, QUESTION
-from holdfast.core.ids import CallId, Path, RunId, StepId, Unique
+from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import NULL, digest
-from holdfast.engine import function
+from holdfast.engine import branches, function
 from holdfast.engine.attempt import Attempt
-from holdfast.engine.cursor import Divergence, Suspension, cursor, in_branch
-from holdfast.engine.job_log import JobLog
-from holdfast.engine.journal import GATHER, StepJournal
-from holdfast.engine.payloads import Storage
-from holdfast.engine.remote import RemoteWorker, worker_of
+from holdfast.engine.attempt_context import AttemptContext
+from holdfast.engine.cursor import cursor
+from holdfast.engine.journal import StepJournal
 from holdfast.engine.version import Versions
 from holdfast.errors import OperationFailed
-from holdfast.ports import Clock, ModelReply, ModelRequest
-from holdfast.settings import ScriptLimits
+from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from holdfast.authoring.context import Context
@@ -43,9 +37,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_AT_ONCE: Final = 200
-"""Branches of one gather that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
-What is under way is looked through at each decision."""
 _LONGEST_WAIT_S: Final = 10 * 366 * 86_400
 _RESULT: Final = "result"
 """The kind of what `record` keeps."""
@@ -60,95 +51,14 @@ class Talk(Protocol):
     ) -> Awaitable[Any]: ...  # fmt: skip
 
 
-@contextmanager
-def _letting_go(*branches: Awaitable[Any]) -> Iterator[None]:
-    """At its end, whatever that is, those of them which have not begun never will: asyncio complains of what nobody awaits."""
-    try:
-        yield
-    finally:
-        for branch in filter(asyncio.iscoroutine, branches):
-            branch.close()
-
-
-class StepContext:
+class StepContext(AttemptContext):
     """What a handler gets as `ctx`."""
 
     def __init__(self, attempt: Attempt, journal: StepJournal, talk: Talk) -> None:
         """`talk` has an exchange with a model, operation by operation of this very context."""
-        self._attempt = attempt
-        self._journal = journal
+        super().__init__(attempt, journal)
         self._versions = Versions(journal)
         self._talk = talk
-        self._services = attempt.services
-        self.run_id: RunId = attempt.run
-        self.tenant: str = attempt.tenant
-        self.step_id: StepId = attempt.step
-        self.provisional = False
-        """Set by a handler whose output tells of a failure: should the run fail and be taken up, the step is too."""
-
-    # --- The attempt --------------------------------------------------------------------------------------------------
-
-    @property
-    def failures(self) -> int:
-        """How many attempts of this step have failed so far; lost and suspended ones do not count."""
-        return self._journal.before.failures
-
-    @property
-    def worker(self) -> RemoteWorker | None:
-        """The connected worker that does this step's work; None where this process does it."""
-        return worker_of(self._attempt)
-
-    @property
-    def clock(self) -> Clock:
-        """For how long something takes; what the time is, `now` says."""
-        return self._services.runtime.clock
-
-    def redact(self, text: str) -> str:
-        """`text` without the value of any known secret, for what leaves by another way than the history."""
-        return self._services.payloads.redact(text)
-
-    @property
-    def script_limits(self) -> ScriptLimits:
-        """How far a script may go, where its file says nothing."""
-        return self._services.script_limits
-
-    @property
-    def pools(self) -> Mapping[str, int]:
-        """What was reserved for this step of pools."""
-        return self._attempt.pools
-
-    def report(self, reports: Iterable[Report]) -> None:
-        """What scripts say that they have used of pools; it is learned once the step has completed."""
-        self._attempt.reports.extend(reports)
-
-    @contextmanager
-    def tidying(self) -> Iterator[bool]:
-        """For what is done after this attempt was called off: whether that was because its run is cancelled. Only then is
-        it let finish, and it sees to a bound itself. Nothing of it is recorded."""
-        self._attempt.is_tidying = self._attempt.run_is_cancelled
-        try:
-            yield self._attempt.run_is_cancelled
-        finally:
-            self._attempt.is_tidying = False
-
-    def keep_in(self, storage: Storage) -> None:
-        """Where the values of this attempt go from now on: its output, and what it records."""
-        self._attempt.storage = storage
-
-    def kept_log(self, job: str) -> JobLog:
-        """Where what the step prints is kept for people; `job` is what they call it."""
-        return self._services.job_logs.begin(self._attempt.run, job, self._attempt.number)
-
-    async def aside(self, work: Callable[[], T]) -> T:
-        """What `work` returns, worked out in a thread: the event loop is not kept from others."""
-        done: T = await self._services.threads.run(work, {})
-        return done
-
-    def secret(self, name: str) -> str:
-        """A secret's value, which is replaced wherever it would be stored. Raises MissingSecret."""
-        return self._services.secrets.get(name)
-
-    # --- Operations ---------------------------------------------------------------------------------------------------
 
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
@@ -259,36 +169,14 @@ class StepContext:
         with cursor().place() as path:
             return fields(await self._journal.signal(path, name, timeout_s))
 
-    async def gather(self, *branches: Awaitable[Any]) -> list[Any]:
+    async def gather(self, *asked: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.
 
         Every branch gets as far as it can, at most 200 of them at a time: more than that begin as others end or have to
         wait. Then the first branch without a result (by position, so that a replay sees the same) decides: its error is
         raised, or the step waits for it.
         """
-        turn = asyncio.Semaphore(MOST_AT_ONCE)
-
-        async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
-            async with turn:
-                return await in_branch(branch, prefix)
-
-        with _letting_go(*branches), cursor().place() as path:
-            self._journal.found(path, GATHER, GATHER)
-            tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
-            try:
-                results = await asyncio.gather(*tasks, return_exceptions=True)
-            except asyncio.CancelledError:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
-        diverged = [result for result in results if isinstance(result, Divergence)]
-        for result in (*diverged, *results):
-            if isinstance(result, Suspension):
-                cursor().left = result
-            if isinstance(result, BaseException):
-                raise result
-        return list(results)
+        return await branches.gather(self._journal, *asked)
 
     async def apart(self, name: str, branch: Awaitable[T]) -> T:
         """Run operations at a place that has a name instead of a position: what comes before it may differ from attempt
@@ -296,14 +184,7 @@ class StepContext:
 
         Branches under different names may run at the same time.
         """
-        here = cursor()
-        with _letting_go(branch):
-            task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
-            try:
-                return await task
-            except Suspension as why:
-                here.left = why
-                raise
+        return await branches.apart(name, branch)
 
     async def record(self, name: str, result: Any) -> None:
         """Keep what this step, or its branch of a gather, has come to under a name: from now on `recorded` gives it to every

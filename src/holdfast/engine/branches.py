@@ -1,0 +1,69 @@
+"""Operations of one step at the same time, or at a place of their own: gather and apart.
+
+Never here: the operations themselves (context), how they are recorded (journal).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from holdfast.engine.cursor import Divergence, Suspension, cursor, in_branch
+from holdfast.engine.journal import GATHER, StepJournal
+
+T = TypeVar("T")
+
+MOST_AT_ONCE: Final = 200
+"""Branches of one gather that are under way at a time: two appends' worth, one on its way to the disk and one gathering.
+What is under way is looked through at each decision."""
+
+
+async def gather(journal: StepJournal, *branches: Awaitable[Any]) -> list[Any]:
+    """Run them at the same time, each with a place of its own; see StepContext."""
+    turn = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def in_turn(branch: Awaitable[Any], prefix: str) -> Any:
+        async with turn:
+            return await in_branch(branch, prefix)
+
+    with _letting_go(*branches), cursor().place() as path:
+        journal.found(path, GATHER, GATHER)
+        tasks = [asyncio.create_task(in_turn(branch, f"{path}.{i}.")) for i, branch in enumerate(branches)]
+        try:
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+    diverged = [result for result in results if isinstance(result, Divergence)]
+    for result in (*diverged, *results):
+        if isinstance(result, Suspension):
+            cursor().left = result
+        if isinstance(result, BaseException):
+            raise result
+    return list(results)
+
+
+async def apart(name: str, branch: Awaitable[T]) -> T:
+    """Run it at a place that has a name instead of a position; see StepContext."""
+    here = cursor()
+    with _letting_go(branch):
+        task = asyncio.create_task(in_branch(branch, f"{here.named(name)}."))
+        try:
+            return await task
+        except Suspension as why:
+            here.left = why
+            raise
+
+
+@contextmanager
+def _letting_go(*branches: Awaitable[Any]) -> Iterator[None]:
+    """At its end, whatever that is, those of them which have not begun never will: asyncio complains of what nobody awaits."""
+    try:
+        yield
+    finally:
+        for branch in filter(asyncio.iscoroutine, branches):
+            branch.close()
