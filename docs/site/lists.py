@@ -24,6 +24,7 @@ from holdfast import errors
 from holdfast.authoring import tool
 from holdfast.cli import exit_code
 from holdfast.core import events, gates, graph, policies, projection, questions, state, status
+from holdfast.core.evolve import FOLDS
 from holdfast.core.payload import Payload
 
 SOURCE = Path(holdfast.__file__).parent
@@ -96,8 +97,8 @@ def _writers() -> dict[str, list[str]]:
 
 def _folded(kind: Any) -> Iterator[str]:
     """What the step that an event is about is after it, where the fold says so in one word."""
-    fold = state._FOLDS[kind]
-    moves = [call for call in _calls(fold) if call.func.id in ("_visit", "_move")]
+    fold = FOLDS[kind]
+    moves = [call for call in _calls(fold) if call.func.id in ("visit", "move")]
     words = [arg.value for call in moves for arg in call.args if isinstance(arg, ast.Constant)]
     if len(moves) == len(words) == 1 and "step" in kind.__struct_fields__:
         yield f"The step is `{words[0]}`."

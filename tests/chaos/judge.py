@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from holdfast import Engine
 from holdfast.core import events as ev
 from holdfast.core.events import Recorded
+from holdfast.core.evolve import evolve
 from holdfast.core.ids import RunId
 from holdfast.core.money import nanousd
-from holdfast.core.state import State, evolve
+from holdfast.core.state import State
 from holdfast.core.status import status
 from holdfast.testing.journal_file import read_journal
 from holdfast.testing.model_server import CallRecord, read_calls

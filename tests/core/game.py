@@ -18,13 +18,14 @@ from holdfast.core import events as ev
 from holdfast.core import policies
 from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, Definition, Edge, Graph, Join, Limits, Node
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
 from holdfast.core.scopes import PLACEMENT, family_of, money_scopes
-from holdfast.core.state import OPEN_STEPS, Operation, State, Step, evolve
+from holdfast.core.state import OPEN_STEPS, Operation, State, Step
 from holdfast.core.status import Wait, due_at_ms, may_be_placed, status, waiting_for
 from holdfast.errors import HoldfastError, InvalidWorkflow
 

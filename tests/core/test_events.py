@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from holdfast.core.demand import Demand
+from holdfast.core.evolve import FOLDS
 from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.payload import inline
 from tests.core.game import NULL, TRANSIENT, ev
@@ -20,9 +21,7 @@ def test_every_event_is_folded_and_stored_under_its_own_name() -> None:
     assert set(EVENTS) == {cls for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, ev.Event)} - {
         ev.Event
     }
-    from holdfast.core.state import _FOLDS
-
-    assert set(_FOLDS) == set(EVENTS)
+    assert set(FOLDS) == set(EVENTS)
 
 
 EXAMPLES: dict[type, object] = {

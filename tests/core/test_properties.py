@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from holdfast.core import policies
 from holdfast.core.claim import Claim
 from holdfast.core.divergence import RESTART
+from holdfast.core.evolve import evolve
 from holdfast.core.fence import may_begin
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
@@ -27,7 +28,7 @@ from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import FUNCTION, OPEN_STEPS, Operation, State, Step, evolve
+from holdfast.core.state import FUNCTION, OPEN_STEPS, Operation, State, Step
 from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
 from tests.core.game import (
     ANN,

@@ -11,8 +11,9 @@ import msgspec
 
 from holdfast import Run
 from holdfast.core.events import Event
+from holdfast.core.evolve import evolve
 from holdfast.core.money import Budget
-from holdfast.core.state import State, evolve
+from holdfast.core.state import State
 
 E = TypeVar("E", bound=Event)
 

@@ -7,8 +7,9 @@ import pytest
 
 from holdfast import Engine, Workflow, check, task, tool
 from holdfast.core.events import encode
+from holdfast.core.evolve import evolve
 from holdfast.core.ids import RunId
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.ports import SnapshotRecord
 
 

@@ -26,13 +26,14 @@ from examples.support_triage.workflow import wf as support_triage
 from holdfast import Engine
 from holdfast.core import policies
 from holdfast.core.events import Recorded, decode
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, Definition, Join
 from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, SessionId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import FUNCTION, VERSION, State, evolve
+from holdfast.core.state import FUNCTION, VERSION, State
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load

@@ -14,8 +14,9 @@ import pytest
 from holdfast.core import commands as cmd
 from holdfast.core.decide import decide
 from holdfast.core.events import AnyEvent, encode
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.core.status import status
 from holdfast.errors import RunEnded
 from tests.golden.record import HERE, HISTORIES, course, fold, read, summary

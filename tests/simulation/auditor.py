@@ -16,10 +16,11 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
 from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_of, visit_of
 from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
 from tests.simulation.books import Books, Call, Visit
 from tests.simulation.job_auditor import JobAuditor

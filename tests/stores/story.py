@@ -14,6 +14,7 @@ from holdfast.core.claim import Claim
 from holdfast.core.decide import decide
 from holdfast.core.demand import Demand
 from holdfast.core.events import Event, Recorded
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import Definition, Edge, Graph, Node
 from holdfast.core.ids import (
     AppendId,
@@ -33,7 +34,7 @@ from holdfast.core.ids import (
 from holdfast.core.payload import digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.ports import Append, History, SnapshotRecord, Store
 
 DRAFT, APPROVE, SEND = step_id("draft", 1), step_id("approve", 1), step_id("send", 1)

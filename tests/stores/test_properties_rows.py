@@ -16,9 +16,10 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.events import Recorded
+from holdfast.core.evolve import evolve
 from holdfast.core.ids import AppendId, RunId, Seq
 from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.core.status import status
 from holdfast.engine.rollup import count_some
 from holdfast.ports import Append

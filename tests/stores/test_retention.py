@@ -27,9 +27,10 @@ from holdfast.blobs.folder import Folder
 from holdfast.compose import open_administration, open_store
 from holdfast.core import commands as cmd
 from holdfast.core.events import OutcomeOrphaned
+from holdfast.core.evolve import evolve
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, inline
-from holdfast.core.state import FOLD_VERSION, evolve
+from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
 from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Store, WorkflowRecord
 from holdfast.stores import retention

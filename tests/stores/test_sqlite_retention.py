@@ -12,8 +12,9 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.events import OutcomeOrphaned
+from holdfast.core.evolve import evolve
 from holdfast.core.payload import inline
-from holdfast.core.state import FOLD_VERSION, evolve
+from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import CursorLost, MonthHeld, StoreFull, UsageError
 from holdfast.stores.sqlite import SqliteStore, retention
 from holdfast.stores.sqlite.administration import SqliteAdministration

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from holdfast.core.commands import AttemptCommand, Shortage, Taken, Value, Worker
 from holdfast.core.events import Event, ValueRecorded
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
 from holdfast.core.ids import EffectKey, NodeName, StepId
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.state import State, Step, evolve
+from holdfast.core.state import State, Step
 from holdfast.errors import RunEnded, StaleAttempt
 
 

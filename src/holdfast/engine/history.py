@@ -15,10 +15,11 @@ from typing import Final
 import msgspec
 
 from holdfast.core.events import Event, Recorded
+from holdfast.core.evolve import evolve
 from holdfast.core.graph import Graph
 from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload
-from holdfast.core.state import FOLD_VERSION, State, evolve
+from holdfast.core.state import FOLD_VERSION, State
 from holdfast.errors import CorruptHistory, NotFound
 from holdfast.ports import Log, SnapshotRecord
 

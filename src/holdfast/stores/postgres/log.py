@@ -1,6 +1,6 @@
 """Histories: appended, loaded, and cut short by snapshots, of which those of many runs are written together.
 
-Never here: folding. What a history amounts to is core.state's.
+Never here: folding. What a history amounts to is core.evolve's.
 """
 
 from __future__ import annotations

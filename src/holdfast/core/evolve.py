@@ -1,0 +1,36 @@
+"""`evolve`: folds one event into the state of its run.
+
+It knows no graph and refuses nothing: it is total over known events and raises CorruptHistory only for a history that no
+rule can have written. Never here: what an event does (folding).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core import events as ev
+from holdfast.core.folding import call, operation, run, step
+from holdfast.core.folding.moves import Folds
+from holdfast.core.ids import Seq
+from holdfast.core.state import State
+from holdfast.errors import CorruptHistory
+
+FOLDS: Final[Folds] = {**run.FOLDS, **step.FOLDS, **operation.FOLDS, **call.FOLDS}
+
+
+def evolve(state: State, event: ev.Event, at_ms: int) -> State:
+    """`state` with `event`, which happened at `at_ms`, folded into it (in place)."""
+    try:
+        fold = FOLDS[type(event)]
+    except KeyError:
+        raise CorruptHistory(f"run {state.run}: an event of unknown kind {type(event).__name__}") from None
+    state.seq = Seq(state.seq + 1)
+    state.at_ms = at_ms
+    try:
+        fold(state, event, at_ms)
+    except (LookupError, AttributeError, ValueError, StopIteration) as problem:
+        raise CorruptHistory(
+            f"run {state.run}: event {state.seq} ({type(event).__name__}) does not follow from the events before it"
+            f" ({problem!r})"
+        ) from problem
+    return state

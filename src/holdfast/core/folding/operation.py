@@ -1,0 +1,135 @@
+"""How the events of operations that call nobody change the state: values, functions, timers, signals, questions to people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
+from holdfast.core.ids import node_of
+from holdfast.core.payload import NULL, Payload
+from holdfast.core.policies import RATE_LIMIT
+from holdfast.core.state import FUNCTION, MOST_DECIDED_KEPT, Decided, Gate, PoolWait, Signal, State
+
+
+def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, e.kind, e.name or e.kind, e.args_hash, at_ms, "done")
+    op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
+    op.error = None  # of a try before
+
+
+def _function_failed(s: State, e: ev.FunctionFailed, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, FUNCTION, e.name, e.args_hash, at_ms, "failed")
+    op.error = e.error
+
+
+def _retry_scheduled(s: State, e: ev.RetryScheduled, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    if op.error is not None and op.error.error_class == RATE_LIMIT:
+        op.rate_limited += 1
+    else:
+        op.failures += 1
+    op.due_at_ms, op.since_ms = e.retry_at_ms, at_ms
+    mark(step, e.path, op, "retrying")
+    note_moved(s, node_of(e.step))
+
+
+def _pools_awaited(s: State, e: ev.PoolsAwaited, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    step.pool_waits = {**step.pool_waits, e.path: PoolWait(e.pools, at_ms)}
+    note_moved(s, node_of(e.step))
+
+
+def _operation_reopened(s: State, e: ev.OperationReopened, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    mark(step, e.path, op, "reopened")
+    op.due_at_ms = None
+    leave_scope(s, e.step, e.path, op)
+    wake(s, step)
+
+
+def _timer_started(s: State, e: ev.TimerStarted, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, "sleep", "sleep", e.args_hash, at_ms)
+    op.due_at_ms = e.due_at_ms
+
+
+def _timer_fired(s: State, e: ev.TimerFired, at_ms: int) -> None:
+    close(s, e.step, e.path, outcome=NULL)
+
+
+def _signal_awaited(s: State, e: ev.SignalAwaited, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, "signal", e.name, e.args_hash, at_ms)
+    op.due_at_ms = e.due_at_ms
+
+
+def _signal_received(s: State, e: ev.SignalReceived, at_ms: int) -> None:
+    s.signals_received = e.number
+    s.signals.append(Signal(e.name, e.number, e.data))
+
+
+def _signal_delivered(s: State, e: ev.SignalDelivered, at_ms: int) -> None:
+    signal = next(kept for kept in s.signals if kept.number == e.number)
+    s.signals.remove(signal)
+    close(s, e.step, e.path, outcome=signal.data)
+
+
+def _signal_timed_out(s: State, e: ev.SignalTimedOut, at_ms: int) -> None:
+    close(s, e.step, e.path, error=e.error)
+
+
+def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
+    s.gates_opened += 1
+    s.gates[e.gate] = Gate(e, at_ms)
+    if e.step is not None and e.path is not None:
+        op = operation(s, e.step, e.path, "gate", e.reason, e.args_hash, at_ms)
+        op.gate = e.gate
+
+
+def _gate_reminded(s: State, e: ev.GateReminded, at_ms: int) -> None:
+    s.gates[e.gate].reminders = e.number
+
+
+def _gate_escalated(s: State, e: ev.GateEscalated, at_ms: int) -> None:
+    s.gates[e.gate].escalated_at_ms = at_ms
+
+
+def _gate_decided(s: State, e: ev.GateDecided, at_ms: int) -> None:
+    gate = s.gates.pop(e.gate)
+    s.decided[e.gate] = Decided(e.decision, at_ms, e.by)
+    if len(s.decided) > MOST_DECIDED_KEPT:
+        del s.decided[next(iter(s.decided))]
+    opened = gate.opened
+    if opened.completes_step and opened.step is not None and (step := s.step(opened.step)) is not None:
+        step.reason = e.reason
+    if opened.step is not None and opened.path is not None and not opened.completes_step:
+        answer = {"decision": e.decision, "data": e.data.json, "by": e.by, "reason": e.reason}
+        close(s, opened.step, opened.path, outcome=Payload(json=msgspec.Raw(msgspec.json.encode(answer))))
+
+
+def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
+    s.gates.pop(e.gate, None)
+    wake_deferred(s)  # whom a limit's gate had stopped though there was room
+
+
+FOLDS: Final[Folds] = {
+    ev.ValueRecorded: _value_recorded,
+    ev.FunctionFailed: _function_failed,
+    ev.RetryScheduled: _retry_scheduled,
+    ev.PoolsAwaited: _pools_awaited,
+    ev.OperationReopened: _operation_reopened,
+    ev.TimerStarted: _timer_started,
+    ev.TimerFired: _timer_fired,
+    ev.SignalAwaited: _signal_awaited,
+    ev.SignalReceived: _signal_received,
+    ev.SignalDelivered: _signal_delivered,
+    ev.SignalTimedOut: _signal_timed_out,
+    ev.GateOpened: _gate_opened,
+    ev.GateReminded: _gate_reminded,
+    ev.GateEscalated: _gate_escalated,
+    ev.GateDecided: _gate_decided,
+    ev.GateWithdrawn: _gate_withdrawn,
+}

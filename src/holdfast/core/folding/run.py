@@ -1,0 +1,141 @@
+"""How the events of a run as a whole change its state: its start, its limits, its phases, its end."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from holdfast.core import events as ev
+from holdfast.core.folding.moves import Folds, unjudge, wake, wake_deferred
+from holdfast.core.ids import node_of
+from holdfast.core.policies import GUARD
+from holdfast.core.state import State
+
+
+def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
+    s.run, s.tenant, s.workflow, s.version, s.graph_hash = e.run, e.tenant, e.workflow, e.version, e.graph_hash
+    s.input, s.input_digest, s.key, s.by = e.input, e.input_digest, e.key, e.by
+    s.os_user, s.client = e.os_user, e.client
+    s.price_fingerprint, s.team = e.price_fingerprint, e.team
+    s.counted, s.awaits = e.counted, e.awaits
+    s.started_at_ms = at_ms
+    s.budget.limit_nanousd = e.limit_nanousd
+    s.max_steps, s.max_tokens, s.max_active_s, s.max_lifespan_s = (
+        e.max_steps,
+        e.max_tokens,
+        e.max_active_s,
+        e.max_lifespan_s,
+    )
+
+
+def _run_admitted(s: State, e: ev.RunAdmitted, at_ms: int) -> None:
+    s.counted, s.awaits = True, None
+
+
+def _admission_deferred(s: State, e: ev.AdmissionDeferred, at_ms: int) -> None:
+    s.awaits = e.scope
+
+
+def _run_paused(s: State, e: ev.RunPaused, at_ms: int) -> None:
+    s.paused = True
+
+
+def _run_resumed(s: State, e: ev.RunResumed, at_ms: int) -> None:
+    s.paused = False
+    for name in s.active:
+        s.steps[name].woken = True  # it may be leaving because the pause refused it something
+
+
+def _run_failing(s: State, e: ev.RunFailing, at_ms: int) -> None:
+    s.phase, s.error = "failing", e.error
+    s.asked.clear()
+
+
+def _run_cancelling(s: State, e: ev.RunCancelling, at_ms: int) -> None:
+    s.phase, s.reason = "cancelling", e.reason
+    s.asked.clear()
+
+
+def _run_completed(s: State, e: ev.RunCompleted, at_ms: int) -> None:
+    s.output, s.parts = e.output, e.parts
+    _end(s, "completed", at_ms)
+
+
+def _run_failed(s: State, e: ev.RunFailed, at_ms: int) -> None:
+    s.error = e.error
+    _end(s, "failed", at_ms)
+
+
+def _run_cancelled(s: State, e: ev.RunCancelled, at_ms: int) -> None:
+    s.reason = e.reason
+    _end(s, "cancelled", at_ms)
+
+
+def _end(s: State, how: Literal["completed", "failed", "cancelled"], at_ms: int) -> None:
+    s.ended, s.ended_at_ms = how, at_ms
+    s.startable.clear()
+    s.unplaced.clear()
+
+
+def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
+    if s.error is not None and s.error.error_class == GUARD:
+        _forget_denials(s, s.error.node)  # a guard broke: what counted as its word was none
+    s.ended, s.ended_at_ms, s.phase, s.error = "", 0, "", None
+    s.counted, s.awaits = e.counted, e.awaits
+    s.reopened += 1
+    s.joins.clear()  # those that were waited for are waited for anew
+    for id_ in e.superseded:
+        step = s.steps.pop(node_of(id_))
+        s.visits[node_of(id_)] -= step.attempt == 0  # its visit has not begun yet
+        unjudge(s, id_)
+    s.__dict__.clear()  # so much has changed that what is kept beside it is worked out anew
+
+
+def _forget_denials(s: State, node: str) -> None:
+    about = (f">{node}:", f">{node}#")
+    for key in [key for key, allowed in s.verdicts.items() if not allowed and any(part in key for part in about)]:
+        del s.verdicts[key]
+
+
+def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
+    s.version, s.graph_hash = e.version, e.graph_hash
+    s.asked.clear()  # guards of the old graph; those of the new one are asked anew
+
+
+def _limit_raised(s: State, e: ev.LimitRaised, at_ms: int) -> None:
+    match e.limit:
+        case "cost":
+            s.budget.limit_nanousd = e.value
+        case "steps":
+            s.max_steps = e.value
+        case "tokens":
+            s.max_tokens = e.value
+        case "active":
+            s.max_active_s = e.value
+            for name in s.unfinished:
+                wake(s, s.steps[name])  # those that left, or are leaving, because they were refused something
+        case _:
+            s.max_lifespan_s = e.value
+            s.lifespan_passed = False
+    wake_deferred(s, all_calls=True)
+
+
+def _lifespan_passed(s: State, e: ev.LifespanPassed, at_ms: int) -> None:
+    s.lifespan_passed = True
+
+
+FOLDS: Final[Folds] = {
+    ev.RunStarted: _run_started,
+    ev.RunAdmitted: _run_admitted,
+    ev.AdmissionDeferred: _admission_deferred,
+    ev.RunPaused: _run_paused,
+    ev.RunResumed: _run_resumed,
+    ev.RunFailing: _run_failing,
+    ev.RunCancelling: _run_cancelling,
+    ev.RunCompleted: _run_completed,
+    ev.RunFailed: _run_failed,
+    ev.RunCancelled: _run_cancelled,
+    ev.RunReopened: _run_reopened,
+    ev.RunMigrated: _run_migrated,
+    ev.LimitRaised: _limit_raised,
+    ev.LifespanPassed: _lifespan_passed,
+}

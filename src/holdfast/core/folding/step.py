@@ -1,0 +1,240 @@
+"""How the events of steps, and of the ways between them, change the state."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core import events as ev
+from holdfast.core.folding.moves import (
+    Folds,
+    forget_deferred,
+    mark,
+    move,
+    note_moved,
+    remember,
+    reopen,
+    unjudge,
+    visit,
+    wake,
+)
+from holdfast.core.ids import comes_from, node_of, step_id
+from holdfast.core.payload import NULL
+from holdfast.core.policies import RATE_LIMIT, ErrorRecord
+from holdfast.core.state import FINISHED, KEPT_FROM_A_PLACE, KEPT_FROM_THE_BEGINNING, Question, State, Step, verdict_key
+
+
+def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
+    visit(s, e.step, "ready", at_ms, e.demand)
+
+
+def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
+    step = visit(s, e.step, "active", at_ms)
+    if step.attempt == 0:
+        s.steps_started += 1
+        step.began_ms = at_ms
+    step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
+
+
+def _step_suspended(s: State, e: ev.StepSuspended, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    # What came while the attempt was leaving lets it go on at once; what a pause sent away comes back with its end.
+    go_on = step.woken or s.paused or e.yields
+    move(s, node_of(e.step), step, "suspended", at_ms)
+    if go_on:
+        wake(s, step)
+
+
+def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
+    step.provisional = e.provisional
+    if not e.provisional:
+        step.journal, step.pending, step.kept = {}, {}, {}
+    step.conversation = e.conversation
+    forget_deferred(s, e.step)
+    move(s, name, step, "completed", at_ms)
+
+
+def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    _count(step, e.error)
+    step.error, step.retry_at_ms = e.error, e.retry_at_ms
+    remember(s, e.error)
+    reopen(step, e.reopens)
+    move(s, name, step, "retrying", at_ms)
+
+
+def _attempt_lost(s: State, e: ev.AttemptLost, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    step.losses += 1
+    stopped = step.stopped
+    move(s, name, step, "suspended", at_ms)
+    step.stopped = stopped  # it has not got past that place
+    wake(s, step)
+
+
+def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    _count(step, e.error)
+    step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
+    step.failed_path, step.output = e.path, e.output
+    remember(s, e.error)
+    forget_deferred(s, e.step)
+    move(s, name, step, "failed", at_ms)
+    step.parked = e.parked
+
+
+def _count(step: Step, error: ErrorRecord) -> None:
+    """Rate limits have a bound of their own."""
+    if error.error_class == RATE_LIMIT:
+        step.rate_limited += 1
+    else:
+        step.failures += 1
+
+
+def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    _begin_anew(s, step)
+    reopen(step, e.reopens)
+    move(s, name, step, "suspended", at_ms)
+    wake(s, step)
+
+
+def _begin_anew(s: State, step: Step) -> None:
+    """Forget what a step came to, but for its journal. A person whom it asked, and whose answer nobody waited for any more,
+    is asked anew."""
+    step.failures = step.rate_limited = step.losses = 0
+    step.retry_at_ms, step.reason, step.decisions = None, None, None
+    step.stops = 0
+    for path in [*step.journal] if step.provisional else ():
+        reopen(step, path)  # its code made an outcome of what had failed in it
+    step.output, step.called_off, step.provisional = NULL, False, False
+    forget_deferred(s, step.id)
+    for path, op in step.unsettled():
+        if op.status == "deferred":  # there was no room then: it asks again, and until then it waits for none
+            op.scope, op.other, op.due_at_ms, op.blocked = None, None, None, False
+            mark(step, path, op, "reopened")
+    gone = [path for path, op in step.unsettled() if op.kind == "gate" and op.gate not in s.gates]
+    for path in gone:
+        del step.journal[path], step.pending[path]
+    step.generation += bool(gone)
+    unjudge(s, step.id)
+
+
+def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    move(s, name, step, "suspended" if e.retry_at_ms is None else "retrying", at_ms)
+    step.stopped, step.retry_at_ms = e.path, e.retry_at_ms
+    step.stops += 1
+
+
+def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
+    name = node_of(e.step)
+    step = s.steps[name]
+    keeps = KEPT_FROM_THE_BEGINNING if e.path is None else KEPT_FROM_A_PLACE
+    for path in [path for path in step.journal if e.path is None or comes_from(path, e.path)]:
+        op = step.journal.pop(path)
+        step.pending.pop(path, None)
+        s.deferred.pop(f"{step.id}:{path}", None)
+        s.short.pop(f"{step.id}:{path}", None)
+        if op.has_come_to_something and op.kind in keeps:
+            op.status, op.error = "done", None
+            step.kept[step.named(path)] = op
+    step.generation += 1
+    step.stops, step.retry_at_ms = 0, None
+    move(s, name, step, "suspended", at_ms)
+    wake(s, step)
+
+
+def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
+    step = s.steps[node_of(e.step)]
+    step.journal[e.path] = step.kept.pop(e.kept)
+    step.stopped = None
+    wake(s, step)  # the step that asked for it may have to come again to hear of it
+
+
+def _step_skipped(s: State, e: ev.StepSkipped, at_ms: int) -> None:
+    step = visit(s, e.step, "skipped", at_ms)
+    step.reason = e.reason
+
+
+def _step_cancelled(s: State, e: ev.StepCancelled, at_ms: int) -> None:
+    step = visit(s, e.step, "cancelled", at_ms)
+    step.reason, step.called_off = e.reason, s.phase == "failing"
+    forget_deferred(s, e.step)
+
+
+def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
+    for id_ in e.superseded:
+        name = node_of(id_)
+        step = s.steps[name]
+        forget_deferred(s, id_)
+        if step.status in FINISHED:
+            s.previous[name] = _as_it_was(step)
+        else:
+            s.previous.pop(name, None)
+        move(s, name, step, "cancelled", at_ms)
+        del s.steps[name]
+        unjudge(s, id_)
+    for name in e.bygone:
+        s.previous.pop(name, None)
+        note_moved(s, name)
+    for name in e.rearmed:
+        s.joins.pop(name, None)
+        s.summoned.pop(name, None)
+        unjudge(s, step_id(name, s.visits.get(name, 0) + 1))
+    s.summoned[e.target] = None
+
+
+def _as_it_was(step: Step) -> Step:
+    """What a later visit may want to know of this one."""
+    return Step(
+        step.id, step.status, output=step.output, decisions=step.decisions, error=step.error, reason=step.reason,
+        ended_seq=step.ended_seq, conversation=step.conversation,
+    )  # fmt: skip
+
+
+def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
+    s.asked[verdict_key(e.step, e.target, e.guard)] = Question(e.step, e.target, e.guard)
+
+
+def _guard_judged(s: State, e: ev.GuardJudged, at_ms: int) -> None:
+    s.asked.pop(verdict_key(e.step, e.target, e.guard), None)
+    s.verdicts[verdict_key(e.step, e.target, e.guard)] = e.allowed
+    note_moved(s, node_of(e.step))
+
+
+def _join_opened(s: State, e: ev.JoinOpened, at_ms: int) -> None:
+    s.joins[e.node] = e.due_at_ms
+
+
+def _join_timed_out(s: State, e: ev.JoinTimedOut, at_ms: int) -> None:
+    s.joins[e.node] = None
+
+
+FOLDS: Final[Folds] = {
+    ev.StepReady: _step_ready,
+    ev.StepStarted: _step_started,
+    ev.StepSuspended: _step_suspended,
+    ev.StepCompleted: _step_completed,
+    ev.AttemptFailed: _attempt_failed,
+    ev.AttemptLost: _attempt_lost,
+    ev.StepFailed: _step_failed,
+    ev.StepReplayed: _step_replayed,
+    ev.StepStopped: _step_stopped,
+    ev.JournalDropped: _journal_dropped,
+    ev.OperationReused: _operation_reused,
+    ev.StepSkipped: _step_skipped,
+    ev.StepCancelled: _step_cancelled,
+    ev.LoopTaken: _loop_taken,
+    ev.GuardAsked: _guard_asked,
+    ev.GuardJudged: _guard_judged,
+    ev.JoinOpened: _join_opened,
+    ev.JoinTimedOut: _join_timed_out,
+}
