@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.actions.jobs import refusal
+from holdfast.actions.shell.cgroup import places
 from holdfast.actions.syntax.load import load
 from holdfast.core.demand import NOTHING, SHELL, Demand, Resources
 from holdfast.core.ids import NodeName
@@ -157,3 +159,21 @@ async def test_scripts_that_run_at_once_have_gpus_of_their_own(store: str, tmp_p
     assert ended.results == {"work": "success", "none": "success"}
     assert sorted(each["log"] for each in ended.jobs["work"]["combinations"]) == ["0,1", "2,3"]
     assert ended.jobs["none"]["log"] == "[]"
+
+
+async def test_the_scripts_of_a_job_are_held_to_the_memory_that_it_asks_for(store: str) -> None:
+    if "memory" not in {place.controller for place in places()}:
+        pytest.skip("this process may make no control group for memory here")
+    ended = await ran(
+        f"""
+        jobs:
+          greedy:
+            runs-on: any
+            resources: {{memory: 60}}
+            steps: [{{run: {sys.executable} -c "bytearray(90 << 20)"}}]
+        """,
+        store,
+        resources=Resources(memory_mb=100),
+    )
+    assert ended.results == {"greedy": "failure"}
+    assert "Its processes had used all of the memory that its job asks for" in ended.jobs["greedy"]["log"]

@@ -66,5 +66,10 @@ def at_once(strategy: Strategy | None) -> int | None:
     return min(*known, MOST_AT_ONCE) if known else None
 
 
+def known(amount: Amount) -> int:
+    """What is said of it without an expression, else nothing."""
+    return amount if isinstance(amount, int) else 0
+
+
 def _amounts(given: Resources) -> dict[str, Amount]:
     return {"cpu": given.cpu_millicores, "memory": given.memory_mb, "gpus": given.gpus}

@@ -179,7 +179,7 @@ class StepRun:
         return f"{self._around.job.id}/{self._around.combination.number}/{self._key}"
 
     def _script(self) -> shell.Script:
-        step, attempt, seen = self._step, self._around.attempt, self._seen
+        step, attempt, seen, asks = self._step, self._around.attempt, self._seen, self._around.job.resources
         bound = {each.name: whole_text(to_text(each.value.evaluate(seen))) for each in step.script.bindings}
         return shell.Script(
             text=step.script.text,
@@ -191,7 +191,9 @@ class StepRun:
             shell=step.shell,
             env={**self._environment, **bound},
             path=self._progress.path,
-            gpus=gpus if isinstance(gpus := self._around.job.resources.gpus, int) else 0,
+            gpus=placement.known(asks.gpus),
+            memory_mb=placement.known(asks.memory_mb),
+            cpu_m=placement.known(asks.cpu_millicores),
             pools={pool: max(1, amount // self._at_once) for pool, amount in attempt.pools.items()},
         )
 

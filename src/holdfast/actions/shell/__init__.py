@@ -3,6 +3,7 @@
     command      which shell, and its flags
     environment  what a script sees of the world
     devices      which GPUs are its own
+    cgroup       what holds it to its memory and cores
     pairs        what a script says in its output file and its environment file
     log          what a script prints: bounded, masked, line by line
     supervisor       the program between worker and script, which ends everything that the script has started

@@ -29,6 +29,7 @@ from typing import IO, Final, NamedTuple, NoReturn
 
 import msgspec
 
+from holdfast.actions.shell import cgroup
 from holdfast.actions.shell import supervisor as supervisor_program
 from holdfast.actions.shell.command import filled, find
 from holdfast.actions.shell.devices import VISIBLE, taken
@@ -62,7 +63,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     `env` is what the workflow gives it; `path` are directories that come before those of its PATH. `folder` is where it
     starts. `shell` is as in the workflow, None if unset. `pools` is what it has of pools, `gpus` how many
-    of the worker's GPUs are to be its own.
+    of the worker's GPUs are to be its own. `memory_mb` (MiB) and `cpu_m` (thousandths of a core) are what all its processes
+    together are held to where the machine allows; 0 is no limit.
     """
 
     text: str
@@ -76,6 +78,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     pools: Mapping[str, int] = {}
     gpus: int = 0
+    memory_mb: int = 0
+    cpu_m: int = 0
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +115,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     `outputs`, `environment`, `path` and `summary` are what its files say, also if it failed; of names that differ in case
     only, an output keeps the first name and the last value. `file_problems` are mistakes in the files. `usage` is what it says
     that it used of its pools, part by part; `usage_problems` say what of that does not count, which fails nothing.
-    `left_over` processes had to be ended after the script; `survivors` could not be.
+    `left_over` processes had to be ended after the script; `survivors` could not be. `starved` were ended by the kernel because
+    all together had used the script's memory.
     """
 
     exit_code: int | None
@@ -129,6 +134,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     left_over: int
     survivors: int
     duration_s: float
+    starved: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -144,6 +150,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
             said = "It could not be ended."
         else:
             said = f"It ended with exit code {self.exit_code}."
+        if self.starved:
+            said += " Its processes had used all of the memory that its job asks for (resources: memory)."
         return " ".join((said, *self.file_problems))
 
 
@@ -247,6 +255,7 @@ class _Report(NamedTuple):
     timed_out: bool
     left_over: int
     survivors: int
+    starved: int
 
 
 class _Run:
@@ -288,7 +297,7 @@ class _Run:
             answers, self._to_supervisor = await asyncio.open_connection(sock=control, limit=_REPORT_BYTES)
             # Before the socket: closed later, it would take another file with the socket's number off the loop.
             open_.callback(self._to_supervisor.close)
-            self._to_supervisor.write(_order(prepared, self._script.folder, self._limits) + self._asked)
+            self._to_supervisor.write(_order(prepared, self._script, self._limits) + self._asked)
             printing = asyncio.ensure_future(self._print(printed))
             try:
                 report = await self._report(answers, printing, process)
@@ -312,6 +321,7 @@ class _Run:
             log=self._log.counts(unread=unread),
             left_over=report.left_over,
             survivors=report.survivors,
+            starved=report.starved,
             duration_s=self._clock.monotonic_s() - began_s,
         )
 
@@ -347,10 +357,8 @@ class _Run:
                 if word == "failed":
                     raise ToolFailed(f"The script could not be started: {rest}. Nothing was run.")
                 if word == "ended":
-                    status, timed_out, left_over, survivors = rest.split()
-                    return _Report(
-                        None if status == "-" else int(status), timed_out == "1", int(left_over), int(survivors)
-                    )
+                    status, timed_out, *counts = rest.split()
+                    return _Report(None if status == "-" else int(status), timed_out == "1", *map(int, counts))
                 self._group = int(rest)
         except ConnectionResetError:
             return None
@@ -418,15 +426,16 @@ def _start_supervisor(private: Path) -> tuple[subprocess.Popen[bytes], socket.so
     return process, ours, printed
 
 
-def _order(prepared: _Prepared, folder: str, limits: Limits) -> bytes:
+def _order(prepared: _Prepared, script: Script, limits: Limits) -> bytes:
     order = {
         "command": [encoded(word) for word in prepared.command],
         "environment": {encoded(name): encoded(value) for name, value in prepared.environment.items()},
-        "folder": encoded(folder),
+        "folder": encoded(script.folder),
         "timeout_s": limits.timeout_s,
         "grace_s": limits.grace_s,
         "linger_s": limits.linger_s,
         "limits": list(_resource_limits(limits)),
+        "groups": cgroup.limits(script.memory_mb, script.cpu_m),
     }
     data = marshal.dumps(order)
     return len(data).to_bytes(LENGTH_BYTES, "big") + data

@@ -7,8 +7,8 @@ script's private folder goes. And what must be set between fork and exec is set 
 one thread.
 
 Over the socket on descriptor 0 comes an order, then `s` (stop: SIGTERM, a grace, SIGKILL) or `k` (kill at once); the
-reports `started GROUP`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER SURVIVORS` go back. When the worker closes its
-side, this process becomes the `rm` that removes the folder.
+reports `started GROUP`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER SURVIVORS STARVED` go back. When the worker
+closes its side, this process becomes the `rm` that removes the folder.
 
 Never here: anything of Holdfast, and any import that is not needed: each costs every script milliseconds.
 """
@@ -57,14 +57,19 @@ def main() -> NoReturn:
     if order is not None:
         _libc.prctl(_SUBREAPER, 1)
         woken = _signals()
-        script, why = _start(order, control)
+        groups, why = _make_groups(order["groups"])
+        script = None
+        if not why:
+            script, why = _start(order, groups, control)
         if script is None:
+            _remove_groups(groups)
             _say(control, f"failed {why}")
         else:
             ended = Supervisor(script, order, control, woken).run()
+            starved = _remove_groups(groups)
             os.dup2(0, 1)  # the reader of the log sees its end
             os.dup2(0, 2)
-            _say(control, f"ended {ended}")
+            _say(control, f"ended {ended} {starved}")
         while _read(control, 64):
             pass  # the worker still reads the script's files
     os.set_inheritable(control, True)  # it closes when the folder is gone
@@ -202,7 +207,50 @@ def _signals() -> int:
     return read
 
 
-def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
+def _make_groups(wanted: list[tuple[str, dict[str, str]]]) -> tuple[list[str], str]:
+    """The control groups in which the script is to be, with their limits; and why there is one less, if so."""
+    made: list[str] = []
+    for parent, settings in wanted:
+        group = f"{parent}/holdfast-{os.getpid()}"
+        try:
+            os.mkdir(group)  # noqa: PTH102 - pathlib costs more than all of this
+            made.append(group)
+            for name, value in settings.items():
+                if os.path.exists(f"{group}/{name}"):  # noqa: PTH110 - one without swap has no file for it
+                    _write(f"{group}/{name}", value)
+        except OSError as problem:
+            return made, f"its control group {group} could not be made: {problem.strerror}"
+    return made, ""
+
+
+def _remove_groups(groups: list[str]) -> int:
+    """How many processes the kernel has ended in them because together they had used all of their memory."""
+    starved = 0
+    for group in groups:
+        for name in ("memory.events", "memory.oom_control"):
+            try:
+                with open(f"{group}/{name}") as file:  # noqa: PTH123 - see above
+                    counts = dict(line.split() for line in file)
+            except OSError:
+                continue  # of the other kind, or of another controller
+            starved += int(counts.get("oom_kill", 0))
+        _remove_group(group)
+    return starved
+
+
+def _remove_group(group: str) -> None:
+    try:
+        os.rmdir(group)  # noqa: PTH106 - pathlib costs more than all of this
+    except OSError:
+        return  # something in it could not be ended, and is counted as a survivor
+
+
+def _write(path: str, value: str) -> None:
+    with open(path, "w") as file:  # noqa: PTH123 - see above
+        file.write(value)
+
+
+def _start(order: dict[str, Any], groups: list[str], control: int) -> tuple[int | None, str]:
     """The script's process, or why there is none."""
     said, say = os.pipe()
     supervisor = os.getpid()
@@ -211,7 +259,7 @@ def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
     except OSError as problem:
         return None, f"no process could be started: {problem.strerror}"
     if script == 0:
-        _become(order, control, supervisor, say)
+        _become(order, groups, control, supervisor, say)
     os.close(say)
     why = os.read(said, 4096)  # nothing if it has become the script, which closes it
     os.close(said)
@@ -221,7 +269,7 @@ def _start(order: dict[str, Any], control: int) -> tuple[int | None, str]:
     return None, why.decode(errors="replace").replace("\n", " ")
 
 
-def _become(order: dict[str, Any], control: int, supervisor: int, say: int) -> NoReturn:
+def _become(order: dict[str, Any], groups: list[str], control: int, supervisor: int, say: int) -> NoReturn:
     """Turn this child into the script. What goes wrong is said, never raised: this is a copy of the supervisor."""
     command: list[bytes] = order["command"]
     try:
@@ -234,6 +282,8 @@ def _become(order: dict[str, Any], control: int, supervisor: int, say: int) -> N
             for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(each, signal.SIG_DFL)  # Python ignores SIGPIPE and SIGXFSZ, and that would be inherited
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            for group in groups:
+                _write(f"{group}/cgroup.procs", "0")  # whatever it starts is born in it
             for which, soft, hard in order["limits"]:
                 _limit(which, soft, hard)
             os.execve(command[0], command, order["environment"])
