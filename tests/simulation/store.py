@@ -42,13 +42,16 @@ from holdfast.errors import (
 from holdfast.ports import (
     MOST_LISTED,
     Append,
+    Chunk,
     DueRun,
     History,
     LogPiece,
     LogPlace,
+    Piece,
     RunFilter,
     SnapshotRecord,
     Store,
+    StreamName,
     TailEvent,
     Unplaced,
     WorkflowRecord,
@@ -185,6 +188,8 @@ class Disk:
         self.costs: dict[tuple[str, ...], Cost] = {}
         self.counted: dict[RunId, Seq] = {}
         self.job_logs: dict[LogPlace, bytes] = {}
+        self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
+        """The pieces of each, with their marks."""
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
@@ -640,6 +645,40 @@ class JobLogs(Port):
     async def read(self, place: LogPlace) -> bytes:
         await self._mount.read()
         return self._disk.job_logs.get(place, b"")
+
+
+class Streams(Port):
+    """Keeps ports.Streams."""
+
+    async def append(self, pieces: Sequence[Piece]) -> None:
+        await self._mount.write("append_chunks")
+        for name, mark, size, content in pieces:
+            stream = self._disk.streams.setdefault(name, [])
+            if all(known != mark for known, _ in stream):
+                first = sum(chunk.size for _, chunk in stream)
+                stream.append((mark, Chunk(name, first, size, content)))
+
+    async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
+        await self._mount.read()
+        return [
+            chunk
+            for name, stream in sorted(self._disk.streams.items())
+            for _, chunk in stream
+            if name.run in runs and chunk.first + chunk.size > known.get(name, 0)
+        ][:limit]
+
+    async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
+        await self._mount.read()
+        return {
+            name: sum(chunk.size for _, chunk in stream)
+            for name, stream in self._disk.streams.items()
+            if name.run in runs
+        }
+
+    async def forget(self, names: Collection[StreamName]) -> None:
+        await self._mount.write("forget_chunks")
+        for name in names:
+            self._disk.streams.pop(name, None)
 
 
 class Costs(Port):
@@ -1101,7 +1140,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(mount)
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
-            lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount), blobs=Blobs(mount),
+            lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount), streams=Streams(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

@@ -39,7 +39,19 @@ from holdfast.errors import (
     Unstorable,
     UsageError,
 )
-from holdfast.ports import Append, DueRun, History, LogPlace, SnapshotRecord, Store, TailEvent, WorkflowRecord
+from holdfast.ports import (
+    Append,
+    Chunk,
+    DueRun,
+    History,
+    LogPlace,
+    Piece,
+    SnapshotRecord,
+    Store,
+    StreamName,
+    TailEvent,
+    WorkflowRecord,
+)
 from tests.stores.story import ASKS, BORN_MS, DRAFT, PATH, SEND, TINY, Story, demanding, fold, graph, put, snapshot_of
 
 Connect = Callable[[], Awaitable[Store]]
@@ -1304,6 +1316,52 @@ class StoreConformance:
         with pytest.raises(StoreError):
             await store.log.load(story.run, FOLD_VERSION)
         assert fold(await (await connect()).log.load(story.run, FOLD_VERSION)).seq == 4
+
+    async def test_a_stream_has_each_piece_once_and_in_its_place_whoever_brings_it(self, connect: Connect) -> None:
+        store, there, story, other = await connect(), await connect(), Story(), Story()
+        said, progress = StreamName(story.run, "draft#1:0:1"), StreamName(story.run, "progress")
+        elsewhere = StreamName(other.run, "progress")
+        await store.streams.append([Piece(said, "0", 4, "né\0t".encode()), Piece(progress, "a:0", 1, b"1")])
+        await there.streams.append(
+            [
+                Piece(progress, "a:0", 1, b"again"),  # brought once more: it is there
+                Piece(progress, "b:0", 1, b"2"),
+                Piece(elsewhere, "a:0", 1, b"3"),
+                Piece(said, "4", 2, b"ok"),
+                Piece(progress, "b:1", 1, b"4"),
+            ]
+        )
+        assert [*await store.streams.chunks([story.run], {}, 100)] == [
+            Chunk(said, 0, 4, "né\0t".encode()), Chunk(said, 4, 2, b"ok"),
+            Chunk(progress, 0, 1, b"1"), Chunk(progress, 1, 1, b"2"), Chunk(progress, 2, 1, b"4"),
+        ]  # fmt: skip
+        assert await there.streams.sizes([story.run, other.run]) == {said: 6, progress: 3, elsewhere: 1}
+        known = {said: 5, progress: 2, StreamName(story.run, "unheard of"): 3}
+        assert {*await there.streams.chunks([story.run, other.run], known, 100)} == {
+            Chunk(elsewhere, 0, 1, b"3"), Chunk(said, 4, 2, b"ok"), Chunk(progress, 2, 1, b"4"),
+        }  # fmt: skip
+        assert [*await store.streams.chunks([story.run], {said: 6, progress: 3}, 100)] == []
+        assert len(await store.streams.chunks([story.run], {}, 2)) == 2
+        await store.streams.forget([said])
+        assert await there.streams.sizes([story.run]) == {progress: 3}
+        assert [chunk.name for chunk in await store.streams.chunks([story.run], {}, 100)] == [progress] * 3
+
+    async def test_what_is_seen_of_a_stream_has_no_gap_while_many_write_to_it(self, connect: Connect) -> None:
+        stores, story = [await connect() for _ in range(3)], Story()
+        name, seen = StreamName(story.run, "progress"), list[Chunk]()
+
+        async def write(number: int) -> None:
+            for n in range(10):
+                pieces = [Piece(name, f"{number}:{n}:{k}", 1, b"%d" % number) for k in range(2)]
+                await stores[number].streams.append(pieces)
+
+        async def watch() -> None:
+            while len(seen) < 60:
+                seen.extend(await stores[0].streams.chunks([story.run], {name: len(seen)}, 7))
+
+        async with asyncio.timeout(30):
+            await asyncio.gather(*map(write, range(3)), watch())
+        assert [chunk.first for chunk in seen] == list(range(60))
 
     async def test_what_jobs_print_is_kept_in_pieces_that_grow_and_may_be_cut(self, connect: Connect) -> None:
         store, story = await connect(), Story()

@@ -32,7 +32,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.payload import Payload, inline
 from holdfast.core.state import FOLD_VERSION
 from holdfast.errors import Conflict, CorruptHistory, MonthHeld, NotFound, StoreBusy, UsageError
-from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Store, WorkflowRecord
+from holdfast.ports import Administration, Append, BlobPlace, LogPlace, Piece, Store, StreamName, WorkflowRecord
 from holdfast.stores import retention
 from holdfast.stores.archive import EventLine, pack, unpack
 from holdfast.stores.month import Month
@@ -436,6 +436,8 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     (young,) = await ended(place.store, 1, NEXT_MS)
     pieces = [(LogPlace(story.run, "greet", 1, first), b"hello") for story in (old, young) for first in range(0, 25, 5)]
     await place.store.job_logs.keep(pieces, [])
+    said = [Piece(StreamName(story.run, "progress"), str(n), 1, b"1") for story in (old, young) for n in range(5)]
+    await place.store.streams.append(said)
 
     async def not_yet(*_: object) -> bool:
         return False
@@ -449,6 +451,8 @@ async def test_what_jobs_have_printed_goes_with_their_runs(place: Place, monkeyp
     assert await place.store.job_logs.pieces(old.run) == []
     await place.administration.archive(MONTH)
     assert len(await place.store.job_logs.pieces(young.run)) == 5
+    assert await place.store.streams.sizes([old.run, young.run]) == {StreamName(young.run, "progress"): 5}
+    assert len(await place.store.streams.chunks([old.run, young.run], {}, 100)) == 5
     await place.store.job_logs.keep(pieces[:5], [])  # by a process that was late
     await place.administration.prune(NEXT)
     assert await place.store.job_logs.pieces(old.run) == []

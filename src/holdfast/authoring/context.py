@@ -8,7 +8,8 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from types import TracebackType
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from pydantic import BaseModel
 
@@ -29,6 +30,25 @@ class Answer(Protocol):
     """What fits the form; plain data, objects with their fields as attributes."""
     by: str | None
     reason: str | None
+
+
+class Stream(Protocol):
+    """Values for whoever watches a run, in one sequence for all its steps."""
+
+    async def write(self, value: Any) -> None:
+        """Have a value (JSON data, 64 KiB at most) stand next in the stream. It is there soon, for certain before the step has
+        ended, and once: code that runs again, after a wait, a failure or a crash, writes nothing again that it wrote at the
+        same place. Secrets are replaced. Raises InvalidInput.
+        """
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """At the end of the block, what was written is in the store."""
+        ...
 
 
 class Context(Protocol):
@@ -140,6 +160,11 @@ class Context(Protocol):
 
     async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:
         """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s` seconds."""
+        ...
+
+    def stream(self, name: str) -> Stream:
+        """A stream of this run: what is written to it can be watched from any process while the run goes on, and read for as
+        long as the run is kept. `await ctx.stream("progress").write(50)`. Raises ValueError for a name that is none."""
         ...
 
     async def gather(self, *branches: Awaitable[T]) -> list[T]:

@@ -40,12 +40,14 @@ from holdfast.engine.executor import Executor
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.idleness import Idleness, Left
 from holdfast.engine.job_log import JobLogWriter
+from holdfast.engine.listening import Listening
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
+from holdfast.engine.stream_writer import StreamWriter
 from holdfast.engine.sweep import Sweep
 from holdfast.errors import UsageError
 from holdfast.machine import MachineClock, RandomIds
@@ -225,6 +227,7 @@ class Engine(Control):
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()
+            await services.listening.aclose()
             await services.pool_client.aclose()
             await services.call_pools.aclose()
             await runtime.membership.aclose()
@@ -279,9 +282,11 @@ def _services(
     def session() -> SessionId | None:
         return runtime.membership.session
 
+    payloads = Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table)
+    listening = Listening(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,
-        payloads=Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table),
+        payloads=payloads,
         secrets=secrets,
         gateway=Gateway(model, around.prices, Quotas(_served_by(known))),
         tools=ToolExecutor(secrets, around.threads),
@@ -292,6 +297,8 @@ def _services(
         hindrances=Hindrances(around.clock, store.clock.now_ms, runtime.membership.describe),
         calls=OutsideCalls(around.clock, runtime.membership.give_up),
         job_logs=JobLogWriter(store.job_logs, around.clock),
+        streams=StreamWriter(store.streams, around.clock, listening.nudge),
+        listening=listening,
         script_limits=known.limits,
     )
 

@@ -1,6 +1,6 @@
 """All that an engine is told and asked, as one object: what a transport or a service stands on.
 
-Never here: a method of its own that belongs to a subject (command, allowance, pool, inquiry).
+Never here: a method of its own that belongs to a subject (command, allowance, pool, stream, inquiry).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.allowance import Allowances
 from holdfast.control.command import Commands
 from holdfast.control.pool import DeclaredPools
+from holdfast.control.stream import Streams
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Commands, Allowances, DeclaredPools):
+class Control(Commands, Allowances, DeclaredPools, Streams):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

@@ -72,7 +72,7 @@ def fail_model_call(d: Decision, c: commands.FailModelCall) -> None:
 def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None and not call.doubted:
-        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output, call.hold))
+        d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output, call.hold, c.partial))
 
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:

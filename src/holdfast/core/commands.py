@@ -371,11 +371,12 @@ class FailModelCall(CallCommand, frozen=True):
 
 class DoubtModelCall(CallCommand, frozen=True):
     """`output` where there is a reply, but no price can be put on it. `reopens`: the call was given up by its sender
-    before anybody heard of an outcome, so the next attempt makes another."""
+    before anybody heard of an outcome, so the next attempt makes another. `partial`: what it had said until then."""
 
     error: ErrorRecord
     output: Payload | None = None
     reopens: bool = False
+    partial: Payload | None = None
 
 
 class CompleteEffect(CallCommand, frozen=True):

@@ -476,13 +476,17 @@ class ModelCallFailed(Event, frozen=True):
 
 
 class ModelCallInDoubt(Event, frozen=True):
-    """Nobody can know what a model call cost; its whole hold counts as spent until it is reconciled."""
+    """Nobody can know what a model call cost; its whole hold counts as spent until it is reconciled.
+
+    `partial` is what a model had said that was to be heard while it spoke, up to where it was lost or stopped.
+    """
 
     call: CallId
     error: ErrorRecord
     reopens: bool = False
     output: Payload | None = None
     hold: Hold | None = None
+    partial: Payload | None = None
 
 
 class ModelCallReconciled(Event, frozen=True):

@@ -99,6 +99,8 @@ class Attempt:
         """Its end is on its way to the store, or there: nothing is left to be stopped."""
         self.next: Attempt | None = None
         """What its end has started: its task goes on with that."""
+        self.writes = False
+        """Its code has written to streams."""
         self._posted: list[Posted] = []
         self._called_off = False
         self._left = False

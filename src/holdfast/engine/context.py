@@ -27,6 +27,7 @@ from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.cursor import cursor
 from holdfast.engine.journal import StepJournal
+from holdfast.engine.stream import Stream
 from holdfast.engine.version import Versions
 from holdfast.errors import OperationFailed
 from holdfast.ports import ModelReply, ModelRequest
@@ -168,6 +169,10 @@ class StepContext(AttemptContext):
         """The data of the next signal `name`. Raises OperationFailed (class `timeout`) after `timeout_s`."""
         with cursor().place() as path:
             return fields(await self._journal.signal(path, name, timeout_s))
+
+    def stream(self, name: str) -> Stream:
+        """A stream of this run, to which values are written for whoever watches."""
+        return Stream(self._journal, name)
 
     async def gather(self, *asked: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.

@@ -58,6 +58,7 @@ class Cursor:
         self._function = function
         self._next = 0
         self._busy = False
+        self._marks: dict[str, tuple[int, int]] = {}
         self.left: Suspension | None = None
         """Why the code has to be left at a place here; it may have caught what said so."""
 
@@ -91,6 +92,15 @@ class Cursor:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} names no place; use a letter, followed by letters, digits, '_' and '-'")
         return Path(f"{self.prefix}{name}")
+
+    def mark(self, stream: str) -> str:
+        """Which piece of a stream is written here: the place of the operation that comes next, and how many were before it at
+        that place."""
+        self._refuse_inside()
+        place, count = self._marks.get(stream, (self._next, 0))
+        count = count if place == self._next else 0
+        self._marks[stream] = self._next, count + 1
+        return f"{self.prefix}{self._next}:{count}"
 
     def versioned(self, name: str) -> tuple[Path, Path]:
         """Where it is kept which version of the code goes on here, and the place of the operation that comes next."""

@@ -77,6 +77,8 @@ async def execute(attempt: Attempt) -> None:
         await journal.open()
         command = await _end(attempt, context, journal)
         if command is not None:
+            if attempt.writes:  # what code wrote that does not run again is there before anybody hears of its end
+                await attempt.services.streams.flushed()
             attempt.said_its_last = True
             await _report(attempt, command, journal)
         if lent and isinstance(command, cmd.CompleteStep):

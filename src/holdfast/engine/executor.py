@@ -355,6 +355,7 @@ class Executor:
         await self.services.calls.aclose(call_grace_s)
         await self._runs.aclose()
         await self.services.job_logs.aclose()
+        await self.services.streams.aclose()
         if self.services.calls.on_parting is not None:
             self.services.calls.on_parting(0.0)
 

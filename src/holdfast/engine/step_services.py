@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
+from holdfast.engine.listening import Listening
 from holdfast.engine.outside_calls import OutsideCalls
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
+from holdfast.engine.stream_writer import StreamWriter
 from holdfast.models.gateway import Gateway
 from holdfast.ports import Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
@@ -37,5 +39,8 @@ class StepServices:
     hindrances: Hindrances
     calls: OutsideCalls
     job_logs: JobLogWriter
+    streams: StreamWriter
+    listening: Listening
+    """Those who watch what runs say."""
     script_limits: ScriptLimits
     """How far a script of a workflow file may go."""

@@ -54,6 +54,7 @@ from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Repor
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.store import Store, StoreClock, Upkeep
+from holdfast.ports.stream import Chunk, Piece, StreamName, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
 from holdfast.ports.view import MOST_LISTED, DueRun, RunFilter, Unplaced, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
@@ -70,6 +71,7 @@ __all__ = [
     "CallBegan",
     "CallEnded",
     "Calls",
+    "Chunk",
     "Clock",
     "Committed",
     "Costs",
@@ -101,6 +103,7 @@ __all__ = [
     "Observation",
     "Observer",
     "Pace",
+    "Piece",
     "PlacedStep",
     "PoolWaited",
     "Queue",
@@ -120,6 +123,8 @@ __all__ = [
     "Store",
     "StoreClock",
     "StoreStanding",
+    "StreamName",
+    "Streams",
     "Tail",
     "TailEvent",
     "TextDelta",

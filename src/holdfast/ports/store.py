@@ -18,6 +18,7 @@ from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Sessions
+from holdfast.ports.stream import Streams
 from holdfast.ports.tail import Tail, Watch
 from holdfast.ports.view import Views
 
@@ -56,6 +57,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     lending: Lending
     costs: Costs
     job_logs: JobLogs
+    streams: Streams
     blobs: Blobs
     sessions: Sessions
     views: Views

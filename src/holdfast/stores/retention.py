@@ -94,7 +94,7 @@ class Retention(ABC):
             await self._expect_free(month)
             await self._archive_runs(month)
             # Before it goes, for nobody comes back to a month that has gone.
-            await self._forget_job_logs(month.first, month.next.first)
+            await self._forget_what_was_shown(month.first, month.next.first)
             if await self._let_go(month):
                 ((runs, events, stored_bytes),) = await self._ask("archived_of", month.first, month.next.first)
                 return Freed(int(runs), int(events), int(stored_bytes))
@@ -180,7 +180,7 @@ class Retention(ABC):
                 count=1,
             )
         runs = events = freed_bytes = 0
-        await self._forget_job_logs(_NIL, before.first)
+        await self._forget_what_was_shown(_NIL, before.first)
         async for seqs in self._turns("prune_archives", before.first, self._shelf.now_ms()):
             runs, events = runs + len(seqs), events + sum(seqs)
         kept = await self._outcomes_kept()
@@ -190,10 +190,11 @@ class Retention(ABC):
             freed_bytes += await self._elsewhere.prune(str(before), kept)
         return Freed(runs, events, freed_bytes)
 
-    async def _forget_job_logs(self, first: str, end: str) -> None:
-        """Jobs' outputs keep the end of what they printed; the whole goes."""
-        async for _ in self._turns("drop_job_logs", first, end):
-            await asyncio.sleep(0)
+    async def _forget_what_was_shown(self, first: str, end: str) -> None:
+        """Jobs' outputs keep the end of what they printed, and histories what models answered; the whole goes."""
+        for statement in ("drop_job_logs", "drop_chunks", "drop_streams"):
+            async for _ in self._turns(statement, first, end):
+                await asyncio.sleep(0)
 
     async def _turns(self, statement: str, *bound: Any) -> AsyncIterator[list[Any]]:
         """The first column of what a statement answers that does so many at a time, until nothing is left."""

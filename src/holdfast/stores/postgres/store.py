@@ -25,6 +25,7 @@ from holdfast.stores.postgres.log import Log
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
+from holdfast.stores.postgres.stream import Streams
 from holdfast.stores.postgres.tail import Tail, Watch
 from holdfast.stores.postgres.upkeep import Upkeep
 from holdfast.stores.postgres.view import Views
@@ -78,9 +79,9 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         log, sessions = Log(context), Sessions(context)
         return cls(
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
-            lending=Lending(context), costs=Costs(context), job_logs=JobLogs(context), blobs=Blobs(context),
-            sessions=sessions, views=Views(context), watch=Watch(context), tail=Tail(context, log),
-            upkeep=Upkeep(context, sessions), leadership=Leadership(context),
+            lending=Lending(context), costs=Costs(context), job_logs=JobLogs(context),
+            streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
+            watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions), leadership=Leadership(context),
         )  # fmt: skip
 
 

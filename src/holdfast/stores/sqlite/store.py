@@ -23,6 +23,7 @@ from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
+from holdfast.stores.sqlite.stream import Streams
 from holdfast.stores.sqlite.tail import Tail, Watch, data_version
 from holdfast.stores.sqlite.view import Views
 from holdfast.stores.sqlite.writer import Writer
@@ -79,9 +80,9 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(context)
         return cls(
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
-            lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context), blobs=Blobs(context),
-            sessions=sessions, views=Views(context), watch=Watch(context), tail=Tail(context),
-            upkeep=Upkeep(context, sessions),
+            lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context),
+            streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
+            watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip
 
 

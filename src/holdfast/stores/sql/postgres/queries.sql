@@ -1143,3 +1143,80 @@ delete from holdfast.job_logs where (run, job, attempt, first) in (
     select run, job, attempt, first from holdfast.job_logs where run >= $1 and run < $2 limit $3
 )
 returning attempt
+
+-- --- What runs say meanwhile -----------------------------------------------------------------------------------------
+
+-- name: lock_streams
+-- Rows for the streams that are about to grow, locked in one order; from here on nobody else adds to them.
+insert into holdfast.streams (run, stream, size)
+select run, stream, 0 from unnest($1::uuid[], $2::text[]) as given (run, stream) order by run, stream
+on conflict (run, stream) do update set size = streams.size
+
+-- name: put_chunks
+-- What is not there yet goes to the end of its stream, in the order given.
+with given as (
+    select * from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+        with ordinality as given (run, stream, mark, size, content, place)
+),
+fresh as (
+    select given.*, streams.size - given.size
+        + sum(given.size) over (partition by given.run, given.stream order by place) as first
+    from given join holdfast.streams on (streams.run, streams.stream) = (given.run, given.stream)
+    where not exists (
+        select from holdfast.chunks known where (known.run, known.stream, known.mark) = (given.run, given.stream, given.mark)
+    )
+),
+put as (
+    insert into holdfast.chunks (run, stream, first, mark, size, written_at_ms, content)
+    select run, stream, first, mark, size, $6, content from fresh
+)
+update holdfast.streams set size = streams.size + grown.size
+from (select run, stream, sum(size) as size from fresh group by run, stream) as grown
+where (streams.run, streams.stream) = (grown.run, grown.stream)
+
+-- name: stream_chunks
+-- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it.
+select streams.run::text, streams.stream, chunks.first, chunks.size, chunks.content
+from holdfast.streams
+left join unnest($2::uuid[], $3::text[], $4::bigint[]) as known (run, stream, size)
+    on (known.run, known.stream) = (streams.run, streams.stream)
+cross join lateral (
+    select first, size, content from holdfast.chunks
+    where (chunks.run, chunks.stream) = (streams.run, streams.stream)
+        and first >= (
+            select max(begun.first) from holdfast.chunks begun
+            where (begun.run, begun.stream) = (streams.run, streams.stream) and begun.first <= coalesce(known.size, 0)
+        )
+        and first + size > coalesce(known.size, 0)
+    order by first limit $5
+) as chunks
+where streams.run = any ($1::uuid[]) and streams.size > coalesce(known.size, 0)
+order by 1, 2, 3 limit $5
+
+-- name: stream_sizes
+-- How much there is of each stream of some runs.
+select run::text, stream, size from holdfast.streams where run = any ($1::uuid[])
+
+-- name: forget_streams
+-- Streams of which all stands in their runs' histories by now.
+delete from holdfast.streams using unnest($1::uuid[], $2::text[]) as told (run, stream)
+where (streams.run, streams.stream) = (told.run, told.stream)
+
+-- name: forget_chunks
+-- Their pieces.
+delete from holdfast.chunks using unnest($1::uuid[], $2::text[]) as told (run, stream)
+where (chunks.run, chunks.stream) = (told.run, told.stream)
+
+-- name: drop_chunks
+-- What some months' runs have said meanwhile goes with their histories, so much at a time.
+delete from holdfast.chunks where (run, stream, first) in (
+    select run, stream, first from holdfast.chunks where run >= $1 and run < $2 limit $3
+)
+returning first
+
+-- name: drop_streams
+-- The same of their streams.
+delete from holdfast.streams where (run, stream) in (
+    select run, stream from holdfast.streams where run >= $1 and run < $2 limit $3
+)
+returning stream

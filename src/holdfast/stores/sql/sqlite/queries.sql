@@ -730,3 +730,59 @@ order by min(written_at_ms) over (partition by job, attempt), job, attempt, firs
 -- name: job_log
 -- What one piece says.
 select content from job_logs where run = ? and job = ? and attempt = ? and first = ?
+
+-- --- What runs say meanwhile -----------------------------------------------------------------------------------------
+
+-- name: stream_size
+-- How much there is of a stream.
+select size from streams where run = ? and stream = ?
+
+-- name: put_chunk
+-- A piece at the end of its stream, unless it is there already.
+insert into chunks (run, stream, first, mark, size, written_at_ms, content) values (?, ?, ?, ?, ?, ?, ?)
+on conflict (run, stream, mark) do nothing returning first
+
+-- name: put_stream
+-- How much there is of a stream now.
+insert into streams (run, stream, size) values (?, ?, ?) on conflict do update set size = excluded.size
+
+-- name: stream_chunks
+-- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it.
+with known (run, stream, size) as (select value ->> 0, value ->> 1, value ->> 2 from json_each(?2))
+select streams.run, streams.stream, chunks.first, chunks.size, chunks.content
+from json_each(?1) as watched join streams on streams.run = watched.value
+left join known on (known.run, known.stream) = (streams.run, streams.stream)
+join chunks on (chunks.run, chunks.stream) = (streams.run, streams.stream)
+    and chunks.first >= (
+        select max(begun.first) from chunks as begun
+        where (begun.run, begun.stream) = (streams.run, streams.stream) and begun.first <= coalesce(known.size, 0)
+    )
+    and chunks.first + chunks.size > coalesce(known.size, 0)
+where streams.size > coalesce(known.size, 0)
+order by 1, 2, 3 limit ?3
+
+-- name: stream_sizes
+-- How much there is of each stream of some runs.
+select run, stream, size from streams where run in (select value from json_each(?))
+
+-- name: forget_stream
+-- A stream of which all stands in its run's history by now.
+delete from streams where run = ? and stream = ?
+
+-- name: forget_chunks
+-- Its pieces.
+delete from chunks where run = ? and stream = ?
+
+-- name: drop_chunks
+-- What some months' runs have said meanwhile goes with their histories, so much at a time.
+delete from chunks where (run, stream, first) in (
+    select run, stream, first from chunks where run >= ?1 and run < ?2 limit ?3
+)
+returning first
+
+-- name: drop_streams
+-- The same of their streams.
+delete from streams where (run, stream) in (
+    select run, stream from streams where run >= ?1 and run < ?2 limit ?3
+)
+returning stream

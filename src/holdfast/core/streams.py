@@ -1,0 +1,158 @@
+"""What whoever watches a run is told of its streams, and where he stands: a fold of its history and of the pieces that came.
+
+A piece is addressed by its source and its offset there. The source of a text is a model call, of which the offset counts
+characters: what came while the model spoke and the reply in the history answer the same addresses, so who was told a part of
+the one is told the rest of the other. Values that user code writes have their stream as their source and are counted.
+
+Never here: reading any of it, waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal, Self
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import CallId, RunId
+from holdfast.errors import InvalidInput
+
+MODEL: Final = "model"
+"""The stream of what models say; its sources are calls."""
+Kind = Literal["text", "value", "reset", "end"]
+Outcome = Literal["completed", "failed", "in_doubt"]
+_ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One thing that is told of a run's streams.
+
+    `text` is what `source`, a model call, says from its character `offset` on; `value` the one with the number `offset` in the
+    stream `source`. `reset`: what was told of that call counts for nothing, because it is made again. `end`: there will be no
+    more of it; `outcome` says why. Who goes on after `cursor` misses nothing and is told nothing twice.
+    """
+
+    run: RunId
+    stream: str
+    kind: Kind
+    source: str
+    offset: int
+    cursor: str
+    text: str = ""
+    value: Any = None
+    outcome: Outcome | None = None
+
+
+def source_of(call: CallId) -> str:
+    """A call as the source of a text: `draft#1:0:1`, its step, its place there, and which try it is."""
+    return call.partition(":")[2]
+
+
+def is_call(source: str) -> bool:
+    """Whether a source is a call; a stream of the user's has no colon in its name."""
+    return ":" in source
+
+
+class Cursor(msgspec.Struct):
+    """Where somebody stands in the streams of a run: behind the event `seq`, and behind so much of what may go on."""
+
+    seq: int = 0
+    told: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        return ",".join(
+            [f"@{self.seq}", *(f"{quote(source, safe='#:!')}={size}" for source, size in self.told.items())]
+        )
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Raises InvalidInput for a text that is none."""
+        seq, *entries = text.removeprefix("@").split(",")
+        told = {unquote(source): size for source, _, size in (each.rpartition("=") for each in entries)}
+        numbers = [seq, *told.values()]
+        if (
+            not text.startswith("@")
+            or not all(each.isascii() and each.isdecimal() and len(each) < 16 for each in numbers)
+            or "" in told
+        ):
+            raise InvalidInput(
+                f"{text!r:.80} is no place in the streams of a run: say the `cursor` of the last piece that was dealt with, or"
+                " `start` or `now`."
+            )
+        return cls(int(seq), {source: int(size) for source, size in told.items()})
+
+
+class Follower:
+    """One who watches a run."""
+
+    def __init__(self, run: RunId, cursor: Cursor, only: str | None = None, *, is_over: bool = False) -> None:
+        """`only`: the stream, or the call, that he wants to hear of. `is_over`: the run has ended by an event that he has
+        heard of."""
+        self._run = run
+        self._only = only
+        self.cursor = cursor
+        self.is_over = is_over
+        """Whether the run has ended, as far as he has heard."""
+
+    def event(self, seq: int, event: ev.Event, said: str | None) -> Iterator[Told]:
+        """What an event of the history tells; `said` is the text of the reply, or the part of one, that it holds."""
+        if seq <= self.cursor.seq:
+            return
+        self.cursor.seq = seq
+        self.is_over = isinstance(event, _ENDS) or (self.is_over and not isinstance(event, ev.RunReopened))
+        match event:
+            case ev.ModelCallHeld(call=call):
+                yield from self._begun(source_of(call))
+            case ev.ModelCallSettled(call=call):
+                yield from self._ended(source_of(call), said, "completed")
+            case ev.ModelCallFailed(call=call):
+                yield from self._ended(source_of(call), said, "failed")
+            case ev.ModelCallInDoubt(call=call):
+                yield from self._ended(source_of(call), said, "in_doubt")
+            case _:
+                pass
+
+    def chunk(self, source: str, first: int, content: bytes) -> Iterator[Told]:
+        """What a piece tells that stands behind the `first` of its source. The events that were there before it come first."""
+        known = self.cursor.told.get(source)
+        if not is_call(source):
+            if self._wants(source, source) and first >= (known or 0):
+                self.cursor.told[source] = first + 1
+                yield self._told(source, "value", source, first, value=msgspec.json.decode(content))
+        elif known is not None:
+            text = content.decode("utf-8", "surrogatepass")
+            yield from self._text(source, text[max(known - first, 0) :])
+
+    def _begun(self, source: str) -> Iterator[Told]:
+        place, _, number = source.rpartition(":")
+        earlier = f"{place}:{int(number) - 1}"
+        size = self.cursor.told.pop(earlier, 0)
+        if self._wants(MODEL, source):
+            self.cursor.told.setdefault(source, 0)
+        if size:
+            yield self._told(MODEL, "reset", earlier, size)
+
+    def _ended(self, source: str, said: str | None, outcome: Outcome) -> Iterator[Told]:
+        known = self.cursor.told.get(source)
+        if known is None:
+            return
+        yield from self._text(source, (said or "")[known:])
+        size = self.cursor.told[source]
+        if outcome == "completed" or not size:
+            del self.cursor.told[source]
+        if size:
+            yield self._told(MODEL, "end", source, size, outcome=outcome)
+
+    def _text(self, source: str, text: str) -> Iterator[Told]:
+        if text:
+            offset = self.cursor.told[source]
+            self.cursor.told[source] = offset + len(text)
+            yield self._told(MODEL, "text", source, offset, text=text)
+
+    def _wants(self, stream: str, source: str) -> bool:
+        return self._only in (None, stream, source)
+
+    def _told(self, stream: str, kind: Kind, source: str, offset: int, **what: Any) -> Told:
+        return Told(self._run, stream, kind, source, offset, str(self.cursor), **what)

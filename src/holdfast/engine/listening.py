@@ -1,0 +1,291 @@
+"""Watching the streams of runs, whichever process they go on in: one look at the store for all who watch in this process.
+
+While somebody watches, the store is asked every few milliseconds, ever less often where nothing has come for long; while nobody
+does, never. Everybody reads by himself what there is when he comes, and hears of the rest; who is slow reads again where he
+stands, so nobody's news gather here. Never here: what is told (core.streams), writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core import events as ev
+from holdfast.core.ids import RunId, Seq
+from holdfast.core.payload import Payload
+from holdfast.core.streams import Cursor, Follower, Told, is_call, source_of
+from holdfast.engine.payloads import Payloads
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.ports import Chunk, Clock, Store, StreamName
+
+QUICK_S: Final = 0.004
+_QUIET_PARTS: Final = 500
+"""So small a part of the time for which nothing came may something more take to be seen."""
+_LONGEST_S: Final = 0.25
+_LONGEST_IN_CALL_S: Final = 0.015
+"""The same while a model is asked, which may think for a minute before its first word."""
+_AWAY_S: Final = 0.5
+_PAGE: Final = 200
+_MOST_NEWS: Final = 100
+"""Looks at the store that somebody may be behind."""
+_FORGOTTEN_S: Final = 10.0
+"""How long after its reply a text's pieces may still be in the store."""
+_OF_CALLS: Final = (ev.ModelCallHeld, ev.ModelCallSettled, ev.ModelCallFailed, ev.ModelCallInDoubt)
+
+log = logging.getLogger("holdfast")
+
+
+class Heard(NamedTuple):
+    """An event, and what of a model's words it holds."""
+
+    seq: Seq
+    event: ev.Event
+    said: str | None
+
+
+class News(NamedTuple):
+    """What a look has found of a run. The pieces were there before the events were asked for."""
+
+    events: Sequence[Heard]
+    chunks: Sequence[Chunk]
+
+
+class Listener:
+    """One who watches, as far as he has not dealt with his news."""
+
+    def __init__(self) -> None:
+        self._news: deque[News] = deque()
+        self._more = asyncio.Event()
+        self.is_behind = False
+        """There was too much for him: he reads again where he stands."""
+
+    def hear(self, news: News) -> None:
+        if len(self._news) == _MOST_NEWS:
+            self.is_behind = True
+            self._news.clear()
+        if not self.is_behind:
+            self._news.append(news)
+        self._more.set()
+
+    async def news(self) -> News | None:
+        """What comes next; None where he is behind."""
+        while not self._news and not self.is_behind:
+            self._more.clear()
+            await self._more.wait()
+        return None if self.is_behind else self._news.popleft()
+
+
+class Feed:
+    """A run that is watched here."""
+
+    def __init__(self, tenant: str, seq: Seq, sizes: dict[StreamName, int]) -> None:
+        self.tenant = tenant
+        self.seq = seq
+        self.sizes = sizes
+        """How much of each stream was heard of."""
+        self.open: set[str] = set()
+        """Calls that are under way."""
+        self.over: dict[str, float] = {}
+        """Those that have their reply, and since when."""
+        self.listeners: dict[Listener, None] = {}
+
+
+class Listening:
+    """Those who watch in one process."""
+
+    def __init__(self, store: Store, payloads: Payloads, clock: Clock) -> None:
+        self._streams, self._log, self._views = store.streams, store.log, store.views
+        self._payloads = payloads
+        self._clock = clock
+        self._feeds: dict[RunId, Feed] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._heard_s = 0.0
+        self._nudged = asyncio.Event()
+
+    async def listen(
+        self, run: RunId, tenant: str, follower: Follower, *, follow: bool, mute: bool = False
+    ) -> AsyncGenerator[Told, None]:
+        """What is told to one who watches a run, with `follow` until it has ended. `mute`: not what there is already."""
+        if not follow:
+            async for told in self._there(follower, run, tenant):
+                yield told
+            return
+        async with self._listener(run, tenant) as listener:
+            while True:
+                async for told in self._there(follower, run, tenant):
+                    if not mute:
+                        yield told
+                mute = False
+                if follower.is_over:
+                    return
+                async for told in _live(follower, listener):
+                    yield told
+
+    async def cursor_at(self, run: RunId, source: str, offset: int) -> Cursor:
+        """Where somebody stands who wants to hear of one source, from an offset on; a negative one counts from the end of what
+        there is now."""
+        if offset < 0:
+            if is_call(source):
+                raise InvalidInput(f"{offset} is no place in what a call says: it is counted in characters from 0.")
+            sizes = await self._streams.sizes([run])
+            offset = max(0, sizes.get(StreamName(run, source), 0) + offset)
+        return Cursor(0, {source: offset} if offset else {})
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the store is asked."""
+        return self._looking is not None and not self._looking.done()
+
+    def nudge(self) -> None:
+        """Something was written here: look at once."""
+        self._nudged.set()
+
+    async def aclose(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+
+    # --- What there is ------------------------------------------------------------------------------------------------
+
+    async def _there(self, follower: Follower, run: RunId, tenant: str) -> AsyncIterator[Told]:
+        """What is in the store by now."""
+        known = {StreamName(run, source): size for source, size in follower.cursor.told.items()}
+        while True:
+            was_over = follower.is_over
+            chunks = await self._streams.chunks([run], known, _PAGE)
+            known |= {name: first + size for name, first, size, _ in chunks}
+            while True:
+                recorded = await self._log.events(run, follower.cursor.seq, _PAGE)
+                heard = [await self._heard(each, tenant) for each in recorded]
+                for told in _all_told(follower, News(heard, ())):
+                    yield told
+                if len(recorded) < _PAGE:
+                    break
+            for told in _all_told(follower, News((), chunks)):
+                yield told
+            if len(chunks) < _PAGE and (was_over or not follower.is_over):
+                return
+
+    async def _heard(self, recorded: ev.Recorded, tenant: str) -> Heard:
+        event = recorded.event
+        payload = None
+        if isinstance(event, ev.ModelCallSettled):
+            payload = event.output
+        elif isinstance(event, ev.ModelCallInDoubt):
+            payload = event.output or event.partial
+        return Heard(recorded.seq, event, None if payload is None else await self._said(payload, tenant))
+
+    async def _said(self, payload: Payload, tenant: str) -> str | None:
+        try:
+            value = await self._payloads.value(payload, tenant)
+        except HoldfastError as problem:
+            log.warning("holdfast: what a model said cannot be read, and is told to nobody who watches: %s", problem)
+            return None
+        return value if isinstance(value, str) else value["text"]
+
+    # --- What comes ---------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def _listener(self, run: RunId, tenant: str) -> AsyncIterator[Listener]:
+        listener = Listener()
+        if run not in self._feeds:
+            sizes = await self._streams.sizes([run])
+            seqs = await self._log.seqs([run])
+            self._feeds.setdefault(run, Feed(tenant, seqs.get(run, Seq(0)), dict(sizes)))
+        feed = self._feeds[run]
+        feed.listeners[listener] = None
+        self._heard_s = self._clock.monotonic_s()
+        self.nudge()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_on(), name="holdfast-listening")
+        try:
+            yield listener
+        finally:
+            del feed.listeners[listener]
+            if not feed.listeners:
+                del self._feeds[run]
+
+    async def _look_on(self) -> None:
+        said = ""
+        while self._feeds:
+            began_s = self._clock.monotonic_s()
+            self._nudged.clear()
+            try:
+                await self._look()
+                said = ""
+            except HoldfastError as problem:
+                if str(problem) != said:  # once, not twice a second as long as it lasts
+                    log.warning("holdfast: streams cannot be watched for now: %s", problem)
+                said = str(problem)
+                await self._clock.sleep(_AWAY_S)
+            took_s = self._clock.monotonic_s() - began_s
+            await self._pause(max(self._every_s(), took_s))
+
+    def _every_s(self) -> float:
+        longest_s = _LONGEST_IN_CALL_S if any(feed.open for feed in self._feeds.values()) else _LONGEST_S
+        return min(max((self._clock.monotonic_s() - self._heard_s) / _QUIET_PARTS, QUICK_S), longest_s)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._nudged.wait()
+
+    async def _look(self) -> None:
+        feeds = dict(self._feeds)
+        known = {name: size for feed in feeds.values() for name, size in feed.sizes.items()}
+        chunks: dict[RunId, list[Chunk]] = {}
+        found = await self._streams.chunks(feeds, known, _PAGE)
+        for chunk in found:
+            chunks.setdefault(chunk.name.run, []).append(chunk)
+        seqs = await self._log.seqs([*feeds])
+        for run, feed in feeds.items():
+            events: list[Heard] = []
+            if seqs.get(run, 0) > feed.seq:
+                recorded = await self._log.events(run, feed.seq, _PAGE)
+                events = [await self._heard(each, feed.tenant) for each in recorded]
+            if events or run in chunks:
+                self._tell(run, feed, News(events, chunks.get(run, ())))
+        if len(found) == _PAGE:
+            self.nudge()  # there is more
+
+    def _tell(self, run: RunId, feed: Feed, news: News) -> None:
+        now_s = self._heard_s = self._clock.monotonic_s()
+        for seq, event, _ in news.events:
+            feed.seq = seq
+            if isinstance(event, ev.ModelCallHeld):
+                feed.open.add(source_of(event.call))
+            elif isinstance(event, _OF_CALLS):
+                source = source_of(event.call)
+                feed.open.discard(source)
+                if isinstance(event, ev.ModelCallSettled):
+                    feed.over[source] = now_s
+        for name, first, size, _ in news.chunks:
+            feed.sizes[name] = first + size
+        for source, since_s in list(feed.over.items()):
+            if since_s + _FORGOTTEN_S > now_s:
+                break
+            del feed.over[source]
+            feed.sizes.pop(StreamName(run, source), None)
+        for listener in feed.listeners:
+            listener.hear(news)
+
+
+async def _live(follower: Follower, listener: Listener) -> AsyncIterator[Told]:
+    """What comes, until the run has ended or it is too much."""
+    listener.is_behind = False
+    while (news := await listener.news()) is not None:
+        for told in _all_told(follower, news):
+            yield told
+        if follower.is_over:
+            return
+
+
+def _all_told(follower: Follower, news: News) -> Iterator[Told]:
+    for heard in news.events:
+        yield from follower.event(*heard)
+    for name, first, _, content in news.chunks:
+        yield from follower.chunk(name.stream, first, content)

@@ -1,0 +1,65 @@
+"""What runs say while they go on, in pieces, for whoever watches.
+
+Never here: an implementation, a default, a wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from holdfast.core.ids import RunId
+
+
+class StreamName(NamedTuple):
+    """A stream of a run: one sequence, of which each piece has its place."""
+
+    run: RunId
+    stream: str
+
+
+class Piece(NamedTuple):
+    """What comes next in a stream. `size` says how far it reaches: characters of a text, or 1 for a value."""
+
+    name: StreamName
+    mark: str
+    """Which piece it is, however often it is brought."""
+    size: int
+    content: bytes
+
+
+class Chunk(NamedTuple):
+    """A piece at its place, behind the `first` of its stream."""
+
+    name: StreamName
+    first: int
+    size: int
+    content: bytes
+
+
+class Streams(Protocol):
+    """What runs say meanwhile. No run's course follows from it."""
+
+    async def append(self, pieces: Sequence[Piece]) -> None:
+        """Put pieces, in this order, at the ends of their streams, durably and all or nothing. One whose mark is there already
+        is passed over, so what was brought in vain, or not known to be there, is brought again as it was. No mark comes twice
+        in one call.
+
+        What others see of a stream is its beginning, whoever writes to it at the same time.
+        """
+        ...
+
+    async def chunks(
+        self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int
+    ) -> Sequence[Chunk]:  # fmt: skip
+        """At most `limit` pieces of these runs' streams, in order within each: those beyond what is known of it, which is
+        nothing unless said. The first may hold something known."""
+        ...
+
+    async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
+        """How much there is of each stream of these runs."""
+        ...
+
+    async def forget(self, names: Collection[StreamName]) -> None:
+        """Let go of streams of which everything is kept elsewhere by now."""
+        ...

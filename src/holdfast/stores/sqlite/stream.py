@@ -1,0 +1,51 @@
+"""What runs say meanwhile, in pieces.
+
+Never here: when something is written or let go of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import apsw
+
+from holdfast.core.ids import RunId
+from holdfast.ports import Chunk, Piece, StreamName
+from holdfast.stores.row import encode
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
+
+
+class Streams(StorePort):
+    """Keeps ports.Streams."""
+
+    async def append(self, pieces: Sequence[Piece]) -> None:
+        now_ms = self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> None:
+            sizes: dict[StreamName, int] = {}
+            for name, mark, size, content in pieces:
+                first = sizes[name] if name in sizes else value(db, "stream_size", name) or 0
+                is_new = value(db, "put_chunk", (*name, first, mark, size, now_ms, content)) is not None
+                sizes[name] = first + size * is_new
+            db.executemany(SQL["put_stream"], [(*name, size) for name, size in sizes.items()])
+
+        await self._writer.write(write)
+
+    async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
+        asked = encode([*runs]).decode(), encode([(*name, size) for name, size in known.items()]).decode(), limit
+        found = await self._reader.ask(lambda db: rows(db, "stream_chunks", asked))
+        return [Chunk(StreamName(run, stream), *chunk) for run, stream, *chunk in found]
+
+    async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
+        asked = (encode([*runs]).decode(),)
+        found = await self._reader.ask(lambda db: rows(db, "stream_sizes", asked))
+        return {StreamName(run, stream): size for run, stream, size in found}
+
+    async def forget(self, names: Collection[StreamName]) -> None:
+        told = [tuple(name) for name in names]
+
+        def write(db: apsw.Connection) -> None:
+            db.executemany(SQL["forget_chunks"], told)
+            db.executemany(SQL["forget_stream"], told)
+
+        await self._writer.write(write)

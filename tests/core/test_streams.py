@@ -1,0 +1,172 @@
+"""Who watches a run is told each piece once, however it came to be known and however often he comes back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import events as ev
+from holdfast.core.ids import Path, RunId, StepId, call_id
+from holdfast.core.payload import inline
+from holdfast.core.policies import ErrorRecord
+from holdfast.core.streams import Cursor, Follower, Told, source_of
+from holdfast.errors import InvalidInput
+
+RUN, STEP, LOST = RunId("r"), StepId("draft#1"), ErrorRecord("draft", "lost", "gone", True, 0)
+
+
+def call(number: int, place: int = 0) -> str:
+    return source_of(call_id(RUN, STEP, Path(str(place)), number))
+
+
+def held(number: int, place: int = 0) -> ev.Event:
+    id_ = call_id(RUN, STEP, Path(str(place)), number)
+    return ev.ModelCallHeld(id_, STEP, 1, Path(str(place)), "m", "", 1)
+
+
+def settled(number: int, place: int = 0) -> ev.Event:
+    return ev.ModelCallSettled(call_id(RUN, STEP, Path(str(place)), number), 1, 1, 1, inline({}))
+
+
+def doubted(number: int, place: int = 0) -> ev.Event:
+    return ev.ModelCallInDoubt(call_id(RUN, STEP, Path(str(place)), number), LOST, reopens=True)
+
+
+def said(told: Iterator[Told] | list[Told]) -> list[tuple[str, str, int, str]]:
+    return [(each.kind, each.source, each.offset, each.text) for each in told]
+
+
+def test_a_reply_goes_on_where_the_pieces_ended() -> None:
+    watching = Follower(RUN, Cursor())
+    assert said(watching.event(1, held(1), None)) == []
+    assert said(watching.chunk(call(1), 0, b"Dear ")) == [("text", "draft#1:0:1", 0, "Dear ")]
+    assert said(watching.chunk(call(1), 0, b"Dear A")) == [("text", "draft#1:0:1", 5, "A")]
+    assert said(watching.event(2, settled(1), "Dear Ada")) == [
+        ("text", "draft#1:0:1", 6, "da"), ("end", "draft#1:0:1", 8, ""),
+    ]  # fmt: skip
+    assert said(watching.chunk(call(1), 6, b"da")) == []
+    assert str(watching.cursor) == "@2"
+
+
+def test_a_repeated_call_says_that_what_was_told_is_void_and_nothing_where_nothing_was() -> None:
+    watching = Follower(RUN, Cursor())
+    list(watching.event(1, held(1), None))
+    list(watching.event(2, doubted(1), None))
+    assert said(watching.event(3, held(2), None)) == []
+    list(watching.chunk(call(2), 0, b"Dea"))
+    assert said(watching.event(4, doubted(2), "Dear")) == [
+        ("text", "draft#1:0:2", 3, "r"), ("end", "draft#1:0:2", 4, ""),
+    ]  # fmt: skip
+    back = Follower(RUN, Cursor.read(str(watching.cursor)))
+    assert said(back.event(5, held(3), None)) == [("reset", "draft#1:0:2", 4, "")]
+    assert said(back.chunk(call(2), 4, b"late words")) == []
+
+
+def test_who_wants_one_stream_or_one_call_hears_of_no_other() -> None:
+    news = [(1, held(1), None), (2, held(1, 1), None), (3, settled(1), "one"), (4, settled(1, 1), "two")]
+    for only, heard in (("model", ["one", "two"]), ("draft#1:1:1", ["two"]), ("progress", []), (None, ["one", "two"])):
+        watching = Follower(RUN, Cursor(), only)
+        told = [each for event in news for each in watching.event(*event)]
+        assert [each.text for each in told if each.kind == "text"] == heard
+        assert [each.value for each in watching.chunk("progress", 0, b"1")] == [1] * (only in ("progress", None))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "@", "@-1", "@1,", "@1,a", "@1,=2", "@1,a=b", "@1,a=1,", "@\u0661", "@" + "9" * 16]
+)
+def test_what_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no place in the streams"):
+        Cursor.read(text)
+
+
+@given(st.integers(0, 10**9), st.dictionaries(st.text(min_size=1), st.integers(0, 10**9)))
+def test_a_cursor_reads_back_as_it_was_written(seq: int, sources: dict[str, int]) -> None:
+    assert Cursor.read(str(Cursor(seq, sources))) == Cursor(seq, sources)
+    assert not set(" ;&|'\"") & set(str(Cursor(seq, sources)))
+
+
+class Talk:
+    """Two operations, each called until a call has its reply, and a stream of values."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self.texts: dict[str, str] = {}
+        self.pieces: dict[str, list[tuple[int, bytes]]] = {"progress": []}
+        self.history: list[tuple[int, ev.Event, str | None]] = []
+        self._numbers = {0: 0, 1: 0}
+        self.replied: set[str] = set()
+
+    def go_on(self) -> None:
+        chance, place = self._chance, self._chance.choice([0, 1])
+        if chance.random() < 0.3:
+            values = self.pieces["progress"]
+            values.append((len(values), msgspec.json.encode(len(values))))
+        elif (source := call(self._numbers[place], place)) not in self.texts:
+            self._begin(place)
+        elif source not in self.replied:
+            self._say(source) if chance.random() < 0.5 else self._end(source, place)
+
+    def _begin(self, place: int) -> None:
+        self._numbers[place] += 1
+        source = call(self._numbers[place], place)
+        self.texts[source] = "".join(self._chance.choices("abé😀", k=self._chance.randrange(8)))
+        self.pieces[source] = []
+        self._tell(held(self._numbers[place], place), None)
+
+    def _say(self, source: str) -> None:
+        size, text = self._said(source), self.texts[source]
+        if size < len(text):
+            self.pieces[source].append((size, text[size : size + self._chance.randint(1, 3)].encode()))
+
+    def _end(self, source: str, place: int) -> None:
+        if self._chance.random() < 0.6:
+            self.replied.add(source)
+            self._tell(settled(self._numbers[place], place), self.texts[source])
+        else:
+            text = self.texts.pop(source)
+            part = text[: self._chance.randint(self._said(source), len(text))]
+            self._tell(doubted(self._numbers[place], place), self._chance.choice([part, None]))
+        if self._chance.random() < 0.5:
+            del self.pieces[source]
+
+    def _said(self, source: str) -> int:
+        return sum(len(piece.decode()) for _, piece in self.pieces[source])
+
+    def _tell(self, event: ev.Event, text: str | None) -> None:
+        self.history.append((len(self.history) + 1, event, text))
+
+
+def look(talk: Talk, watching: Follower, after: int) -> Iterator[Told]:
+    for event in talk.history[after:]:
+        yield from watching.event(*event)
+    for source, pieces in talk.pieces.items():
+        for piece in pieces:
+            yield from watching.chunk(source, *piece)
+
+
+@given(st.randoms(use_true_random=False))
+def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_once(chance: random.Random) -> None:
+    told: list[Told] = []
+    talk, watching = Talk(chance), Follower(RUN, Cursor())
+    for _ in range(40):
+        talk.go_on()
+        if chance.random() < 0.3:
+            watching = Follower(RUN, Cursor.read(str(watching.cursor)))
+        if chance.random() < 0.5:
+            told += look(talk, watching, chance.randint(0, watching.cursor.seq))
+    told += look(talk, watching, 0)
+    assert [each.value for each in told if each.kind == "value"] == list(range(len(talk.pieces["progress"])))
+    heard: dict[str, str] = {}
+    for each in told:
+        if each.kind == "text":
+            assert each.offset == len(heard.get(each.source, ""))
+            heard[each.source] = heard.get(each.source, "") + each.text
+        assert each.kind != "reset" or each.source in heard
+    for source in talk.replied:
+        assert heard.get(source, "") == talk.texts[source]
+        assert sum(each.kind == "end" and each.source == source for each in told) == bool(talk.texts[source])

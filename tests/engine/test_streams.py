@@ -1,0 +1,188 @@
+"""What user code writes to a stream of its run is there once, in order, for whoever watches from wherever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Context, flow, step
+from holdfast.core.streams import Told
+from holdfast.errors import InvalidInput, NotFound
+from tests.engine.kit import bounded, die, opened
+
+
+@step
+async def work(number: int) -> int:
+    return number
+
+
+@flow
+async def chatty(ctx: Context, count: int) -> str:
+    async with ctx.stream("progress") as progress:
+        await progress.write({"of": count})
+    for number in range(count):
+        await work(number)
+        await ctx.stream("progress").write(number)
+    await ctx.wait_signal("go on")
+    await ctx.stream("progress").write("again")
+    await ctx.stream("log").write("ended")
+    return "done"
+
+
+@flow
+async def beside(ctx: Context, count: int) -> None:
+    async def branch(number: int) -> None:
+        for n in range(count):
+            await ctx.stream("progress").write([number, n])
+            await work(n)
+
+    await ctx.gather(*(branch(number) for number in range(3)))
+
+
+async def told(telling: AsyncIterator[Told]) -> list[Any]:
+    return [(each.source, each.offset, each.value) async for each in telling if each.kind == "value"]
+
+
+@bounded
+async def test_code_that_runs_again_writes_nothing_again(store: str) -> None:
+    async with opened(store, workflows=[chatty]) as engine:
+        run = await engine.start(chatty, 2)
+        await run.settled()
+        assert await told(engine.watch_stream(run.id, follow=False)) == [
+            ("progress", 0, {"of": 2}), ("progress", 1, 0), ("progress", 2, 1),
+        ]  # fmt: skip
+        await die(engine)
+    async with opened(store, workflows=[chatty]) as engine:
+        await engine.signal(run.id, "go on")
+        await engine.run(run.id).result()
+        assert await told(engine.watch_stream(run.id)) == [
+            ("log", 0, "ended"), ("progress", 0, {"of": 2}), ("progress", 1, 0), ("progress", 2, 1), ("progress", 3, "again"),
+        ]  # fmt: skip
+
+
+@bounded
+async def test_who_watches_from_another_process_misses_nothing_and_may_come_back(store: str) -> None:
+    """From the start, from where he was, from a number, from the end, and only what comes."""
+    async with opened(store, workflows=[chatty]) as engine, opened(store, execute=False) as elsewhere:
+        run = await engine.start(chatty, 3)
+        watching = elsewhere.watch_stream(run.id, "progress")
+        first = [await anext(watching) for _ in range(2)]
+        await watching.aclose()
+        await run.settled()
+        live = asyncio.create_task(told(elsewhere.watch_stream(run.id, since="now")))
+        back = elsewhere.watch_stream(run.id, since=first[-1].cursor)
+        rest = [
+            (await anext(back)).value for _ in range(2)
+        ]  # by now the other one, who came before, waits for news too
+        await engine.signal(run.id, "go on")
+        assert [each.value for each in first] == [{"of": 3}, 0]
+        assert rest == [1, 2]
+        assert sorted(await live) == sorted(await told(back)) == [("log", 0, "ended"), ("progress", 4, "again")]
+        assert await told(elsewhere.watch_stream(run.id, "progress", since=3)) == [
+            ("progress", 3, 2), ("progress", 4, "again"),
+        ]  # fmt: skip
+        assert await told(elsewhere.watch_stream(run.id, "progress", since=-1)) == [("progress", 4, "again")]
+        *_, last = [each async for each in elsewhere.watch_stream(run.id)]
+        assert await told(elsewhere.watch_stream(run.id, since=last.cursor)) == []
+
+
+@bounded
+async def test_branches_that_write_at_the_same_time_have_each_value_once(store: str) -> None:
+    async with opened(store, workflows=[beside]) as engine:
+        run = await engine.start(beside, 5)
+        values = await told(engine.watch_stream(run.id))
+        assert [offset for _, offset, _ in values] == list(range(15))
+        assert sorted(value for *_, value in values) == [[a, b] for a in range(3) for b in range(5)]
+        for number in range(3):
+            assert [value[1] for *_, value in values if value[0] == number] == list(range(5))
+
+
+@bounded
+@pytest.mark.parametrize("written", ["x" * 70_000, object(), "a secret: TOP-SECRET-VALUE"])
+async def test_what_cannot_be_a_value_of_a_stream_is_refused_in_words(
+    store: str, written: Any, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
+) -> None:
+    monkeypatch.setenv("CANARY", "TOP-SECRET-VALUE")
+
+    @flow
+    async def writes(ctx: Context, _: None) -> str:
+        ctx.secret("CANARY")
+        try:
+            await ctx.stream("progress").write(written)
+        except InvalidInput as problem:
+            return problem.message
+        return "taken"
+
+    async with opened(store, workflows=[writes]) as engine:
+        run = await engine.start(writes, None)
+        result = await run.result()
+        values = await told(engine.watch_stream(run.id))
+    if result == "taken":
+        assert values == [("progress", 0, "a secret: [secret]")]
+        assert b"TOP-SECRET" not in stored()
+    else:
+        assert "65536 at most" in result or "cannot be stored" in result
+        assert values == []
+
+
+@bounded
+async def test_what_is_no_stream_or_no_place_in_one_is_told_in_words(store: str) -> None:
+    @flow
+    async def misnames(ctx: Context, name: str) -> str:
+        try:
+            ctx.stream(name)
+        except ValueError as problem:
+            return str(problem)
+        return "taken"
+
+    async with opened(store, workflows=[misnames]) as engine:
+        for name in ("model", "a:b", "", "x" * 65):
+            run = await engine.start(misnames, name)
+            assert "no stream can have this name" in await run.result()
+        for since in ("12", "@", "@1,progress", "@1,=5", "@x", "@1,a=-1", "soon"):
+            with pytest.raises(InvalidInput, match="no place in the streams"):
+                await told(engine.watch_stream(run.id, since=since))
+        for name, since in ((None, 3), ("model", 3), ("draft#1:0:1", -1)):
+            with pytest.raises(InvalidInput, match="is no place"):
+                await told(engine.watch_stream(run.id, name, since=since))
+        with pytest.raises(NotFound):
+            await told(engine.watch_stream("01234567-89ab-7def-8123-456789abcdef"))
+
+
+@bounded
+async def test_nobody_asks_the_store_when_nobody_watches(store: str) -> None:
+    async with opened(store, workflows=[chatty]) as engine:
+        run = await engine.start(chatty, 1)
+        await run.settled()
+        watching = engine.watch_stream(run.id)
+        await anext(watching)
+        await watching.aclose()
+        async with asyncio.timeout(5):
+            while engine.executor.services.listening.is_looking:
+                await asyncio.sleep(0.002)
+
+
+@bounded
+async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.engine.listening._MOST_NEWS", 2)
+    monkeypatch.setattr("holdfast.engine.stream_writer.APART_S", 0)
+
+    @flow
+    async def counts(ctx: Context, count: int) -> None:
+        for number in range(count):
+            async with ctx.stream("progress") as progress:
+                await progress.write(number)
+            if number == 0:
+                await ctx.wait_signal("go on")
+
+    async with opened(store, workflows=[counts]) as engine:
+        run = await engine.start(counts, 40)
+        watching = engine.watch_stream(run.id)
+        values = [(await anext(watching)).value]
+        await engine.signal(run.id, "go on")
+        await run.result()
+        values += [each.value async for each in watching]
+        assert values == list(range(40))
