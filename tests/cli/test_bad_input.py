@@ -115,7 +115,8 @@ def imported(home: Path, shell: Shell, text: str, *words: str) -> tuple[list[str
     assert (said.code, said.out) == (2, "")
     *trace, last = said.err.rstrip().splitlines()
     assert last.startswith("Error: mine.py could not be imported: ")
-    assert last.endswith("Nothing was done.")
+    assert last.endswith(". Nothing was done.")
+    assert ".. " not in last
     return trace, last
 
 

@@ -66,7 +66,7 @@ def _imported(place: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as problem:  # noqa: BLE001 - whatever a user's file raises is told
-        told = traceback.format_exception_only(problem)[-1].strip()
+        told = traceback.format_exception_only(problem)[-1].strip().removesuffix(".")
         raise UsageError(
             f"{place} could not be imported: {told}. Nothing was done.", trace=_users_part(problem)
         ) from None
