@@ -184,3 +184,28 @@ def test_a_failed_run_is_taken_up_and_one_that_did_not_fail_is_refused(shell: Sh
     assert (again.code, "has not ended" in again.err) == (4, True)
     assert finished(shell, "broken", run)["status"] == "failed"
     assert shell("runs", "retry", "0190-no-run").code == 3
+
+
+def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell: Shell) -> None:
+    run = started(shell, "letter", "-i", '{"customer": "ada"}')
+    refused = shell("runs", "fork", run, "--from", "draft#1")
+    assert (refused.code, "pause it first" in refused.err) == (4, True)
+    shell("runs", "cancel", run)
+    quote = shell("runs", "fork", run, "--from", "approval#1", "--dry-run", "--json").data
+    assert (quote["kept"], quote["begins_at"], quote["most_usd"]) == (["draft#1"], "approval#1", None)
+    told = shell("runs", "fork", run, "--from", "approval#1", "--dry-run")
+    assert "Kept: draft#1." in told.out
+    assert "unbounded (give --cost-limit)" in told.out
+    assert len(shell("runs", "list", "--json").data) == 1
+    wrong = ("--state", '{"approval": "approve"}'), ("--state", "[]"), ("--output", '"approve"'), ("--from", "send#1")
+    for words in wrong:
+        assert shell("runs", "fork", run, "--from", "approval#1", *words).code in (2, 3), words
+    said = shell("runs", "fork", run, "--from", "approval#1", "--state", '{"draft": "better"}', "--key", "k", "--json")
+    fork = said.data["run_id"]
+    assert (said.code, said.data["quote"]["kept"]) == (0, ["draft#1"])
+    assert shell("runs", "show", fork, "--json").data["forked_from"] == {"run_id": run, "step": "approval#1"}
+    assert f"{run}, from approval#1" in shell("runs", "show", fork).out
+    assert "RunForked" in shell("runs", "events", fork).out
+    shell("worker", "flow:letter", "--until-idle")
+    (gate,) = shell("gates", "list", "--run", fork, "--json").data
+    assert "better" in shell("gates", "show", gate["gate_id"]).out

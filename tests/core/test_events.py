@@ -38,6 +38,8 @@ def example(of: object) -> object:
         return example(typing.get_args(of)[0])
     if typing.get_origin(of) is tuple:
         return (example(typing.get_args(of)[0]),)
+    if typing.get_origin(of) is typing.Literal:
+        return typing.get_args(of)[0]
     if typing.get_origin(of) is dict:
         return {"key": example(typing.get_args(of)[1])}
     if of is type(TRANSIENT):

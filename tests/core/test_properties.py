@@ -20,16 +20,17 @@ from holdfast.core import policies
 from holdfast.core.claim import Claim
 from holdfast.core.divergence import RESTART
 from holdfast.core.evolve import evolve
-from holdfast.core.fence import may_begin
+from holdfast.core.fence import approval_at, may_begin
+from holdfast.core.forking import Wish, forked
 from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
 from holdfast.core.state import FUNCTION, OPEN_STEPS, Operation, State, Step
-from holdfast.errors import AlreadyClosed, HoldfastError, Suspended
+from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, Suspended
 from tests.core.game import (
     ANN,
     COMPENSATE,
@@ -467,6 +468,8 @@ class Crew:
         self.flying: dict[CallId, str] = {}
         self.ghosts: list[tuple[CallId, str]] = []
         """Calls of processes that were taken for dead."""
+        self.reused: set[tuple[StepId, Path]] = set()
+        """What the run has from its origin, if it is a fork."""
 
     def play(self) -> None:
         while not self.game.state.ended:
@@ -475,6 +478,31 @@ class Crew:
             self.move()
         while self.flying:
             self.bring(next(iter(self.flying)))
+
+    def fork(self) -> Crew | None:
+        """A crew with a fork of this run, which has ended, from one of its steps; None where none has begun."""
+        game = self.game
+        began = [event.step for event in game.events(ev.StepStarted) if node_of(event.step) in game.graph.nodes]
+        if not began:
+            return None
+        step = self.pick.choice(began)
+        history = [
+            ev.Recorded(Seq(number), at_ms, event)
+            for number, (event, at_ms) in enumerate(zip(game.events(), game.times, strict=True), 1)
+        ]
+        outputs = {node_of(other): inline("said") for other in began if not game.graph.nodes[node_of(other)].decides}
+        said = {name: each for name, each in outputs.items() if name != node_of(step) and self.pick.random() < 0.1}
+        wish = Wish(step, None, None, {}, self.pick.random() < 0.5, ANN)
+        try:
+            found = forked(game.graph, history, msgspec.structs.replace(wish, outputs=said))
+        except InvalidInput:  # one of them had failed, or was skipped
+            found = forked(game.graph, history, wish)
+        crew = Crew(game.graph, self.seed)
+        crew.game = Record(game.graph, start=False)
+        crew.game.now_ms = game.now_ms
+        crew.game.do(cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, by=ANN, inherits=found.events))
+        crew.reused = {(each.step, each.path) for each in found.reused}
+        return crew
 
     def situation(self) -> str:
         game = self.game
@@ -684,6 +712,9 @@ class Crew:
                 game.open_gate(name, path, timeout_ms=10_000)
         except Suspended:
             pass
+        except Conflict:  # what happens once needs a person's word in a fork
+            if approval_at(path) not in step.journal:
+                game.open_gate(name, approval_at(path))
         op = step.journal.get(path)
         if op is not None and op.status == "open" and op.call is not None and game.state.step(step.id) is step:
             self.flying[op.call] = kind
@@ -692,7 +723,7 @@ class Crew:
 
     def call(self, step: Step, at: tuple[StepId, int], path: Path) -> None:
         """A function of the user's runs, and what it came to is told. Of a run that is paused meanwhile it is told too."""
-        if step.kept:
+        if step.kept or step.inherited:
             self.game.do(cmd.ReuseOperation(*at, path, FUNCTION, "f", "h"))
         if path in step.journal and step.journal[path].status == "done":
             return
@@ -774,3 +805,18 @@ def test_a_run_whose_every_wish_is_answered_always_ends(graph: Graph, seed: int)
     crew.play()
     crew.game.check_history()
     assert crew.game.due_ms is None
+
+
+@quick(150)
+@given(GRAPHS, SEEDS)
+def test_a_fork_of_any_run_from_any_step_ends_too_and_does_nothing_twice(graph: Graph, seed: int) -> None:
+    """Whatever it has from its origin it reuses; the origin's undoing, costs and questions are not its own."""
+    crew = Crew(graph, seed)
+    crew.play()
+    fork = crew.fork()
+    if fork is None:
+        return
+    fork.play()
+    fork.game.check_history()
+    for event in fork.game.events(ev.EffectIntended, ev.ModelCallHeld):
+        assert (event.step, event.path) not in fork.reused, f"{event} was done by the origin"

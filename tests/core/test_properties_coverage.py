@@ -38,6 +38,9 @@ def seen() -> Counter[str]:
             crew = Crew(graph, seed)
             crew.play()
             game = crew.game
+            if seed % 3 == 0 and (fork := crew.fork()) is not None:
+                fork.play()
+                _count(found, graph, fork.game)
         _count(found, graph, game)
     return found
 

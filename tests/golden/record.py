@@ -27,8 +27,9 @@ from holdfast import Engine
 from holdfast.core import policies
 from holdfast.core.events import Recorded, decode
 from holdfast.core.evolve import evolve
+from holdfast.core.forking import Wish, forked
 from holdfast.core.graph import COMPENSATE, Definition, Join
-from holdfast.core.ids import AppendId, CallId, EffectKey, RunId, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, NodeName, RunId, SessionId, StepId
 from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
@@ -375,6 +376,50 @@ def a_reopened_run() -> Golden:
     return of(game)
 
 
+def a_fork() -> Golden:
+    """A fork from the second round of a loop, inside a step: a guard has spoken, a signal came, a person had sent it back, of
+    which nothing is known any more; of two effects one is asked for as it was, and one otherwise, which a person approves."""
+    flow = graph(
+        "plan > draft",
+        edge("draft", "check", guard="ok"),
+        node("check", "check"),
+        loop("check", "draft"),
+        "check > end",
+    )
+    origin = Game(flow, limit=1000)
+    origin.signal("go", 1)
+    origin.settle(origin.held("plan", 100), 40)
+    origin.complete("plan", "P")
+    for round_ in ("first", "second"):
+        origin.effect("draft", "0", args=round_)
+        origin.effect("draft", "1", args=round_, tool="file")
+        origin.complete("draft", round_)
+        origin.judge()
+        origin.complete("check", decisions="retry" if round_ == "first" else "pass")
+    origin.fail("end")
+    history = [
+        Recorded(n, at_ms, event)  # type: ignore[arg-type]
+        for n, (event, at_ms) in enumerate(zip(origin.events(), origin.times, strict=True), 1)
+    ]
+    found = forked(
+        flow, history, Wish(StepId("draft#2"), Place("1"), outputs={NodeName("plan"): inline("another")}, by=ANN)
+    )
+    game = Game(flow, start=False)
+    game.now_ms = origin.now_ms + 1000
+    game.do(cmd.StartRun(RunId("0190-fork"), "acme", inline(None), "fork", 500, by=ANN, inherits=found.events))
+    game.intend("draft", path="1", args="second", tool="file")
+    game.open_gate("draft", "2.approval")
+    game.suspend("draft")
+    game.decide("approve")
+    game.tick()
+    game.effect("draft", "2", args="more")
+    game.complete("draft")
+    game.judge()
+    game.complete("check", decisions="pass")
+    game.complete("end", "E")
+    return of(game)
+
+
 def a_divergence() -> Golden:
     """Changed code stops a step that has paid and asked: first the old code is back, then the new code is accepted, then the
     step is done from its beginning."""
@@ -586,6 +631,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "scope": a_scope,
     "admission": an_admission,
     "reopened": a_reopened_run,
+    "fork": a_fork,
     "divergence": a_divergence,
     "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,

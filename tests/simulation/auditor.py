@@ -319,6 +319,25 @@ class Auditor:
                 before.add(name)
         return any(each.provisional and node_of(StepId(each.id)) in before for each in books.before_the_end)
 
+    def _run_forked(self, books: Books, run: RunId, e: ev.RunForked) -> None:
+        books.visits.update(e.visits)
+        books.summoned |= {*e.summoned}
+        books.asks_before_repeats = not e.repeats_effects
+
+    def _step_inherited(self, books: Books, run: RunId, e: ev.StepInherited) -> None:
+        if e.previous:
+            books.previous[node_of(e.step)] = [(0, e.step if e.status != "cancelled" else None)]
+            return
+        books.visits[node_of(e.step)] = visit_of(e.step)
+        books.steps[node_of(e.step)] = Visit(
+            e.step, starts={}, ended=e.status, decisions=e.decisions, absorbed=e.absorbed
+        )
+
+    def _operation_inherited(self, books: Books, run: RunId, e: ev.OperationInherited) -> None:
+        books.inherited[e.step, e.path] = e.args_hash
+        if e.kind == "gate":
+            self.fault("what people decided is asked again", run, f"{e.step} {e.path}")
+
     def _run_migrated(self, books: Books, run: RunId, e: ev.RunMigrated) -> None:
         books.graph = self._graph(e.graph_hash)
 
@@ -639,6 +658,10 @@ class Auditor:
         self._check_may_begin(books, run, e.step, "an effect")
         if e.call in books.calls:
             self.fault("a call is intended once", run, e.call)
+        if books.inherited.get((e.step, e.path)) == e.args_hash:
+            self.fault("what the origin of a fork has done is not done again", run, e.call)
+        if e.policy == "once" and e.compensates is None and books.asks_before_repeats:
+            self._check_approved(books, run, e)
         done = books.done.get((e.step, e.tool, _encode(e.request.value()))) if e.request.blob is None else None
         if done and not e.named and e.policy != "read":
             self.fault("what a step has done is not done again by other code", run, f"{e.call} after {done}")
@@ -660,6 +683,15 @@ class Auditor:
         )  # fmt: skip
         if e.compensates is not None and e.compensates not in books.compensable:
             self.fault("only what has happened is undone", run, e.compensates)
+
+    def _check_approved(self, books: Books, run: RunId, e: ev.EffectIntended) -> None:
+        """In a fork, somebody has approved what happens once, at this very place."""
+        answers = [
+            answer for gate, answer in books.closed_gates.items()
+            if answer is not None and (books.gates[gate].step, books.gates[gate].path) == (e.step, f"{e.path}.approval")
+        ]  # fmt: skip
+        if not any(answer.decision in ("approve", "edit") for answer in answers):
+            self.fault("what happens once is not done again in a fork without a word", run, e.call)
 
     def _outcome(self, books: Books, run: RunId, id_: CallId, event: ev.Event) -> Call:
         call = books.calls[id_]
@@ -931,6 +963,9 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.RunFailed: Auditor._run_ended,
     ev.RunCancelled: Auditor._run_ended,
     ev.RunReopened: Auditor._run_reopened,
+    ev.RunForked: Auditor._run_forked,
+    ev.StepInherited: Auditor._step_inherited,
+    ev.OperationInherited: Auditor._operation_inherited,
     ev.RunMigrated: Auditor._run_migrated,
     ev.LimitRaised: Auditor._limit_raised,
     ev.StepReady: Auditor._step_ready,

@@ -110,3 +110,7 @@ class Books:
         self.changed: set[str] = set()
         """The steps that another version of their code has gone on with."""
         self.kinds: Counter[str] = Counter()
+        self.inherited: dict[tuple[str, str], str] = {}
+        """What the origin of a fork has done, by its place: the hash of its request."""
+        self.asks_before_repeats = False
+        """Whether it is a fork in which what happens once needs a person's word."""

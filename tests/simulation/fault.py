@@ -75,6 +75,7 @@ RATES: Final[dict[str, float]] = {
     "script_writes_nonsense": 0.05,
     # users' code again: each draws in this order
     "function_raises": 0.4,
+    "forked": 0.6,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

@@ -75,6 +75,7 @@ class People:
         """(what, about what, by whom): what somebody was told is done."""
         self._names = 0
         self._replays = self._retakes = 0
+        self._forked = False
         self.refusals: dict[str, int] = {}
         auditor.on_event = self._hear
 
@@ -110,8 +111,18 @@ class People:
                 self._retakes += 1
                 self._auditor.second_thoughts += 1
                 self._do(self._take_up(run))
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunCancelled() if self._may_fork(run):
+                self._auditor.second_thoughts += 1
+                self._do(self._fork(run))
             case _:
                 pass
+
+    def _may_fork(self, run: RunId) -> bool:
+        """Only the first run, and once: who judges jobs follows one run."""
+        if run != self.run or self._forked or self._auditor.jobs is not None:
+            return False
+        self._forked = self._faults.strikes("forked")
+        return self._forked
 
     # --- Asking a process ---------------------------------------------------------------------------------------------
 
@@ -176,7 +187,8 @@ class People:
                 await asyncio.sleep(1.0)
             return
         started = await asyncio.gather(*(self._ask(start) for _ in range(1 + twice)))
-        if len(set(started)) != 1 or len(self._auditor.books) > 1 + program.neighbours:
+        others = sum(not books.kinds["RunForked"] for books in self._auditor.books.values()) - 1
+        if len(set(started)) != 1 or others > program.neighbours:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
 
@@ -245,6 +257,22 @@ class People:
                 await self._ask(partial(Engine.retry, run_id=run, by=self._name("mender")))
         except (Conflict, NotFound) as problem:
             self._refused(problem)
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
+
+    async def _fork(self, run: RunId) -> None:
+        """Somebody wants to know how it had gone otherwise: from some step on, perhaps with all effects once more."""
+        await asyncio.sleep(spread_s(self._stream, 0.1, 2000.0))
+        try:
+            history = await self._ask(lambda engine: engine.run(run).events())
+            began = [each.event.step for each in history if isinstance(each.event, ev.StepStarted)]
+            step, repeats, key = self._stream.choice(began), self._stream.random() < 0.3, self._name("fork")
+            await self._ask(
+                lambda engine: engine.fork(run, step, repeat_effects=repeats, key=key, by=self._name("forker"))
+            )
+        except (Conflict, NotFound, IndexError) as problem:
+            if isinstance(problem, HoldfastError):
+                self._refused(problem)
         self._auditor.second_thoughts -= 1
         self._auditor.see_whether_all_is_over()
 

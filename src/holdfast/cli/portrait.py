@@ -84,6 +84,8 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     ]
     if state.key is not None:
         pairs.append(("Key", state.key))
+    if state.origin is not None:
+        pairs.append(("Fork of", f"{state.origin.run}, from {state.origin.place}"))
     if state.ended:
         took = moment.span(state.ended_at_ms - state.started_at_ms)
         pairs.append(("Ended", f"{moment.around(state.ended_at_ms, now_ms)}, after {took}"))

@@ -15,6 +15,7 @@ from holdfast.cli import bulk, history, listing, portrait, reference, terminal
 from holdfast.cli.bulk import MOST, All, Deed, DryRun, Limit, Many, Yes
 from holdfast.cli.exit_code import OK
 from holdfast.cli.filter import Asked, Key, Since, Statuses, Tenant, Until, Workflow
+from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend or signal one.", no_args_is_help=True)
 app.command()(tail)
+app.command()(fork)
 
 
 @app.command("list")

@@ -108,6 +108,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.RunResumed: lambda e, at_ms: f"the run was resumed{by(e)}",
     ev.RunFailing: lambda e, at_ms: "the run is failing",
     ev.RunCancelling: lambda e, at_ms: f"the run is being cancelled{by(e)}: {e.reason}",
+    ev.RunForked: lambda e, at_ms: f"the run goes its own way from {e.step} of run {e.origin}{by(e)}",
     ev.RunMigrated: lambda e, at_ms: f"the run goes on with version {e.version}{by(e)}",
     ev.LimitRaised: lambda e, at_ms: (
         f"the limit on {e.limit} was raised{by(e)} to {f'${usd(e.value)}' if e.limit == 'cost' else e.value}"

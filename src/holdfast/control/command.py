@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import ControlBase, word
@@ -16,6 +18,7 @@ from holdfast.control.handle import Run, output
 from holdfast.control.stored import StoredWorkflow
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
@@ -67,29 +70,36 @@ class Commands(ControlBase):
             raise InvalidInput(f"The input of {workflow.name!r}: {problem.message} No run was started.") from None
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
-        try:
-            limit = None if cost_limit_usd is None else nanousd(cost_limit_usd)
-        except ValueError as problem:
-            raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
+        limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
         if isinstance(workflow, Workflow):
             await runtime.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
         if key is not None and (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return self._same(key, known, input_digest)
-        mailbox = runtime.runs.new(workflow.graph)
         payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
         start = cmd.StartRun(
-            mailbox.run, tenant, payload, input_digest, limit, key, self._claim(by),
+            RunId(""), tenant, payload, input_digest, limit, key, self._claim(by),
             self.executor.services.gateway.price_fingerprint, team, queue,
         )  # fmt: skip
+        return await self._begin(workflow.graph, start)
+
+    async def _begin(self, graph: Graph, start: cmd.StartRun) -> Run:
+        """Have a new run start, or, where somebody was first under its key, take that one."""
+        mailbox = self.runtime.runs.new(graph)
         try:
-            await mailbox.send(start)
+            await mailbox.send(msgspec.structs.replace(start, run=mailbox.run))
         except KeyReused as taken:
-            known = await runtime.store.log.run_of_key(tenant, key or "")
+            known = await self.runtime.store.log.run_of_key(start.tenant, start.key or "")
             if known is None:
                 raise taken from None
-            return self._same(key or "", known, input_digest)
+            return self._same(start.key or "", known, start.input_digest)
         return Run(self.executor, mailbox.run)
+
+    def _cost_limit(self, cost_limit_usd: float | str | Decimal) -> int:
+        try:
+            return nanousd(cost_limit_usd)
+        except ValueError as problem:
+            raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
 
     async def _meant(self, workflow: Workflow | StoredWorkflow | str, version: int | None) -> Workflow | StoredWorkflow:
         """What is to be started; its code, where that is here."""

@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.allowance import Allowances
-from holdfast.control.command import Commands
 from holdfast.control.pool import DeclaredPools
+from holdfast.control.repair import Repairs
 from holdfast.control.stream import Streams
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Commands, Allowances, DeclaredPools, Streams):
+class Control(Repairs, Allowances, DeclaredPools, Streams):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.core import commands, limits, questions
+from holdfast.core import commands, fence, limits, questions
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
@@ -104,6 +104,11 @@ def intend_effect(d: Decision, c: commands.IntendEffect) -> None:
     if other is not None:
         _meet(d, c, key, other)
         return
+    if c.policy == "once" and c.compensates is None and not fence.may_repeat(d.state, step, c.path):
+        raise Conflict(
+            f"Run {d.state.run} is a fork, and this call of {c.tool!r} is none of its origin's. What happens once is done anew"
+            " only where a person approves it, or the run was forked with --repeat-effects. Nothing was called."
+        )
     for id_ in doubted:
         questions.withdraw_about(d, id_, "it is called again under its key")
     number = (op.tries if op is not None else 0) + 1

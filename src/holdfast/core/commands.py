@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.claim import NOBODY, Claim
+from holdfast.core.events import Event
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import ErrorRecord, RetryPolicy
@@ -44,7 +45,8 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class StartRun(Command, frozen=True):
-    """`queue`: where too many runs are active, wait for a place instead of being refused."""
+    """`queue`: where too many runs are active, wait for a place instead of being refused. `inherits`: what a fork has from its
+    origin (forking)."""
 
     run: RunId
     tenant: str
@@ -56,6 +58,7 @@ class StartRun(Command, frozen=True):
     price_fingerprint: str | None = None
     team: str | None = None
     queue: bool = False
+    inherits: tuple[Event, ...] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):

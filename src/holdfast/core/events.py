@@ -5,7 +5,7 @@ Never here: a rule. A field that a later version adds has a default, so that eve
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -128,6 +128,28 @@ class RunReopened(Event, frozen=True):
     superseded: tuple[StepId, ...] = ()
     counted: bool = False
     awaits: str | None = None
+
+
+class RunForked(Event, frozen=True):
+    """The run goes its own way from `step` of its `origin`, and in a step from the operation at `path`, as that run's event
+    `seq` left it. What it has from there follows: StepInherited, OperationInherited, GuardJudged, SignalReceived.
+
+    `visits` says how often each node was come to before, `summoned` to which a loop is going back. `given` are outputs of
+    steps that are not done, because a person has said what they come to. `repeats_effects`: what happens once and is not the
+    origin's is done without a question.
+    """
+
+    origin: RunId
+    seq: Seq
+    step: StepId
+    path: Path | None = None
+    visits: dict[NodeName, int] = {}
+    summoned: tuple[NodeName, ...] = ()
+    given: dict[StepId, Payload] = {}
+    repeats_effects: bool = False
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
 
 
 class RunMigrated(Event, frozen=True):
@@ -266,6 +288,41 @@ class OperationReused(Event, frozen=True):
     attempt: int
     path: Path
     kept: Path
+    origin: RunId | None = None
+    """Of which run it is the outcome, where the run is a fork and `kept` is the place there."""
+
+
+class StepInherited(Event, frozen=True):
+    """A step is over because it was in the run's origin, or because its output was `given` to the run when it was forked.
+    `previous`: as a loop's visit before."""
+
+    step: StepId
+    status: Literal["completed", "failed", "skipped", "cancelled"]
+    output: Payload = NULL
+    decisions: tuple[str, ...] | None = None
+    error: ErrorRecord | None = None
+    absorbed: bool = False
+    reason: str | None = None
+    conversation: Payload | None = None
+    previous: bool = False
+
+
+class OperationInherited(Event, frozen=True):
+    """What an operation had come to in the run's origin. It is done there: its key and its call are the origin's.
+
+    `stands`: it is in the step's journal from the beginning; otherwise it is reused if the step asks for the same at `path`.
+    """
+
+    step: StepId
+    path: Path
+    kind: str
+    name: str
+    args_hash: str
+    outcome: Payload | None = None
+    error: ErrorRecord | None = None
+    call: CallId | None = None
+    key: EffectKey | None = None
+    stands: bool = False
 
 
 class StepSkipped(Event, frozen=True):
@@ -755,9 +812,9 @@ class LifespanPassed(Event, frozen=True):
 
 AnyEvent = (
     RunStarted | RunAdmitted | AdmissionDeferred | RunPaused | RunResumed | RunFailing | RunCancelling | RunCompleted
-    | RunFailed | RunCancelled | RunReopened | RunMigrated | LimitRaised
+    | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
-    | StepStopped | JournalDropped | OperationReused
+    | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
     | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded
     | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled

@@ -23,7 +23,7 @@ def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: s
     step = d.current(command)
     op = match_operation(step, path, kind, name, args_hash)
     may_begin(d.state, step.id)
-    if op is None and step.kept:
+    if op is None and step.may_reuse:
         _reuse(d, step, path, kind, name, args_hash, getattr(command, "values", ()))
     return step
 
@@ -41,13 +41,42 @@ def may_begin(state: State, step: StepId) -> None:
 def _reuse(
     d: Decision, step: Step, path: Path, kind: str, name: str, args_hash: str, values: tuple[Value, ...]
 ) -> None:
-    """Give the operation the outcome of an equal one from a journal that was dropped, the first that is left. With it goes
-    what the step looked at before: whoever asks for the operation sends nothing more about it."""
-    for kept, op in step.kept.items():
-        if (op.kind, op.name, op.args_hash) == (kind, name, args_hash):
-            d.record(step.id, values)
-            d.emit(ev.OperationReused(step.id, step.attempt, path, kept))
-            return
+    """Give the operation the outcome of an equal one: that of the run's origin at this place, or else the first that is left of
+    a journal that was dropped. With it goes what the step looked at before: whoever asks for the operation sends nothing more
+    about it."""
+    found = next((kept for kept, op in step.kept.items() if is_same(op, kind, name, args_hash)), None)
+    mine = step.inherited.get(path)
+    origin = None
+    if d.state.origin is not None and mine is not None and is_same(mine, kind, name, args_hash):
+        found, origin = path, d.state.origin.run
+    if found is not None:
+        d.record(step.id, values)
+        d.emit(ev.OperationReused(step.id, step.attempt, path, found, origin))
+
+
+def is_same(op: Operation, kind: str, name: str, args_hash: str) -> bool:
+    return (op.kind, op.name, op.args_hash) == (kind, name, args_hash)
+
+
+def may_repeat(state: State, step: Step, path: Path) -> bool:
+    """Whether what happens once may be done at `path`: in a fork a person says so, of all or of this call."""
+    if state.origin is None or state.origin.repeats_effects:
+        return True
+    approval = step.journal.get(approval_at(path))
+    return approval is not None and approval.status == "done"
+
+
+def approval_at(path: Path) -> Path:
+    """Where the approval stands of the call at `path`."""
+    return Path(f"{path}.approval")
+
+
+def is_new(step: Step, path: Path, kind: str, name: str, args_hash: str) -> bool:
+    """Whether what a fork's step asks for at `path` is not its origin's, nor was begun without being approved."""
+    if path in step.journal:
+        return approval_at(path) in step.journal
+    known = step.inherited.get(path)
+    return known is None or not is_same(known, kind, name, args_hash)
 
 
 def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:
@@ -55,7 +84,7 @@ def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str
     op = step.journal.get(path)
     if op is None:
         return None
-    if (op.kind, op.name, op.args_hash) != (kind, name, args_hash):
+    if not is_same(op, kind, name, args_hash):
         raise NonDeterministicStep(
             f"Step {step.id} no longer does what its journal says. At {path} the journal holds {op.kind} {op.name!r}"
             f" (arguments {op.args_hash[:12]}), the code now asks for {kind} {name!r} (arguments {args_hash[:12]})."

@@ -152,6 +152,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     """How often it did not, since a person last had it tried."""
     kept: dict[Path, Operation] = {}
     """What it had completed in a journal that was dropped."""
+    inherited: dict[Path, Operation] = {}
+    """What it had completed in the run's origin, by place: it gets that outcome where it asks for the same there."""
     ended_seq: int = 0
     conversation: Payload | None = None
     """Its talk with a model, for its next visit."""
@@ -160,6 +162,11 @@ class Step(msgspec.Struct, omit_defaults=True):
     """The places in the journal whose operations have no outcome: a search for them need not go through it all."""
     pool_waits: dict[Path, PoolWait] = {}
     """What its attempt waits for before it makes calls, by their places."""
+
+    @property
+    def may_reuse(self) -> bool:
+        """Whether there may be an outcome elsewhere than in its journal for what it asks for."""
+        return bool(self.kept or self.inherited)
 
     def named(self, path: Path) -> Path:
         """`path`, as the names of calls and gates have it that are new there."""
@@ -263,6 +270,27 @@ class Signal(msgspec.Struct, frozen=True):
     data: Payload
 
 
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The run of which another is a fork, and from where on it goes its own way."""
+
+    run: RunId
+    step: StepId
+    path: Path | None = None
+    repeats_effects: bool = False
+
+    @property
+    def place(self) -> str:
+        """As people name it: `draft#1`, `flow#1/3`."""
+        return self.step if self.path is None else f"{self.step}/{self.path}"
+
+
+class Inherited(msgspec.Struct, omit_defaults=True):
+    """What a step that has not begun has from the run's origin: what stands in its journal, and what may be reused."""
+
+    journal: dict[Path, Operation] = {}
+    reusable: dict[Path, Operation] = {}
+
+
 class Derived:
     """Something that follows from a state and is kept beside it in memory, because to work it out anew for each step would
     cost as much as the run has nodes. It is no part of the state: never stored, never compared, made again when the state
@@ -334,6 +362,12 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     errors: list[ErrorRecord] = []
     reopened: int = 0
     """How often somebody took it up again after it had failed."""
+    origin: Origin | None = None
+    """Where it comes from, if it is a fork."""
+    inherited: dict[StepId, Inherited] = {}
+    """What steps to come have from the run's origin."""
+    given: dict[StepId, Payload] = {}
+    """What steps to come are to have come to, instead of being done."""
 
     steps: dict[NodeName, Step] = {}
     previous: dict[NodeName, Step] = {}

@@ -75,7 +75,9 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             awaits=awaits,
         )
     )
-    for name in d.graph.entries:
+    for event in c.inherits:
+        d.emit(event)
+    for name in d.graph.order if c.inherits else d.graph.entries:
         d.touch(name)
 
 
@@ -266,13 +268,22 @@ def _settle(d: Decision, node: NodeName) -> Standing:
         d.emit(ev.StepSkipped(next_step(d.state, node), reason))
         _explain_unmet(d, node)
     elif standing == "ready":
-        d.ready[node] = None
+        _come_to(d, node)
         _call_losers_off(d, node)
     elif standing == "guard":
         _ask(d, next_step(d.state, node), None, d.graph.nodes[node].guard)
     else:
         _open_join(d, node)
     return standing
+
+
+def _come_to(d: Decision, node: NodeName) -> None:
+    id_ = next_step(d.state, node)
+    if id_ in d.state.given:
+        d.emit(ev.StepInherited(id_, "completed", d.state.given[id_]))
+        d.touch(node)
+    else:
+        d.ready[node] = None
 
 
 def _ask(d: Decision, step: StepId, target: NodeName | None, guard: str | None) -> None:

@@ -64,14 +64,7 @@ def _data(journal: StepJournal, argument: Any) -> Any:
 async def _known(journal: StepJournal, path: Path, name: str, args_hash: str, asked: Any) -> Recall | None:
     """What came of the function that is called at `path`; None if it is to be called now. Leaves the step where it is to be
     called later."""
-    op = journal.found(path, FUNCTION, name, args_hash, asked)
-    if op is None and journal.before.kept:
-        values = journal.take()
-        reuse = cmd.ReuseOperation(journal.step, journal.number, path, FUNCTION, name, args_hash, values)
-        if not await journal.send(reuse):
-            for value in values:
-                journal.note(value)
-    elif op is None:
+    if journal.found(path, FUNCTION, name, args_hash, asked) is None and not journal.before.may_reuse:
         return None
     return await journal.recall(path, FUNCTION, name, args_hash, asked)
 

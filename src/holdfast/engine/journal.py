@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
-from holdfast.core.fence import match_operation
+from holdfast.core.fence import approval_at, is_new, match_operation
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import (
@@ -66,6 +66,7 @@ class StepJournal:
         self._values: list[cmd.Value] = []
         self.before = _NOT_SEEN
         """The step as this attempt found it: what earlier attempts left in its journal."""
+        self._asks_before_repeats = False
         self._gathered: dict[Path, Path] = {}
         """The places of gathers in what earlier attempts left, and of each its first operation."""
         self._diverged: Divergence | None = None
@@ -75,7 +76,9 @@ class StepJournal:
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
-        self.before = self._current(await self.attempt.state())
+        state = await self.attempt.state()
+        self.before = self.current(state)
+        self._asks_before_repeats = state.origin is not None and not state.origin.repeats_effects
         if self.before.journal:
             self._gathered = {place: path for path in reversed(self.before.journal) for place in gathers_around(path)}
 
@@ -125,7 +128,9 @@ class StepJournal:
 
     async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
         state = await self.attempt.state()
-        op = self._match(self._current(state), path, kind, name, args_hash, asked)
+        op = self._match(self.current(state), path, kind, name, args_hash, asked)
+        if op is None and self.before.may_reuse:
+            op = await _reused(self, path, kind, name, args_hash)
         if op is None or op.status in ("reopened", "deferred"):
             return None
         if op.status == "done":
@@ -138,7 +143,7 @@ class StepJournal:
             return Recall(unverified=call, call=op.call)
         raise Suspension
 
-    def _current(self, state: State) -> Step:
+    def current(self, state: State) -> Step:
         step = state.step(self.step)
         if step is None or step.attempt != self.number or step.status != "active":
             raise StaleAttempt(f"Attempt {self.number} of step {self.step} is over; what follows is another's work.")
@@ -151,16 +156,8 @@ class StepJournal:
         retry_after_s: float | None = None, trace: str | None = None,
     ) -> ErrorRecord:  # fmt: skip
         text, told = self.redact(message), None if trace is None else self.redact(trace)
-        return ErrorRecord(
-            node_of(self.step),
-            error_class,
-            text,
-            retryable,
-            self._runtime.store.clock.now_ms(),
-            tool,
-            retry_after_s,
-            told,
-        )
+        now_ms = self._runtime.store.clock.now_ms()
+        return ErrorRecord(node_of(self.step), error_class, text, retryable, now_ms, tool, retry_after_s, told)
 
     async def counted_pools(self) -> Sequence[DeclaredPool]:
         return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
@@ -273,11 +270,14 @@ class StepJournal:
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
     ) -> dict[str, Any]:
         answer: dict[str, Any] = await self.ask(
-            Path(f"{path}.approval"), TOOL_APPROVAL, args_hash,
+            approval_at(path), TOOL_APPROVAL, args_hash,
             shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),
             form=form, filled=arguments,
         )  # fmt: skip
         return answer
+
+    def repeats(self, path: Path, tool: str, args_hash: str) -> bool:
+        return self._asks_before_repeats and is_new(self.before, path, "tool", tool, args_hash)
 
     async def wait_until(self, path: Path, due_at_ms: int) -> None:
         await self.sleep(path, digest(["until", due_at_ms]), max(0, due_at_ms - self._runtime.store.clock.now_ms()))
@@ -366,6 +366,15 @@ def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord,
         retry_after_s=error.retry_after_s, trace=error.trace,
     )  # fmt: skip
     return clean, path
+
+
+async def _reused(journal: StepJournal, path: Path, kind: str, name: str, args_hash: str) -> Operation | None:
+    """What the step has from elsewhere for what it asks for at `path`."""
+    values = journal.take()
+    if not await journal.send(cmd.ReuseOperation(journal.step, journal.number, path, kind, name, args_hash, values)):
+        for value in values:
+            journal.note(value)
+    return journal.current(await journal.attempt.state()).journal.get(path)
 
 
 async def _carried(

@@ -159,4 +159,9 @@ class Journal(Protocol):
         """Ask a person about a call, with the tool's schema as the form: `{"decision", "data", "by", "reason"}`."""
         ...
 
+    def repeats(self, path: Path, tool: str, args_hash: str) -> bool:
+        """Whether a call of what happens once would repeat, in a fork, what its origin may have done: a person is to approve
+        it."""
+        ...
+
     async def wait_until(self, path: Path, due_at_ms: int) -> None: ...

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
+from holdfast.control.command import NOT_GIVEN
 from holdfast.control.control import Control
 from holdfast.core.costs import CostKey
 from holdfast.core.projection import RunRow
@@ -37,6 +38,7 @@ class Answers:
         """What it stands on."""
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
+            asked.ForkQuote: self._fork_quote,
             asked.Costs: self._costs, asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
@@ -96,6 +98,11 @@ class Answers:
     async def _events(self, query: asked.Events, _: str | None) -> Page:
         found = await self.control.run(query.run).events(_seq(query.cursor), query.limit + 1)
         return _page([view.of_event(each) for each in found], query.limit, "seq")
+
+    async def _fork_quote(self, query: asked.ForkQuote, _: str | None) -> Page:
+        output = NOT_GIVEN if query.output is msgspec.UNSET else query.output
+        plan = await self.control.fork_plan(query.run, query.step, output=output, state=query.state)
+        return Page([view.of_fork(plan, query.cost_limit_usd)], None)
 
     async def _costs(self, query: asked.Costs, tenant: str | None) -> Page:
         """As of now, as far as counting takes no long time; the pages after the first do not count again."""

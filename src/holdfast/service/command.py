@@ -30,6 +30,21 @@ class Start(Struct, frozen=True, kw_only=True):
     queue: bool = False
 
 
+class Fork(Struct, frozen=True, kw_only=True):
+    """Start a run that has the history of `run` before `step`: `draft#2`, or in a flow the operation at a place, `flow#1/3`.
+    What it asks for as that run did takes the outcome that it had; see `Engine.fork`."""
+
+    run: str
+    step: str
+    input: Any | UnsetType = UNSET
+    output: Any | UnsetType = UNSET
+    state: dict[str, Any] = {}
+    repeat_effects: bool = False
+    cost_limit_usd: Usd | None = None
+    key: str | None = None
+    queue: bool = False
+
+
 class Pause(Struct, frozen=True):
     """What has begun may finish, nothing new begins."""
 
@@ -141,4 +156,4 @@ class RemovePool(Struct, frozen=True):
 
 OfRun: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
-Command: TypeAlias = Start | OfRun | OfAll
+Command: TypeAlias = Start | Fork | OfRun | OfAll

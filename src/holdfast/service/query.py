@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 View: TypeAlias = dict[str, Any]
 """Plain data, as --json prints it (service.view)."""
@@ -65,6 +65,16 @@ class Events(Struct, frozen=True, kw_only=True):
     run: str
     cursor: str | None = None
     limit: int = USUAL
+
+
+class ForkQuote(Struct, frozen=True, kw_only=True):
+    """What a fork of a run would be, in one row: what is kept, what is reused, what is done anew, and the most it can cost."""
+
+    run: str
+    step: str
+    output: Any | UnsetType = UNSET
+    state: dict[str, Any] = {}
+    cost_limit_usd: str | int | float | None = None
 
 
 class Costs(Struct, frozen=True, kw_only=True):
@@ -124,4 +134,6 @@ class Queue(Struct, frozen=True):
     step: str | None = None
 
 
-Query: TypeAlias = Runs | Gates | Effects | Events | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue
+Query: TypeAlias = (
+    Runs | Gates | Effects | Events | ForkQuote | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue
+)  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -40,13 +41,15 @@ class Service(Answers):
     # --- Telling ------------------------------------------------------------------------------------------------------
 
     async def tell(self, who: Principal, command: Command) -> RunId | None:
-        """Do it, durably; the run that it was done to, where it was one. Raises what the engine raises, NotPermitted, and
-        NotFound for what is another tenant's."""
+        """Do it, durably; the run that it was done to, or that it made, if there is one. Raises what the engine raises,
+        NotPermitted, and NotFound for what is another tenant's."""
         if isinstance(command, cmd.Start):
             return await self._start(who, command)
         if isinstance(command, OfAll):
             await self._tell_all(who, command)
             return None
+        if isinstance(command, cmd.Fork):
+            return await self._fork(who, command)
         run = _run_of(command)
         await self.row(who, run)
         await self._tell_run(who, command)
@@ -68,6 +71,15 @@ class Service(Answers):
         run = await self.control.start(
             workflow, command.input, tenant=who.of_tenant(command.tenant) or DEFAULT_TENANT, team=command.team,
             key=command.key, cost_limit_usd=command.cost_limit_usd, by=who.claim, queue=command.queue,
+        )  # fmt: skip
+        return RunId(run.id)
+
+    async def _fork(self, who: Principal, command: cmd.Fork) -> RunId:
+        row = await self.row(who, command.run)
+        run = await self.control.fork(
+            row.run, command.step, input=_given(command.input), output=_given(command.output), state=command.state,
+            repeat_effects=command.repeat_effects, cost_limit_usd=command.cost_limit_usd, key=command.key, by=who.claim,
+            queue=command.queue,
         )  # fmt: skip
         return RunId(run.id)
 
@@ -112,11 +124,11 @@ class Service(Answers):
             case cmd.RaiseBudget(run, limit_usd):
                 await control.raise_budget(run, limit_usd, by=by)
             case cmd.Decide(gate, decision, data, reason, shown_hash):
-                data = NOT_GIVEN if data is msgspec.UNSET else data
-                await control.decide(gate, decision, data, by=by, roles=who.roles, reason=reason, shown_hash=shown_hash)
+                await control.decide(
+                    gate, decision, _given(data), by=by, roles=who.roles, reason=reason, shown_hash=shown_hash
+                )
             case cmd.Resolve(call, decision, response, reason):
-                response = NOT_GIVEN if response is msgspec.UNSET else response
-                await control.resolve_effect(call, decision, response, by=by, reason=reason)
+                await control.resolve_effect(call, decision, _given(response), by=by, reason=reason)
             case cmd.Reconcile(call, cost_usd):
                 await control.reconcile(call, cost_usd, by=by)
 
@@ -135,6 +147,10 @@ class Service(Answers):
             case cmd.RemovePool(name):
                 who.expect_everybody("A pool")
                 await control.remove_pool(name)
+
+
+def _given(value: Any) -> Any:
+    return NOT_GIVEN if value is msgspec.UNSET else value
 
 
 def _run_of(command: OfRun) -> RunId:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import status
 from holdfast.core.claim import Claim
-from holdfast.core.money import usd
+from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import in_words
 from holdfast.ports import WorkflowRecord
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
     from holdfast.core.events import Event, Recorded
+    from holdfast.core.forking import Done, Fork
     from holdfast.core.ids import SessionId
     from holdfast.core.lending import DeclaredPool, Share
     from holdfast.core.policies import ErrorRecord
@@ -75,6 +76,12 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "tenant": state.tenant,
         "team": state.team,
         "key": state.key,
+        "forked_from": None
+        if state.origin is None
+        else {
+            "run_id": state.origin.run,
+            "step": state.origin.place,
+        },
         "started_by": state.by,
         "started_by_os_user": state.os_user or None,
         "started_by_client": state.client or None,
@@ -89,6 +96,34 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "steps_started": state.steps_started,
         "steps": [of_step(step, workers) for step in state.steps.values()],
         "effects": [await of_effect(control, *each, tenant=state.tenant) for each in effects],
+    }
+
+
+def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> dict[str, Any]:
+    """What a fork would be. `most_usd` is its limit, `anew_usd` the most that the origin's calls could have cost, were they all
+    made again."""
+    limit = fork.began.limit_nanousd if cost_limit_usd is None else nanousd(cost_limit_usd)
+    return {
+        "run_id": fork.began.run,
+        "workflow": fork.began.workflow,
+        "begins_at": fork.begins_at,
+        "why": fork.why or None,
+        "kept": list(fork.kept),
+        "reused": [_done(each) for each in fork.reused],
+        "anew": [_done(each) for each in fork.anew],
+        "reused_usd": usd(sum(each.settled_nanousd for each in fork.reused)),
+        "anew_usd": usd(sum(each.held_nanousd for each in (*fork.reused, *fork.anew))),
+        "most_usd": maybe_usd(limit),
+    }
+
+
+def _done(done: Done) -> dict[str, Any]:
+    return {
+        "step": done.step,
+        "path": done.path,
+        "kind": done.kind,
+        "name": done.name,
+        "cost_usd": usd(done.settled_nanousd),
     }
 
 

@@ -72,7 +72,7 @@ class ToolExecutor:
         try:
             tool = _listed(journal, name, allowed)
             valid = _valid(journal, tool, arguments)
-            if compensates is None and _asks(tool, valid):
+            if compensates is None and (_asks(tool, valid) or _repeats(journal, path, tool, valid, key)):
                 valid = await self._approved(journal, path, tool, valid)
         except _Refusal as refusal:
             known = await self._refused(journal, path, name, arguments, key, refusal.error)
@@ -246,6 +246,10 @@ def _hash_of(name: str, arguments: Any, key: str | None) -> str:
         return digest([name, arguments, key])
     except (TypeError, ValueError, RecursionError, OverflowError):
         return digest([name, type(arguments).__name__, key])
+
+
+def _repeats(journal: Journal, path: Path, tool: Tool, arguments: dict[str, Any], key: str | None) -> bool:
+    return tool.policy == "once" and journal.repeats(path, tool.name, digest([tool.name, arguments, key]))
 
 
 def _asks(tool: Tool, arguments: dict[str, Any]) -> bool:

@@ -42,6 +42,8 @@ def visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand 
         s.visits[name] = visit_of(id_)
         s.summoned.pop(name, None)
         s.joins.pop(name, None)
+        if s.inherited and (known := s.inherited.pop(id_, None)) is not None:
+            step.journal, step.inherited = known.journal, known.reusable
     move(s, name, step, status, at_ms)
     return step
 

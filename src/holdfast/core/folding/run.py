@@ -8,7 +8,7 @@ from holdfast.core import events as ev
 from holdfast.core.folding.moves import Folds, unjudge, wake, wake_deferred
 from holdfast.core.ids import node_of
 from holdfast.core.policies import GUARD
-from holdfast.core.state import State
+from holdfast.core.state import Origin, State
 
 
 def _run_started(s: State, e: ev.RunStarted, at_ms: int) -> None:
@@ -96,6 +96,13 @@ def _forget_denials(s: State, node: str) -> None:
         del s.verdicts[key]
 
 
+def _run_forked(s: State, e: ev.RunForked, at_ms: int) -> None:
+    s.origin = Origin(e.origin, e.step, e.path, e.repeats_effects)
+    s.visits.update(e.visits)
+    s.summoned.update(dict.fromkeys(e.summoned))
+    s.given.update(e.given)
+
+
 def _run_migrated(s: State, e: ev.RunMigrated, at_ms: int) -> None:
     s.version, s.graph_hash = e.version, e.graph_hash
     s.asked.clear()  # guards of the old graph; those of the new one are asked anew
@@ -135,6 +142,7 @@ FOLDS: Final[Folds] = {
     ev.RunFailed: _run_failed,
     ev.RunCancelled: _run_cancelled,
     ev.RunReopened: _run_reopened,
+    ev.RunForked: _run_forked,
     ev.RunMigrated: _run_migrated,
     ev.LimitRaised: _limit_raised,
     ev.LifespanPassed: _lifespan_passed,

@@ -20,7 +20,17 @@ from holdfast.core.folding.moves import (
 from holdfast.core.ids import comes_from, node_of, step_id
 from holdfast.core.payload import NULL
 from holdfast.core.policies import RATE_LIMIT, ErrorRecord
-from holdfast.core.state import FINISHED, KEPT_FROM_A_PLACE, KEPT_FROM_THE_BEGINNING, Question, State, Step, verdict_key
+from holdfast.core.state import (
+    FINISHED,
+    KEPT_FROM_A_PLACE,
+    KEPT_FROM_THE_BEGINNING,
+    Inherited,
+    Operation,
+    Question,
+    State,
+    Step,
+    verdict_key,
+)
 
 
 def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
@@ -50,7 +60,7 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     step.output, step.decisions, step.ended_seq = e.output, e.decisions, s.seq
     step.provisional = e.provisional
     if not e.provisional:
-        step.journal, step.pending, step.kept = {}, {}, {}
+        step.journal, step.pending, step.kept, step.inherited = {}, {}, {}, {}
     step.conversation = e.conversation
     forget_deferred(s, e.step)
     move(s, name, step, "completed", at_ms)
@@ -154,7 +164,7 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
 
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
-    step.journal[e.path] = step.kept.pop(e.kept)
+    step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
     step.stopped = None
     wake(s, step)  # the step that asked for it may have to come again to hear of it
 
@@ -200,6 +210,29 @@ def _as_it_was(step: Step) -> Step:
     )  # fmt: skip
 
 
+def _step_inherited(s: State, e: ev.StepInherited, at_ms: int) -> None:
+    name = node_of(e.step)
+    s.given.pop(e.step, None)
+    if e.previous:
+        step = s.previous[name] = Step(e.step, e.status)
+        note_moved(s, name)
+    else:
+        step = visit(s, e.step, e.status, at_ms)
+        step.journal, step.inherited = {}, {}
+    step.output, step.decisions, step.error = e.output, e.decisions, e.error
+    step.absorbed, step.reason, step.conversation = e.absorbed, e.reason, e.conversation
+    step.ended_seq = s.seq if e.status == "completed" else 0
+
+
+def _operation_inherited(s: State, e: ev.OperationInherited, at_ms: int) -> None:
+    known = s.inherited.get(e.step)
+    if known is None:
+        known = s.inherited[e.step] = Inherited({}, {})
+    op = Operation(e.kind, e.name, e.args_hash, "done" if e.error is None else "failed", call=e.call, key=e.key)
+    op.outcome, op.error = e.outcome, e.error
+    (known.journal if e.stands else known.reusable)[e.path] = op
+
+
 def _guard_asked(s: State, e: ev.GuardAsked, at_ms: int) -> None:
     s.asked[verdict_key(e.step, e.target, e.guard)] = Question(e.step, e.target, e.guard)
 
@@ -230,6 +263,8 @@ FOLDS: Final[Folds] = {
     ev.StepStopped: _step_stopped,
     ev.JournalDropped: _journal_dropped,
     ev.OperationReused: _operation_reused,
+    ev.StepInherited: _step_inherited,
+    ev.OperationInherited: _operation_inherited,
     ev.StepSkipped: _step_skipped,
     ev.StepCancelled: _step_cancelled,
     ev.LoopTaken: _loop_taken,

@@ -1,0 +1,138 @@
+"""`holdfast runs fork`: a run that has another's history before a step, and what it would come to, told first.
+
+Never here: what a fork has of its origin (core.forking).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import reference, terminal
+from holdfast.cli.bulk import DryRun
+from holdfast.cli.given import json_value, who
+from holdfast.cli.opening import acting
+from holdfast.cli.option import AsJson, RunArgument, Store, Who
+from holdfast.errors import UsageError
+
+if TYPE_CHECKING:
+    from holdfast.service.command import Fork
+    from holdfast.service.principal import Principal
+
+_MOST_SHOWN: Final = 20
+
+From = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="STEP", help="The step from which it goes its own way: draft#2, or in a flow flow#1/3."
+    ),
+]
+Input = Annotated[
+    str | None, typer.Option("--input", "-i", metavar="JSON", help="Another input: JSON, @FILE, or @- for stdin.")
+]
+Output = Annotated[
+    str | None, typer.Option("--output", metavar="JSON", help="What the step comes to, instead of being done.")
+]
+State = Annotated[
+    str | None, typer.Option("--state", metavar="JSON", help="What other nodes came to: an object, by their names.")
+]
+RepeatEffects = Annotated[
+    bool,
+    typer.Option(
+        "--repeat-effects", help="Do also what happens once and is new; otherwise a person is asked each time."
+    ),
+]
+CostLimit = Annotated[
+    str | None,
+    typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
+]
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again is the same run.")]
+Yes = Annotated[bool, typer.Option("--yes", help="At a terminal: do not ask.")]
+
+
+def fork(
+    run: RunArgument, step: From, data: Input = None, output: Output = None, state: State = None,
+    repeat_effects: RepeatEffects = False, cost_limit: CostLimit = None, key: Key = None, yes: Yes = False,
+    dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
+) -> None:  # fmt: skip
+    """Start a run with another's history before a step; what it asks for as that run did is not done again."""
+    from holdfast.service import command as cmd
+
+    said: dict[str, Any] = {}
+    for name, text in (("input", data), ("output", output), ("state", state)):
+        if text is not None:
+            said[name] = json_value(text, f"--{name}")
+    if not isinstance(said.get("state", {}), dict):
+        raise UsageError(
+            '--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.'
+        )
+    wish = cmd.Fork(
+        run=run, step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said
+    )  # fmt: skip
+    asyncio.run(_fork(wish, who(by), yes, dry_run, as_json, store))
+
+
+async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
+    import msgspec
+
+    from holdfast.service.query import ForkQuote
+
+    async with acting(store) as service:
+        wish = msgspec.structs.replace(wish, run=(await reference.run(service.control, wish.run)).run)
+        asked = ForkQuote(
+            run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd
+        )
+        ((quote,), _) = await service.ask(by, asked)
+        if not as_json:
+            for line in quoted(quote, wish.repeat_effects):
+                (terminal.show if dry_run else terminal.say)(line)
+        if dry_run:
+            terminal.emit(quote) if as_json else terminal.say("Nothing was done.")
+            return
+        asks = not yes and terminal.is_live() and sys.stdin is not None and sys.stdin.isatty()
+        if asks and not terminal.is_agreed("Start it?"):
+            raise UsageError("Nothing was done.")
+        run = await service.tell(by, wish)
+        assert run is not None
+        found = await service.run(by, run)
+    if as_json:
+        terminal.emit({**found, "quote": quote})
+    else:
+        terminal.show(run)
+        terminal.say(f"Run {run}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
+
+
+def quoted(quote: dict[str, Any], repeat_effects: bool) -> list[str]:
+    """The quote in words."""
+    kept, reused, anew = quote["kept"], quote["reused"], quote["anew"]
+    why = f" ({quote['why']})" if quote["why"] else ""
+    lines = [f"From {quote['begins_at']} on{why}."]
+    lines.append(f"Kept: {_listed(kept)}.")
+    lines.append(
+        f"Reused where it is asked for in the same way: {_listed([_named(each) for each in reused])}."
+        + (f" It has cost ${quote['reused_usd']}, and costs nothing again." if reused else "")
+    )
+    lines.append(f"Done anew: {_listed([_named(each) for each in anew])}, and all that is asked for otherwise.")
+    bound = f"${quote['most_usd']}, its limit" if quote["most_usd"] is not None else "unbounded (give --cost-limit)"
+    lines.append(
+        f"The most it can cost: {bound}. Were all the calls made again that the origin has made: ${quote['anew_usd']} at most."
+    )
+    lines.append(
+        "What happens once and is new is done without a question."
+        if repeat_effects
+        else "What happens once and is new is approved by a person first (or with --repeat-effects by you, now)."
+    )
+    return lines
+
+
+def _named(done: dict[str, Any]) -> str:
+    return f"{done['kind']} {done['name']} at {done['step']}/{done['path']}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return (", ".join(names[:_MOST_SHOWN]) or "nothing") + more

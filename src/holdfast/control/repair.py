@@ -1,0 +1,142 @@
+"""What people do about runs that did not come to what they were to: fork one from a step of it.
+
+Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.forking).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.base import word
+from holdfast.control.command import NOT_GIVEN, Commands
+from holdfast.control.handle import Run
+from holdfast.control.stored import StoredWorkflow
+from holdfast.core import commands as cmd
+from holdfast.core.claim import Claim
+from holdfast.core.events import Event
+from holdfast.core.forking import Fork, Wish, forked
+from holdfast.core.graph import Graph
+from holdfast.core.ids import NodeName, Path, StepId
+from holdfast.core.payload import Payload, digest
+
+
+class Repairs(Commands):
+    """Each is durable when its call returns."""
+
+    async def fork(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        input: Any = NOT_GIVEN,  # noqa: A002 - the word of the public surface
+        output: Any = NOT_GIVEN,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        cost_limit_usd: float | str | Decimal | None = None,
+        key: str | None = None,
+        by: str | Claim | None = None,
+        queue: bool = False,
+    ) -> Run:
+        """Start a run that has the history of another, which has ended or is paused, before `step`: `draft#2`, or the operation
+        at a place of it, `flow#1/3`.
+
+        From there on what is asked for as it was, at the same place, takes the outcome that it had, unless that was undone: it
+        is neither done nor paid again. Anything else is new; what happens `once` is approved by a person first, unless
+        `repeat_effects` says so for all of it. What people have decided they are asked again. `input` is the run's input
+        instead of the origin's, `output` what the step comes to instead of being done, `state` the same of other nodes, by
+        name. The new run has spent nothing, and may spend what the origin might when it began, or `cost_limit_usd`.
+
+        The same `key` again returns the same run. Raises Conflict for a run that is under way or has an effect of unknown
+        outcome, NotFound for a step that has not begun there, InvalidInput for an output of what decides, TooManyRuns.
+        """
+        plan = await self.fork_plan(run_id, step, output=output, state=state, repeat_effects=repeat_effects, by=by)
+        began, graph = plan.began, await self.graph_of(plan.graph_hash)
+        given = [
+            None if each is NOT_GIVEN else self.payloads.clean(each).decode() for each in (input, output, state or {})
+        ]
+        payload = began.input if input is NOT_GIVEN else await self._kept(await self._valid(graph, input), began.tenant)
+        limit = began.limit_nanousd if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
+        payload, *inherits = await self._here([payload, *plan.events], began.tenant)
+        start = cmd.StartRun(
+            plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
+            None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
+            began.team, queue, tuple(inherits),
+        )  # fmt: skip
+        if start.key is not None and (known := await self.store.log.run_of_key(began.tenant, start.key)) is not None:
+            return self._same(start.key, known, start.input_digest)
+        return await self._begin(graph, start)
+
+    async def fork_plan(
+        self,
+        run_id: str,
+        step: str,
+        *,
+        output: Any = NOT_GIVEN,
+        state: Mapping[str, Any] | None = None,
+        repeat_effects: bool = False,
+        by: str | Claim | None = None,
+    ) -> Fork:
+        """What `fork` would begin with, and nothing done: what is kept, what is reused and has cost how much, what is done
+        anew. Raises what `fork` raises."""
+        row = await self.find(run_id)
+        id_, _, path = step.partition("/")
+        wish = Wish(
+            StepId(id_), Path(path) if path else None,
+            None if output is NOT_GIVEN else await self._kept(output, row.tenant),
+            {NodeName(name): await self._kept(value, row.tenant) for name, value in (state or {}).items()},
+            repeat_effects, self._claim(by),
+        )  # fmt: skip
+        graph, history = await self.graph_of(row.graph_hash), await self.store.log.events(row.run)
+        # A long history holds nobody up.
+        plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
+        return plan
+
+    async def _kept(self, value: Any, tenant: str) -> Payload:
+        return await self.payloads.keep(value, tenant, self.now_ms())
+
+    async def _valid(self, graph: Graph, raw: Any) -> Any:
+        """An input as the workflow takes it. Raises InvalidInput."""
+        definition = graph.definition
+        known: Workflow | StoredWorkflow | None = self.runtime.catalog.workflows.get(graph.hash)
+        known = known or await self.workflow(definition.name, definition.version)
+        return await self.executor.services.threads.run(known.validated_input, {"raw": raw})
+
+    async def _here(self, said: Sequence[Any], tenant: str) -> list[Any]:
+        """The same with the large values that are another month's kept for this one too: a run refers to none that was kept
+        before it began, so that a month can go with its runs."""
+        fresh: dict[str, Payload] = {}
+        for payload in {each.blob: each for some in said for each in _payloads(some)}.values():
+            if payload.blob is not None:
+                content = (await self.payloads.fetch([payload], tenant))[payload.blob]
+                fresh[payload.blob] = await self.payloads.put(content, tenant, self.now_ms())
+        return [_with(each, fresh) for each in said] if fresh else [*said]
+
+
+def _payloads(said: Payload | Event) -> Iterator[Payload]:
+    if isinstance(said, Payload):
+        yield said
+        return
+    for name in said.__struct_fields__:
+        value = getattr(said, name)
+        for each in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(each, Payload):
+                yield each
+
+
+def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
+    """What was said, its large values replaced."""
+    if isinstance(said, Payload):
+        return said if said.blob is None else fresh[said.blob]
+    if isinstance(said, dict):
+        return {name: _with(each, fresh) for name, each in said.items()}
+    if isinstance(said, Event):
+        return msgspec.structs.replace(
+            said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__}
+        )
+    return said

@@ -1,0 +1,217 @@
+"""A run forked from a step of another, for real: what the other has done is done once, what is new is asked for or paid anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Context, StateView, Workflow, flow, human_gate, llm_node, step, task, tool, tool_node
+from holdfast.core import events as ev
+from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
+from holdfast.models.providers import Providers
+from holdfast.service import command as cmd
+from holdfast.service.principal import Principal
+from holdfast.service.query import ForkQuote
+from holdfast.service.service import Service
+from holdfast.testing.model_server import ModelServer
+from tests.engine.history import events_of
+from tests.engine.kit import Time, engine_at, gate_of, opened
+
+SENT: list[str] = []
+
+
+@pytest.fixture
+def sent() -> list[str]:
+    """What has been sent in this test."""
+    SENT.clear()
+    return SENT
+
+
+@tool(effect="once")
+def send(text: str) -> str:
+    SENT.append(text)
+    return f"sent {text}"
+
+
+def letters() -> Workflow:
+    wf = Workflow("letters", cost_limit_usd="1.00")
+
+    @wf.node("draft")
+    @llm_node(model="gpt-4.1-mini", max_tokens=20)
+    def draft(state: StateView) -> str:
+        return f"Write to {state.input['name']}."
+
+    @wf.node("send")
+    @tool_node(name="send")
+    def send_(state: StateView) -> dict[str, Any]:
+        return {"text": state.events["draft"].output}
+
+    @wf.node("file")
+    @task
+    def file(state: StateView) -> Any:
+        return {"filed": state.events["send"].output, "for": state.input["name"]}
+
+    wf.edge("draft", "send")
+    wf.edge("send", "file")
+    return wf
+
+
+async def test_what_the_origin_has_paid_and_sent_is_neither_paid_nor_sent_again(
+    store: str, model: Providers, server: ModelServer, sent: list[str]
+) -> None:
+    wf = letters()
+    async with opened(store, workflows=[wf], model=model) as engine:
+        origin = await engine.start(wf, {"name": "ada"})
+        first = await origin.result()
+        fork = await engine.fork(origin.id, "draft#1", by="grace")
+        assert await fork.result() == first
+        assert (len(sent), len(server.calls)) == (1, 1)
+        state = await fork.state()
+        assert (state.budget.settled_nanousd, state.budget.limit_nanousd) == (0, 10**9)
+        reused = await events_of(fork, ev.OperationReused)
+        assert {(each.step, each.origin) for each in reused} == {("draft#1", origin.id), ("send#1", origin.id)}
+        assert await engine.effects(fork.id) == []
+        assert (await engine.budgets("default"))["day"].settled == (await origin.state()).budget.settled_nanousd
+
+
+async def test_what_is_new_is_paid_anew_and_once_asks_a_person_unless_repeats_were_allowed(
+    store: str, model: Providers, sent: list[str]
+) -> None:
+    wf = letters()
+    async with opened(store, workflows=[wf], model=model) as engine:
+        origin = await engine.start(wf, {"name": "ada"})
+        await origin.result()
+        asks = await engine.fork(origin.id, "send#1", state={"draft": "A better letter."}, key="better")
+        gate = await gate_of(asks)
+        state = await asks.state()
+        assert (state.gates[gate].opened.reason, len(sent)) == ("tool_approval", 1)  # type: ignore[index]
+        await engine.decide(gate, "approve", by="grace")
+        await asks.result()
+        assert sent[1:] == ["A better letter."]
+        assert (await engine.fork(origin.id, "send#1", state={"draft": "A better letter."}, key="better")).id == asks.id
+        with pytest.raises(KeyReused):
+            await engine.fork(origin.id, "send#1", key="better")
+        free = await engine.fork(
+            origin.id, "draft#1", input={"name": "bob"}, repeat_effects=True, cost_limit_usd="0.50"
+        )
+        assert (await free.result())["for"] == "bob"
+        assert (len(sent), (await free.state()).budget.limit_nanousd) == (3, 5 * 10**8)
+        assert (await free.state()).budget.settled_nanousd > 0
+
+
+async def test_a_flow_is_forked_at_a_place_and_what_people_decided_is_asked_again(store: str) -> None:
+    called: list[str] = []
+
+    @step
+    async def look_up(name: str) -> str:
+        called.append(f"look up {name}")
+        return f"{name}'s address"
+
+    @step
+    async def write(address: str) -> str:
+        called.append(f"write to {address}")
+        return f"a letter to {address}"
+
+    @flow
+    async def post(ctx: Context, input: dict[str, str]) -> str:  # noqa: A002 - the word of the public surface
+        address = await look_up(input["name"])
+        letter = await write(address)
+        answer = await ctx.ask(f"Send {letter}?")
+        return f"{letter}: {answer.decision}"
+
+    async with opened(store, workflows=[post]) as engine:
+        origin = await engine.start(post, {"name": "ada"})
+        await engine.decide(await gate_of(origin), "approve", by="ann")
+        assert await origin.result() == "a letter to ada's address: approve"
+        fork = await engine.fork(origin.id, "flow#1/1", output="a better letter")
+        await engine.decide(await gate_of(fork), "reject", by="ann")
+        assert (await fork.result(), len(called)) == ("a better letter: reject", 2)
+        again = await engine.fork(origin.id, "flow#1")
+        await engine.decide(await gate_of(again), "approve", by="ann")
+        assert (await again.result(), len(called)) == (await origin.result(), 2)
+        assert len(await events_of(again, ev.OperationReused)) == 2
+        other = await engine.fork(origin.id, "flow#1/1", input={"name": "bob"})
+        state = await other.until(lambda state: bool(state.gates))
+        (gate,) = state.gates.values()
+        assert gate.opened.reason == "code_changed", "what stands before the place was asked for otherwise"
+        with pytest.raises(InvalidInput, match="a person's to say"):
+            await engine.fork(origin.id, "flow#1/2", output="approve")
+
+
+async def test_a_run_under_way_is_not_forked_and_a_paused_one_is(store: str) -> None:
+    wf = Workflow("asks")
+
+    @wf.node("draft")
+    @task
+    def draft(state: StateView) -> str:
+        return "D"
+
+    @wf.node("review")
+    @human_gate()
+    def review(state: StateView) -> Any:
+        return {"diff": state.events["draft"].output}
+
+    wf.edge("draft", "review")
+    async with opened(store, workflows=[wf]) as engine:
+        origin = await engine.start(wf)
+        gate = await gate_of(origin)
+        with pytest.raises(Conflict, match="pause it first"):
+            await engine.fork(origin.id, "review#1")
+        with pytest.raises(NotFound):
+            await engine.fork("0190-nobody", "review#1")
+        await engine.pause(origin.id)
+        with pytest.raises(NotFound, match="draft#1, review#1"):
+            await engine.fork(origin.id, "send#1")
+        fork = await engine.fork(origin.id, "review#1")
+        assert await gate_of(fork) != gate
+        assert (await origin.status(), len((await origin.state()).gates)) == ("paused", 1)
+        await engine.decide(await gate_of(fork), "approve")
+        await fork.result()
+
+
+async def test_the_service_forks_and_quotes_for_a_tenants_own_runs_only(store: str, model: Providers) -> None:
+    wf = letters()
+    async with opened(store, workflows=[wf], model=model) as engine:
+        service, ann = Service(engine, [wf]), Principal("ann", tenant="acme")
+        origin = await engine.start(wf, {"name": "ada"}, tenant="acme")
+        await origin.result()
+        ((quote,), cursor) = await service.ask(ann, ForkQuote(run=origin.id, step="draft#1"))
+        assert (cursor, quote["kept"], quote["most_usd"]) == (None, [], "1.00")
+        assert [(each["kind"], each["step"]) for each in quote["reused"]] == [("model", "draft#1"), ("tool", "send#1")]
+        assert float(quote["anew_usd"]) >= float(quote["reused_usd"]) > 0
+        run = await service.tell(ann, cmd.Fork(run=origin.id, step="send#1"))
+        assert run is not None
+        await engine.run(run).result()
+        view = await service.run(ann, run)
+        assert (view["status"], view["cost_usd"]) == ("completed", "0.00")
+        with pytest.raises(NotFound):
+            await service.tell(Principal("eve", tenant="other"), cmd.Fork(run=origin.id, step="send#1"))
+        with pytest.raises(NotFound):
+            await service.ask(Principal("eve", tenant="other"), ForkQuote(run=origin.id, step="send#1"))
+
+
+async def test_a_large_value_of_another_month_is_kept_for_the_month_of_the_fork(tmp_path: Path) -> None:
+    wf = Workflow("large")
+
+    @wf.node("write")
+    @task
+    def write(state: StateView) -> str:
+        return "x" * 100_000
+
+    @wf.node("count")
+    @task
+    def count(state: StateView) -> int:
+        return len(state.events["write"].output)
+
+    wf.edge("write", "count")
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[wf]) as engine:
+        origin = await engine.start(wf)
+        await origin.result()
+        month = (await origin.state()).steps["write"].output.month  # type: ignore[index]
+        now.forward(days=40)
+        fork = await engine.fork(origin.id, "count#1")
+        assert await fork.result() == 100_000
+        assert (await fork.state()).steps["write"].output.month > month  # type: ignore[index]
