@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.flow import flow
+    from holdfast.authoring.mapping import map_node
     from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
@@ -41,13 +42,14 @@ __all__ = [
     "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
     "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
     "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "remote_task", "secret", "step",
-    "task", "tool", "tool_node",
+    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task", "secret",
+    "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
     "authoring.context": ("Answer", "Context"),
     "authoring.flow": ("flow",),
+    "authoring.mapping": ("map_node",),
     "authoring.node": ("branch", "check", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from holdfast import OutcomeUnknown, Workflow, branch, check, human_gate, llm_node, task, tool, tool_node
+from holdfast import OutcomeUnknown, Workflow, branch, check, flow, human_gate, llm_node, step, task, tool, tool_node
 
 
 class Order(BaseModel):
@@ -293,3 +293,15 @@ async def changing_work(state, ctx):
     if Path("changed").exists():
         await ctx.sleep(0)
     return (await ctx.ask("send it?")).decision
+
+
+@step
+def weigh(item):
+    if item == "air":
+        raise ValueError("it has no weight")
+    return len(item)
+
+
+@flow
+async def scales(ctx, items):
+    return await ctx.map(weigh, items, key=str, tolerated_failures=1)

@@ -209,3 +209,25 @@ def test_a_run_is_forked_after_a_quote_and_shown_with_where_it_comes_from(shell:
     shell("worker", "flow:letter", "--until-idle")
     (gate,) = shell("gates", "list", "--run", fork, "--json").data
     assert "better" in shell("gates", "show", gate["gate_id"]).out
+
+
+def test_a_map_is_a_line_with_counts_and_its_items_are_listed_page_by_page(shell: Shell) -> None:
+    run = started(shell, "scales", "-i", '["iron", "air", "tin"]')
+    told = shell("runs", "show", run).out
+    assert re.search(r"flow/0 +completed +3 +2 +1 +0 +flow/0\[air\]: ValueError: it has no weight", told)
+    (found,) = shell("runs", "show", run, "--json").data["maps"]
+    assert (found["items"], found["completed"], found["failed"], found["failures"][0]["item"]) == (
+        3,
+        2,
+        1,
+        "flow/0[air]",
+    )
+    seen, after = [], 0
+    while after is not None:
+        page = shell("runs", "items", run, "flow/0", "--limit", "2", "--after", str(after), "--json").data
+        seen += [(each["item"], each["status"], each["output"]) for each in page["items"]]
+        after = page["after"]
+    assert sorted(seen) == [
+        ("flow/0[air]", "failed", None), ("flow/0[iron]", "completed", 4), ("flow/0[tin]", "completed", 3)
+    ]  # fmt: skip
+    assert "it has no weight" in shell("runs", "items", run, "flow/0").out

@@ -12,6 +12,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.evolve import FOLDS
 from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
 from holdfast.core.payload import inline
+from holdfast.core.policies import RetryPolicy
 from tests.core.game import NULL, TRANSIENT, ev
 
 EVENTS: tuple[type[ev.Event], ...] = typing.get_args(ev.AnyEvent)
@@ -46,6 +47,8 @@ def example(of: object) -> object:
         return TRANSIENT
     if of is ev.Hold:
         return ev.Hold(7, 7, in_doubt=True)
+    if of is RetryPolicy:
+        return RetryPolicy(max_attempts=7)
     if of is Demand:
         return Demand(labels=("gpu",), pools={"pool": 5})
     if of is type(NULL):

@@ -23,13 +23,26 @@ from holdfast.core.evolve import evolve
 from holdfast.core.fence import approval_at, may_begin
 from holdfast.core.forking import Wish, forked
 from holdfast.core.graph import Graph, Join
-from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId, node_of
+from holdfast.core.ids import (
+    CallId,
+    EffectKey,
+    GateId,
+    NodeName,
+    Path,
+    RunId,
+    Seq,
+    SessionId,
+    StepId,
+    is_item,
+    map_of,
+    node_of,
+)
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import NULL, inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import FUNCTION, OPEN_STEPS, Operation, State, Step
+from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
 from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, Suspended
 from tests.core.game import (
     ANN,
@@ -67,7 +80,7 @@ def quick(examples: int) -> settings:
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
-KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "remote_task", "branch", "check", "human_gate"]
+KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "remote_task", "branch", "check", "human_gate", "map"]
 
 
 def some_graph(count: int, seed: int) -> Graph:
@@ -89,8 +102,11 @@ def some_graph(count: int, seed: int) -> Graph:
         retry = RetryPolicy(max_attempts=pick.randint(1, 3), initial_s=1, only_transient=pick.random() < 0.5)
         forgiving = kind in ("task", "check") and pick.random() < 0.2
         parts.append(
-            node(f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving)
-        )
+            node(
+                f"n{number}", kind, join=join, guard=_maybe(pick, "gn"), retry=retry, continue_on_error=forgiving,
+                each=node(f"n{number}", "task", retry=retry) if kind == "map" else None,
+            )
+        )  # fmt: skip
     for _ in range(pick.randint(0, 2)):
         way = _back(pick, kinds, {(source, target) for source, target, _ in ways})
         if way is not None:
@@ -230,6 +246,8 @@ class Record(Game):
         name = NodeName(id_.rpartition("#")[0])
         if name == COMPENSATE:
             return bool(state.phase)
+        if is_item(name):
+            return map_of(name) in state.maps
         if name in state.summoned or not self.graph.incoming[name]:
             return True
         join = self.graph.nodes[name].join
@@ -368,6 +386,8 @@ class Chaos:
                 cmd.FailFunction(*at, path, "f", args, pick.choice([TRANSIENT, limited, error()]), TWICE),
                 cmd.RetryOperation(*at, path, TWICE),
                 cmd.ReuseOperation(*at, Path("3"), FUNCTION, "f", args, (value,)),
+                map_items(at, path, random.Random(f"{at[0]}{path}"), args),
+                cmd.RecordValues(*at, (cmd.Value(path, MAP, None, inline([]), "list", args),)),
                 cmd.AwaitPools(*at, path, "m", ("POOL",)),
                 cmd.LoseAttempt(*at),
                 cmd.StopStep(*at, pick.choice(stands or [path]), {"operation": "one"}, {"operation": pick.choice(["another", "a third"])}),
@@ -645,12 +665,27 @@ class Crew:
             done = list(reversed(self.game.state.compensable))
             return [[(Path(str(i)), "tool", ("idempotent", None, each.call)) for i, each in enumerate(done)]]
         fixed = random.Random(f"{self.seed}/{step.id}")
+        if is_map(self.game, name):
+            return [[(Path("0"), "map", None)]]
+        mapping = ["map"] if name.count("[") < 2 else []
         return [
             [
                 (
                     Path(f"0.{lane}.{number}"),
                     fixed.choice(
-                        ["model", "model", "tool", "tool", "tool", "tool", "sleep", "signal", "gate", "function"]
+                        [
+                            "model",
+                            "model",
+                            "tool",
+                            "tool",
+                            "tool",
+                            "tool",
+                            "sleep",
+                            "signal",
+                            "gate",
+                            "function",
+                            *mapping,
+                        ]
                     ),
                     (
                         fixed.choice(["read", "idempotent", "verify", "once"]),
@@ -704,6 +739,11 @@ class Crew:
                 game.intend(name, policy, path, key=key, compensation=undo, compensates=compensates, settles_within_s=2)
             elif kind == "function":
                 self.call(step, at, path)
+            elif kind == "map":
+                if path in step.journal:  # the items have done enough
+                    game.do(cmd.RecordValues(*at, (cmd.Value(path, MAP, None, inline([]), "list", "h"),)))
+                else:
+                    game.do(map_items(at, path, fixed))
             elif kind == "sleep":
                 game.do(cmd.StartTimer(*at, path, "sleep", 20_000))
             elif kind == "signal":
@@ -770,7 +810,8 @@ class Crew:
         if name != COMPENSATE and pick.random() < 0.15:
             game.fail(name, pick.choice([TRANSIENT, error(policies.TOOL), error(policies.RATE_LIMIT, retryable=True)]))
             return
-        kind = "task" if name == COMPENSATE else game.graph.nodes[name].kind
+        known = game.graph.nodes.get(name)
+        kind = "task" if known is None else known.kind
         if kind == "human_gate":
             try:
                 game.do(human_gate(game.at(name)))
@@ -788,6 +829,23 @@ class Crew:
         graph = self.game.graph
         ways = [*graph.outgoing[name], *graph.loops_from.get(name, ())]
         return [way for way in ways if way.on == "success"]
+
+
+def is_map(game: Game, name: NodeName) -> bool:
+    return name in game.graph.nodes and game.graph.nodes[name].kind == "map"
+
+
+def map_items(at: tuple[StepId, int], path: Path, pick: random.Random, args: str = "h") -> cmd.MapItems:
+    """A list of a few items, with terms that it can meet."""
+    count = pick.choice([0, 1, 2, 4])
+    enough = pick.choice([count, count, min(1, count)])
+    tolerated, timeout_ms = pick.randint(0, count - enough), pick.choice([None, None, 20_000])
+    settles = pick.random() < 0.5
+    pages = {"pages": (inline([0] * count),), "starts": (0,)} if count else {}
+    return cmd.MapItems(
+        *at, path, "list", args, count, pick.randint(1, 3), enough, pick.choice([tolerated, count - enough]), timeout_ms,
+        settles, TWICE, **pages,
+    )  # fmt: skip
 
 
 def human_gate(at: tuple[StepId, int]) -> cmd.OpenGate:

@@ -34,7 +34,7 @@ from holdfast.core.ids import Path as Place
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from holdfast.core.scopes import run_scopes
-from holdfast.core.state import FUNCTION, VERSION, State
+from holdfast.core.state import FUNCTION, MAP, VERSION, State
 from holdfast.core.status import status, waiting_for
 from holdfast.models.providers import Providers
 from holdfast.settings import load
@@ -254,6 +254,38 @@ def a_dead_letter() -> Golden:
         game.tick()
     game.tick()
     game.complete("end", "done")
+    return of(game)
+
+
+def a_map() -> Golden:
+    """A list of five, two at a time: one is tried again, one may fail, the rest is called off when three are done. In a second
+    map more fail than may; a person takes the run up."""
+    each = node("review", retry=TWICE)
+    game = Game(graph(node("review", "map", each=each), "review > work"))
+    pages: dict[str, Any] = {"pages": (inline(["a", "b", "c", "d", "e"]),), "starts": (0,), "keys": tuple("abcde")}
+    mapped = cmd.MapItems(*game.at("review"), Place("0"), "review", "list", 5, 2, 3, 2, 60_000, **pages)
+    game.do(mapped)
+    game.suspend("review")
+    game.fail("review[a]", TRANSIENT)
+    game.fail("review[b]", error())
+    game.tick(2)
+    for name in ("c", "a", "d"):
+        game.complete(f"review[{name}]", name.upper())
+    results = cmd.Value(Place("0"), MAP, None, inline(["A", None, "C", "D", None]), "review", "list")
+    game.do(cmd.RecordValues(*game.at("review"), (results,)))
+    game.complete("review", ["A", None, "C", "D", None])
+    pages = {"pages": (inline([1, 2]),), "starts": (0,)}
+    game.do(cmd.MapItems(*game.at("work"), Place("0"), "f", "list", 2, 2, 2, retry=TWICE, **pages))
+    game.suspend("work")
+    game.effect("work/0[0]")
+    game.fail("work/0[1]", error())
+    game.fail("work", game.op("work").error, "0")
+    game.retry()
+    game.suspend("work")
+    for name in ("work/0[0]", "work/0[1]"):
+        game.complete(name, 1)
+    game.do(cmd.RecordValues(*game.at("work"), (cmd.Value(Place("0"), MAP, None, inline([1, 1]), "f", "list"),)))
+    game.complete("work", 2)
     return of(game)
 
 
@@ -626,6 +658,7 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "gate": a_gate,
     "retry": a_retry,
     "dead-letter": a_dead_letter,
+    "map": a_map,
     "compensation": a_compensation,
     "budget-block": a_budget_block,
     "scope": a_scope,

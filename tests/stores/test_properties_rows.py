@@ -17,7 +17,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.events import Recorded
 from holdfast.core.evolve import evolve
-from holdfast.core.ids import AppendId, RunId, Seq
+from holdfast.core.ids import AppendId, RunId, Seq, node_of, root_of
 from holdfast.core.projection import EffectChange, GateChange, project, sessions_in_flight
 from holdfast.core.state import FOLD_VERSION, State
 from holdfast.core.status import status
@@ -138,7 +138,7 @@ async def check_money(store: SqliteStore, runs: Sequence[RunId]) -> None:
                     held[hold.call] = hold
                     days[hold.call] = time.strftime("%Y-%m-%d", time.gmtime(recorded.at_ms / 1000))
                 case ev.ModelCallSettled() | ev.ModelCallReconciled() as closed:
-                    kind = days[closed.call], held[closed.call].step.partition("#")[0], held[closed.call].sent_to
+                    kind = days[closed.call], root_of(node_of(held[closed.call].step)), held[closed.call].sent_to
                     mine[kind] += closed.cost_nanousd
                     scopes[f"tenant/acme/day/{days[closed.call]}"] += closed.cost_nanousd
                 case _:

@@ -13,8 +13,11 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from pydantic import BaseModel
 
+from holdfast.authoring.mapping import Mapped
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
+from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
 
 P = ParamSpec("P")
@@ -137,6 +140,31 @@ class Context(Protocol):
 
         `key` names the effect by what it is, `unique` in the run or in the tenant: two calls that mean the same thing get the
         same outcome, and waits for it while another has it in flight.
+        """
+        ...
+
+    async def map(
+        self,
+        function: Mapped,
+        items: Sequence[Any],
+        /,
+        *,
+        key: str | Callable[[Any], Any] | None = None,
+        max_parallel: int = 100,
+        min_successful: int | None = None,
+        tolerated_failures: int | float | None = None,
+        collect: Join | str = "all",
+        demand: Demand = NOTHING,
+    ) -> list[Any]:
+        """Have a list done item by item, each as a step of its own, with its own attempts; the results in the order of the
+        items. Meanwhile this step holds nothing.
+
+        `function` is a step (@step), a tool, which is called with the item as its arguments, or `async def f(ctx, item)`, which
+        has operations of its own; whichever process does an item finds it by its name. `demand` is what each item asks for
+        besides a slot. All else is as of `map_node`: in the place of an item that failed, and might, or that was not needed any
+        more, the list has None.
+
+        Raises OperationFailed (class `join`) where more failed than may, or not enough were done in time.
         """
         ...
 

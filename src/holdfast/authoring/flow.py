@@ -33,6 +33,8 @@ _PLAIN: Final = (dict, list, str, int, float, bool, type(None))
 class FlowDefinition(NodeDefinition):
     """The node of a flow: its function is called with `ctx` and, if it takes one, the run's input."""
 
+    is_flow = True
+
     def __init__(self, function: FlowFunction, model: type[BaseModel] | None, **options: Any) -> None:
         self._model = model
         self.doubles: dict[str, Tool] = {}
@@ -43,8 +45,8 @@ class FlowDefinition(NodeDefinition):
         return tuple(inspect.signature(function).parameters)[:2]
 
     def given(self, view: Any, context: Any) -> dict[str, Any]:
-        found = {self._parameters[0]: context}
-        for name in self._parameters[1:]:
+        found = {self.parameters[0]: context}
+        for name in self.parameters[1:]:
             found[name] = view.input if self._model is None else self._model.model_validate(view.input)
         return found
 

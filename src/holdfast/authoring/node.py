@@ -38,6 +38,9 @@ _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effor
 class NodeDefinition:
     """A node's function and everything declared about it; `@wf.node(name)` gives it its place in a workflow."""
 
+    is_flow = False
+    """Whether its function calls steps, whose results are recorded."""
+
     def __init__(
         self,
         handler: Handler,
@@ -51,11 +54,11 @@ class NodeDefinition:
         settings: dict[str, Any],
     ) -> None:
         self.handler = handler
-        self._parameters = self._parameters_of(handler)
+        self.parameters = self._parameters_of(handler)
         self.kind = kind
         self.retry = retry_policy(retry)
         self.timeout_s = timeout_s
-        self.join = _join(join)
+        self.join = join_of(join)
         self.guard = guard
         self.continue_on_error = continue_on_error
         self.settings = settings
@@ -71,7 +74,16 @@ class NodeDefinition:
 
     def given(self, view: Any, context: Any) -> dict[str, Any]:
         """What its function is called with, of the run as it sees it and of its operations."""
-        return {name: context if name == "ctx" else view for name in self._parameters}
+        return {name: context if name == "ctx" else view for name in self.parameters}
+
+    @property
+    def is_for_items(self) -> bool:
+        """Whether its function takes an item beside the state, which only a map has."""
+        return len([name for name in self.parameters if name != "ctx"]) > 1
+
+    def called(self, tool: Tool) -> Tool:
+        """What is called where its code calls `tool`."""
+        return tool
 
     def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
         """Find the tools that the node names, among `known` first; the names of those that are nowhere."""
@@ -142,7 +154,8 @@ def retry_policy(given: Any) -> RetryPolicy:
     return RetryPolicy(max_attempts=given)
 
 
-def _join(given: Join | str | None) -> Join:
+def join_of(given: Join | str | None, said: str = "join") -> Join:
+    """What `join=` says. Raises UsageError for what says nothing."""
     if given is None:
         return Join()
     if isinstance(given, Join):
@@ -150,8 +163,8 @@ def _join(given: Join | str | None) -> Join:
     modes = {str(mode): Join(mode) for mode in _JOINS}
     if given not in modes:
         raise UsageError(
-            f"join={given!r} is none of 'all', 'all_required', 'any', 'best_effort'; for a quorum use"
-            " join=Join('quorum', 2), for a time-out join=Join('any', timeout_s=30)."
+            f"{said}={given!r} is none of 'all', 'all_required', 'any', 'best_effort'; for a quorum use"
+            f" {said}=Join('quorum', 2), for a time-out {said}=Join('any', timeout_s=30)."
         )
     return modes[given]
 
@@ -397,7 +410,7 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     known = inspect.signature(function).parameters.values()
     names = tuple(each.name for each in known if each.name == "ctx" or each.default is each.empty)
     wanted = [name for name in names if name != "ctx"]
-    if len(wanted) > 1:
+    if len(wanted) > 1 and (len(wanted) != 2 or "item" not in wanted):
         raise UsageError(
             f"{getattr(function, '__qualname__', function)}: a node's function takes `state` and, if it needs"
             f" operations, `ctx`; it cannot be given {', '.join(wanted[1:])}."

@@ -208,7 +208,7 @@ def find(name: str, near: Callable[..., Any]) -> Tool | None:
     imported into its module, or else anywhere in its module. None if there is none; a tool of another module that `near`
     does not import is not meant.
     """
-    held = [known for known in _variables(near) if isinstance(known, Tool) and known.name == name]
+    held = [known for known in variables(near) if isinstance(known, Tool) and known.name == name]
     if held:
         return held[0]
     here = scope_of(near)
@@ -220,7 +220,7 @@ def find(name: str, near: Callable[..., Any]) -> Tool | None:
     return max(around or reachable or beside, key=lambda known: len(known.scope), default=None)
 
 
-def _variables(function: Callable[..., Any]) -> Iterator[Any]:
+def variables(function: Callable[..., Any]) -> Iterator[Any]:
     """What a function knows of the functions around it."""
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # not assigned yet

@@ -5,7 +5,7 @@ Never here: a run, a store, an engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeVar, overload
 
@@ -14,12 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.input_schema import schema_of
+from holdfast.authoring.mapping import MapDefinition, item_definition
 from holdfast.authoring.node import Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
-from holdfast.core.ids import NodeName
+from holdfast.core.ids import NodeName, is_item, map_of, node_of
 from holdfast.core.money import nanousd
+from holdfast.core.state import Map
 from holdfast.errors import InvalidInput, InvalidWorkflow, UsageError
 
 G = TypeVar("G", bound=Guard)
@@ -86,6 +88,10 @@ class Workflow:
         def place(definition: Any) -> NodeDefinition:
             self._change()
             made: NodeDefinition = definition if isinstance(definition, NodeDefinition) else task(definition)
+            if made.is_for_items and not made.is_flow:
+                raise UsageError(
+                    f"node {name!r}: its function takes an item, which only those of a map have; put @map_node(...) above it."
+                )
             if name in self.nodes:
                 self._problems.append(f"node {name!r} is defined twice; give one of the two another name")
             self.nodes[name] = made
@@ -222,8 +228,27 @@ class Workflow:
             timeout_s=made.timeout_s,
             continue_on_error=made.continue_on_error,
             options=made.options(),
-            demand=_demand(self._demands[name], made),
+            demand=NOTHING if isinstance(made, MapDefinition) else _demand(self._demands[name], made),
+            each=self._each(name, made.each) if isinstance(made, MapDefinition) else None,
         )
+
+    def _each(self, name: str, each: NodeDefinition) -> Node:
+        """What is done for an item of the map `name`."""
+        return Node(
+            NodeName(name), each.kind, retry=each.retry, timeout_s=each.timeout_s, options=each.options(),
+            demand=_demand(self._demands[name], each),
+        )  # fmt: skip
+
+    def definition_of(self, name: NodeName, maps: Mapping[str, Map]) -> NodeDefinition:
+        """What is done in a step of that name: of a node, or of an item of one of `maps`. Raises UsageError where the code does
+        not have it any more."""
+        if not is_item(name):
+            return self.nodes[name]
+        opened = maps[map_of(name)].opened
+        around = self.definition_of(node_of(opened.step), maps)
+        if isinstance(around, MapDefinition):
+            return around.each
+        return item_definition(opened.name, around)
 
     def _edge(self, problems: list[str], *, source: str, target: str, when: Any, guard: Any, **more: Any) -> Edge:
         if when in self.guards:

@@ -6,6 +6,7 @@ Never here: what an event means (telling).
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -14,10 +15,14 @@ from holdfast.cli import moment, reference, table, terminal
 from holdfast.cli.exit_code import INTERRUPTED
 from holdfast.cli.interruption import Interruption
 from holdfast.cli.opening import asking
+from holdfast.cli.table import Column
 
 if TYPE_CHECKING:
     from holdfast.core.events import Recorded
 
+ITEMS: Final = (
+    Column("item", 12), Column("status"), Column("attempts", goes=1), Column("ended", goes=2), Column("detail", 12),
+)  # fmt: skip
 _PAGE: Final = 1000
 """Events in memory at once: a history may be long."""
 
@@ -30,6 +35,32 @@ def show(run: str, after: int, *, follow: bool, as_json: bool, store: str | None
         except asyncio.CancelledError:
             interruption.tell()
             raise typer.Exit(INTERRUPTED) from None
+
+
+def show_items(run: str, map_: str, after: int, limit: int, *, as_json: bool, store: str | None) -> None:
+    """Print how items of a map have ended, those after the event `after`."""
+    asyncio.run(_show_items(run, map_, after, limit, as_json, store))
+
+
+async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool, store: str | None) -> None:
+    from holdfast.service import view
+
+    async with asking(store) as engine:
+        row = await reference.run(engine, run)
+        found = await engine.run(row.run).items(map_, after, limit)
+        rows = [await view.of_item(engine, each, row.tenant) for each in found.ends]
+    if as_json:
+        terminal.emit({"items": rows, "after": found.after})
+        return
+    told = [
+        each["error"]["message"] if each["error"] else json.dumps(each["output"], ensure_ascii=False) for each in rows
+    ]
+    table.show(ITEMS, [
+        (each["item"], each["status"], str(each["attempts"]), each["ended_at"], what)
+        for each, what in zip(rows, told, strict=True)
+    ])  # fmt: skip
+    if found.after is not None:
+        terminal.say(f"There may be more: say the same with --after {found.after}")
 
 
 async def _show(

@@ -22,6 +22,10 @@ STEPS: Final = (
     Column("step", 12), Column("status"), Column("began"), Column("took"), Column("attempts", goes=2),
     Column("worker", 12, goes=1), Column("detail", 12, goes=3),
 )  # fmt: skip
+MAPS: Final = (
+    Column("map", 12), Column("status"), Column("items"), Column("done"), Column("failed"), Column("under way"),
+    Column("failures", 12, goes=1),
+)  # fmt: skip
 EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
 
 
@@ -41,6 +45,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
             terminal.emit(await view.of_run_whole(engine, state))
             return
         found = await view.of_run(engine, state)
+        maps = [await view.of_map(engine, state, map_) for map_ in state.maps.values()]
         effects = await engine.effects(row.run, limit=view.MOST_EFFECTS)
         workers = await engine.names_of({step.worker for step in state.steps.values() if step.worker is not None})
         hindered = await engine.hindered(row.run)
@@ -49,6 +54,9 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
     terminal.sheet(_head(state, found, now_ms))
     terminal.show("\nSteps")
     table.show(STEPS, [_step(step, workers, now_ms) for step in state.steps.values()])
+    if maps:
+        terminal.show("\nMaps")
+        table.show(MAPS, [_map(each) for each in maps])
     if effects:
         terminal.show("\nEffects")
         table.show(EFFECTS, [
@@ -112,6 +120,12 @@ def _step(step: Step, workers: Mapping[SessionId, str], now_ms: int) -> tuple[st
     worker = "-" if step.worker is None else workers.get(step.worker, step.worker)
     began = moment.ago(step.began_ms or None, now_ms)
     return step.id, step.status, began, took(step, now_ms), str(step.attempt or "-"), worker, detail
+
+
+def _map(found: dict[str, Any]) -> tuple[str, ...]:
+    counts = (str(found[each]) for each in ("items", "completed", "failed", "under_way"))
+    failures = "; ".join(f"{each['item']}: {each['error']['message']}" for each in found["failures"])
+    return found["map"], found["status"], *counts, failures
 
 
 def took(step: Step, now_ms: int) -> str:

@@ -73,6 +73,19 @@ def events(
     history.show(run, after, follow=follow, as_json=as_json, store=store)
 
 
+@app.command()
+def items(
+    run: RunArgument,
+    map_: Annotated[str, typer.Argument(metavar="MAP", help="The map, as `runs show` calls it: review, flow/2.")],
+    after: Annotated[int, typer.Option("--after", metavar="SEQ", help="Only those that ended after this event.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List how the items of a map have ended, in the order in which they did."""
+    history.show_items(run, map_, after, limit, as_json=as_json, store=store)
+
+
 # --- What a person may do to a run ------------------------------------------------------------------------------------
 
 

@@ -124,6 +124,11 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",
     ev.StepSkipped: lambda e, at_ms: f"{named(e.step)} skipped: {e.reason}",
     ev.StepCancelled: lambda e, at_ms: f"{named(e.step)} called off: {e.reason}",
+    ev.ItemsMapped: lambda e, at_ms: f"{named(e.step)} has {e.count} items done by {e.name}: {e.map}",
+    ev.MapEnded: lambda e, at_ms: (
+        f"{e.map} has what it needs" if e.error is None else f"{e.map} failed: {failure(e.error)}"
+    ),
+    ev.MapReopened: lambda e, at_ms: f"{e.map} goes on",
     ev.LoopTaken: lambda e, at_ms: f"{named(e.source)} goes back to {e.target}",
     ev.HoldDeferred: lambda e, at_ms: (
         f"{named(e.step)} "

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from holdfast.core.events import Recorded
-from holdfast.core.ids import RunId
+from holdfast.core.events import Recorded, StepCancelled, StepCompleted, StepFailed
+from holdfast.core.ids import RunId, is_item, map_of, node_of
 from holdfast.core.state import State
 from holdfast.core.status import may_be_placed, status
 from holdfast.errors import RunFailed
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 _LOOK_AGAIN_S: Final = 30.0
 _HOPE_S: Final = 1.0
 """The same of a run that waits for a place: that there may be one is said by no commit of its own."""
+_EVENTS: Final = 1000
+_MOST_PAGES: Final = 20
+"""How much of a history is read for a page of items: a few megabytes."""
+_ENDS: Final = (StepCompleted, StepFailed, StepCancelled)
+
+
+class ItemPage(NamedTuple):
+    """Items that have ended, as the events that say so, and after which event there may be more; None: there are none."""
+
+    ends: Sequence[Recorded]
+    after: int | None
 
 
 class Run:
@@ -93,6 +104,22 @@ class Run:
         """The history after the event `after`, at most `limit` of it."""
         return await self._runtime.store.log.events(self._run, after, limit)
 
+    async def items(self, map_: str, after: int = 0, limit: int = 100) -> ItemPage:
+        """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did, from the event
+        `after` on: at most `limit` of them, and fewer where so much of the history lies between them."""
+        found: list[Recorded] = []
+        for _ in range(_MOST_PAGES):
+            page = await self.events(after, _EVENTS)
+            for each in page:
+                after = each.seq
+                if isinstance(each.event, _ENDS) and is_item(name := node_of(each.event.step)) and map_of(name) == map_:
+                    found.append(each)
+                    if len(found) == limit:
+                        return ItemPage(found, after)
+            if len(page) < _EVENTS:
+                return ItemPage(found, None)
+        return ItemPage(found, after)
+
 
 async def output(payloads: Payloads, state: State) -> Any:
     """What a completed run returned."""
@@ -111,6 +138,6 @@ def needs_somebody(state: State) -> bool:
             for name in state.unfinished
             for _, op in state.steps[name].unsettled()
         )
-        timed = timed or state.awaits is not None
+        timed = timed or state.awaits is not None or any(map_.due_at_ms is not None for map_ in state.maps.values())
         return now == "waiting" and not timed and not any(due is not None for due in state.joins.values())
     return True

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from holdfast.core.claim import NOBODY, Claim
+from holdfast.core.demand import Demand
 from holdfast.core.events import Event
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord, RetryPolicy
+from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -254,6 +255,26 @@ class ReuseOperation(AttemptCommand, frozen=True):
     kind: str
     name: str
     args_hash: str
+    values: tuple[Value, ...] = ()
+
+
+class MapItems(AttemptCommand, frozen=True):
+    """Have a list done item by item; the fields are those of ItemsMapped."""
+
+    path: Path
+    name: str
+    args_hash: str
+    count: int
+    max_parallel: int
+    enough: int
+    tolerated: int = 0
+    timeout_ms: int | None = None
+    settles: bool = False
+    retry: RetryPolicy = DEFAULT_RETRY
+    demand: Demand | None = None
+    keys: tuple[str, ...] = ()
+    pages: tuple[Payload, ...] = ()
+    starts: tuple[int, ...] = ()
     values: tuple[Value, ...] = ()
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.ids import CallId, RunId, Seq, node_of
+from holdfast.core.ids import CallId, RunId, Seq, node_of, root_of
 
 CostKey = tuple[str, str, str, str, str]
 """Which calls: their day, tenant, workflow, node and model. Costs are in the order of these."""
@@ -70,7 +70,7 @@ class Tally:
                     self._tenant, self._workflow = started.tenant, started.workflow
                 case ev.ModelCallHeld() as held:
                     day = datetime.fromtimestamp(each.at_ms // 1000, UTC).date().isoformat()
-                    self._held[held.call] = _Held(day, node_of(held.step), held.sent_to or held.model)
+                    self._held[held.call] = _Held(day, root_of(node_of(held.step)), held.sent_to or held.model)
                 case ev.ModelCallFailed() as failed:
                     self._held.pop(failed.call, None)
                 case ev.ModelCallSettled() as settled:

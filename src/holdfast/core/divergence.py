@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.core import commands, questions, steps
+from holdfast.core import commands, endings, questions, steps
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import Path, StepId, comes_from, node_of
@@ -122,4 +122,6 @@ def _drop(d: Decision, step: Step, first: Path | None) -> None:
         asked = gate.opened
         if asked.step == step.id and asked.path is not None and (first is None or comes_from(asked.path, first)):
             d.emit(ev.GateWithdrawn(id_, "the step goes on with other code"))
+    if step.maps:
+        endings.call_items_off(d, step, "the step goes on with other code", first)
     d.emit(ev.JournalDropped(step.id, first))

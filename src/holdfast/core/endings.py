@@ -11,6 +11,7 @@ from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Edge
+from holdfast.core.ids import Path, comes_from, is_item, map_of, root_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.readiness import edge_state
@@ -40,7 +41,7 @@ def migrate_run(d: Decision, c: commands.MigrateRun) -> None:
     """Go on with the graph of this decision. Refused while a step is in flight whose node it does not have."""
     state = d.state
     going_on = [*state.unfinished, *(name for name, step in state.steps.items() if step.parked)]
-    missing = [name for name in going_on if name not in d.graph.nodes and name != COMPENSATE]
+    missing = [name for name in going_on if root_of(name) not in d.graph.nodes and name != COMPENSATE]
     if missing:
         raise Conflict(
             f"Run {state.run} is in {', '.join(map(repr, missing))}, which {d.graph.definition.name!r} version"
@@ -69,11 +70,29 @@ def call_off(d: Decision, step: Step, reason: str) -> None:
     """Cancel an unfinished step. Its calls in flight keep their right to an outcome; its questions are withdrawn."""
     d.emit(ev.StepCancelled(step.id, step.attempt, reason))
     questions.withdraw_of_step(d, step.id, reason)
+    if step.maps:
+        call_items_off(d, step, reason)
+
+
+def call_items_off(d: Decision, step: Step, reason: str, first: Path | None = None, only: str | None = None) -> None:
+    """Cancel what is under way of the maps of a step; of those that it asked for at `first` and after, or of `only` one."""
+    for name in step.maps:
+        map_ = d.state.maps[name]
+        if (first is not None and not comes_from(map_.opened.path, first)) or only not in (None, name):
+            continue
+        for item in (*map_.items, *map_.stuck):
+            d.ready.pop(item, None)
+            if item in map_.items:
+                call_off(d, d.state.steps[item], reason)
+            else:
+                questions.withdraw_of_step(d, d.state.steps[item].id, reason)
+        for item in [item for item in d.ready if is_item(item) and map_of(item) == name]:
+            del d.ready[item]
 
 
 def _call_everything_off(d: Decision, reason: str) -> None:
     for name in list(d.state.unfinished):
-        if name != COMPENSATE:
+        if name != COMPENSATE and name in d.state.unfinished:
             call_off(d, d.state.steps[name], reason)
     questions.withdraw_all_but_effects(d, reason)
 

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -353,6 +353,52 @@ class LoopTaken(Event, frozen=True):
     superseded: tuple[StepId, ...]
     rearmed: tuple[NodeName, ...] = ()
     bygone: tuple[NodeName, ...] = ()
+
+
+class ItemsMapped(Event, frozen=True):
+    """A step, at `path`, has a list done item by item, each a step of its own, and waits for what that comes to.
+
+    The items are called `map[0]`, `map[1]` and so on, or by their `keys`. Their values are in `pages`, each a part of the list
+    as JSON, of which `starts` says with which item it begins. At most `max_parallel` are under way; they have done enough once
+    `enough` of them have completed, `tolerated` may fail, and after `timeout_ms` nothing more is waited for: then what is
+    there is taken if it `settles`, else they have failed. `function` is what a flow calls for each item, empty where the
+    graph says what is done; `retry` and `demand` are those of each item.
+    """
+
+    step: StepId
+    attempt: int
+    path: Path
+    map: str
+    name: str
+    args_hash: str
+    count: int
+    max_parallel: int
+    enough: int
+    tolerated: int = 0
+    timeout_ms: int | None = None
+    settles: bool = False
+    retry: RetryPolicy = DEFAULT_RETRY
+    demand: Demand | None = None
+    keys: tuple[str, ...] = ()
+    pages: tuple[Payload, ...] = ()
+    starts: tuple[int, ...] = ()
+
+
+class MapEnded(Event, frozen=True):
+    """The items of a map have done enough; or, with `error`, no longer can."""
+
+    step: StepId
+    path: Path
+    map: str
+    error: ErrorRecord | None = None
+
+
+class MapReopened(Event, frozen=True):
+    """A map goes on whose step is tried again, with its time anew; those items that came to nothing follow as StepReplayed."""
+
+    step: StepId
+    path: Path
+    map: str
 
 
 class GuardAsked(Event, frozen=True):
@@ -815,7 +861,8 @@ AnyEvent = (
     | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
-    | StepSkipped | StepCancelled | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
+    | StepSkipped | StepCancelled | ItemsMapped | MapEnded | MapReopened
+    | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded
     | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt

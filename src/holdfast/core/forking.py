@@ -18,11 +18,25 @@ from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, Graph
-from holdfast.core.ids import CallId, GateId, NodeName, Path, StepId, comes_from, node_of, step_id, step_of, visit_of
+from holdfast.core.ids import (
+    CallId,
+    GateId,
+    NodeName,
+    Path,
+    StepId,
+    comes_from,
+    is_item,
+    node_of,
+    root_of,
+    root_step,
+    step_id,
+    step_of,
+    visit_of,
+)
 from holdfast.core.payload import Payload
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.readiness import next_step
-from holdfast.core.state import KEPT_FROM_A_PLACE, Operation, State, Step, verdict_key
+from holdfast.core.state import KEPT_FROM_A_PLACE, MAP, Operation, State, Step, verdict_key
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 MOST_INHERITED: Final = 20_000
@@ -150,6 +164,8 @@ class _Course:
         self.decided: dict[StepId, int] = {}
         """The steps that go by what a person has decided, and at which event that was."""
         self.undone: set[CallId] = set()
+        self.touched: set[StepId] = set()
+        """The steps of which some map has items that a person has decided about, or that were undone."""
         self.summoned: set[StepId] = set()
         """Visits that a loop has gone back to."""
         self.costs: dict[tuple[StepId, Path], Cost] = {}
@@ -175,7 +191,7 @@ class _Course:
             case ev.GateDecided():
                 self._decide(event)
             case ev.EffectIntended() if event.compensates is not None:
-                self.undone.add(event.compensates)
+                self._undo(event.compensates)
             case ev.ModelCallHeld():
                 cost = self.costs.setdefault((event.step, event.path), Cost())
                 cost.held_nanousd = max(cost.held_nanousd, event.hold_nanousd)
@@ -195,12 +211,19 @@ class _Course:
             for path, op in {**known.journal, **known.reusable}.items():
                 self.operations.setdefault(id_, {}).setdefault(path, op)
 
+    def _undo(self, call: CallId) -> None:
+        self.undone.add(call)
+        if is_item(node_of(step := step_of(call))):
+            self.touched.add(root_step(step))
+
     def _decide(self, event: ev.GateDecided) -> None:
         opened = self._gates[event.gate]
         answered = opened.reason == EXHAUSTED and event.decision == "answer"
         step = opened.step or (StepId(opened.subject or "") if answered else None)
         if step is not None:
-            self.decided.setdefault(step, self.number)
+            self.decided.setdefault(root_step(step), self.number)
+            if is_item(node_of(step)):
+                self.touched.add(root_step(step))
 
     def _note(self, step: Step | None) -> None:
         """Remember what the operations of a step have come to, in the order in which they were asked for."""
@@ -217,9 +240,9 @@ class _Course:
     def is_undone(self, op: Operation) -> bool:
         return op.call is not None and op.call in self.undone
 
-    def stands(self, op: Operation) -> bool:
-        """Whether an operation's outcome still holds, and was nobody's to decide."""
-        return op.kind != "gate" and not self.is_undone(op)
+    def stands(self, step: StepId, op: Operation) -> bool:
+        """Whether the outcome of an operation of a step still holds, and was nobody's to decide."""
+        return op.kind != "gate" and not self.is_undone(op) and not (op.kind == MAP and root_step(step) in self.touched)
 
 
 def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
@@ -239,7 +262,7 @@ def _place(graph: Graph, course: _Course, wish: Wish) -> _Place:
         if at < number and course.began.get(step, number) < found.number:
             found = _Place(course.began[step], step, f"{step} went by what a person decided, who is asked again")
     for call in course.undone:
-        step = step_of(call)
+        step = root_step(step_of(call))
         if course.began.get(step, number) < found.number:
             found = _Place(course.began[step], step, f"what {step} did was undone")
     return found
@@ -265,7 +288,7 @@ class _Inheritance:
         self._summoned = {**before.summoned, **{node_of(s.id): None for s in again if s.id in course.summoned}}
         self._operations = {
             id_: operations for id_, operations in course.operations.items()
-            if node_of(id_) in graph.nodes and visit_of(id_) > self._visits.get(node_of(id_), 0)
+            if (root := root_of(node_of(id_))) in graph.nodes and visit_of(id_) > self._visits.get(root, 0)
         }  # fmt: skip
         standing = _standing(course, wish)
         self._standing = standing if place.step == wish.step else frozenset[Path]()
@@ -340,7 +363,7 @@ class _Inheritance:
                     yield id_, path, said, True
                 elif id_ == wish.step and path in self._standing:
                     yield id_, path, op, True
-                elif op.outcome is not None and op.kind in REUSABLE and self._course.stands(op):
+                elif op.outcome is not None and op.kind in REUSABLE and self._course.stands(id_, op):
                     yield id_, path, msgspec.structs.replace(op, error=None), False
 
     def reused(self) -> Iterator[Done]:
@@ -379,7 +402,7 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
     for path, op in operations.items():
         if comes_from(path, wish.path) and not path.startswith("@"):
             break
-        stands = stands and course.stands(op)
+        stands = stands and course.stands(wish.step, op)
         if stands:
             found.append(path)
     else:

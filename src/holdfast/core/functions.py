@@ -5,13 +5,13 @@ Like a task they run at least once, so no intent comes first. Never here: tools 
 
 from __future__ import annotations
 
-from holdfast.core import commands
+from holdfast.core import commands, mapping
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
 from holdfast.core.ids import Path
 from holdfast.core.policies import RATE_LIMIT, RetryPolicy, delay_ms, retries
-from holdfast.core.state import FUNCTION, Step
+from holdfast.core.state import FUNCTION, MAP, Step
 
 
 def record_values(d: Decision, c: commands.RecordValues) -> None:
@@ -19,6 +19,8 @@ def record_values(d: Decision, c: commands.RecordValues) -> None:
     for value in c.values:
         if value.kind == FUNCTION:
             match_operation(step, value.path, FUNCTION, value.name, value.args_hash)
+        elif value.kind == MAP:
+            mapping.expect_results(step, value)
     d.record(c.step, c.values)
 
 

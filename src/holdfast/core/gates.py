@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.core import calls, commands, divergence, endings, limits, steps, waits
+from holdfast.core import calls, commands, divergence, endings, limits, mapping, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among
 from holdfast.core.decision import Decision
@@ -307,6 +307,7 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
         return
     if c.decision == "retry":
         d.emit(ev.StepReplayed(step.id, step.failed_path))
+        mapping.resume(d, step)
         waits.deliver(d)  # what came while the step was parked
     elif c.decision == "answer":
         steps.finish_step(d, step, data, None)

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from holdfast.core.demand import LABEL, NOTHING, Demand
-from holdfast.core.ids import NodeName
+from holdfast.core.ids import NodeName, is_item, map_of, root_of
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidWorkflow
 
-Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "branch", "check"]
+Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "branch", "check", "map"]
 """- `task`: plain Python, async or not; with `ctx` it may use operations
 - `llm_node`: one model call, or a loop of calls over tools
 - `tool_node`: one call of a tool
@@ -26,7 +26,10 @@ Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "br
 - `human_gate`: a person decides
 - `branch`: names the edges that are taken: by a function, or by a model that may choose only among them
 - `check`: validates: passes, fails, or sends back along a loop
+- `map`: a list whose items are done one by one, each as a step of its own
 """
+MAPPABLE: Final = frozenset({"task", "llm_node", "tool_node", "remote_task"})
+"""The kinds of steps that the items of a map may be. The others decide which edges are taken, and an item has none."""
 JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
 """When a node with several incoming edges starts. An optional edge is not waited for.
 
@@ -55,6 +58,10 @@ CHECK_DECISIONS: Final = ("pass", "fail", "retry")
 - `retry`: go back along a loop that names it
 """
 
+MOST_ITEMS: Final = 100_000
+"""In one map. The state keeps a number for each, and a megabyte is written down in a moment."""
+MOST_PARALLEL: Final = 1000
+"""Items of a map under way at once: each is a step in the state, and looked at with each decision."""
 MOST_NODES: Final = 10_000
 MOST_VISITS: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,119}\Z")
@@ -83,6 +90,8 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     continue_on_error: bool = False
     options: dict[str, Any] = {}
     demand: Demand = NOTHING
+    each: Node | None = None
+    """What is done for each item of a map, under the map's name."""
 
     @property
     def decides(self) -> bool:
@@ -152,7 +161,8 @@ class Graph:
         self.nodes = {node.name: node for node in definition.nodes}
         self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
         """The nodes that are to be placed, and what they ask for."""
-        self.has_scripts = any(demand.runs_scripts for demand in self.demanding.values())
+        mapped = [node.each.demand for node in definition.nodes if node.each is not None]
+        self.has_scripts = any(demand.runs_scripts for demand in (*self.demanding.values(), *mapped))
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
@@ -182,6 +192,19 @@ class Graph:
             for edge in loops
         }
         self._losers: dict[NodeName, frozenset[NodeName]] = {}
+
+    def node(self, name: NodeName) -> Node | None:
+        """What is done in a step of that name: the node, or what a map node does with each item; None where the graph does not
+        say, as of what a flow maps."""
+        node = self.nodes.get(name)
+        if node is None and is_item(name) and "[" not in map_of(name):
+            found = self.nodes.get(root_of(name))
+            return found.each if found is not None else None
+        return node
+
+    def demand_of(self, node: Node) -> Demand | None:
+        """What a step of the node asks for beside a slot; None if nothing."""
+        return node.demand if node.demand != NOTHING else None
 
     def losers(self, join: NodeName) -> frozenset[NodeName]:
         """The nodes whose every way forward ends in `join`: of no use once it has started without them."""
@@ -268,6 +291,15 @@ def _node_problems(node: Node) -> Iterable[str]:
             f"node {node.name!r}: a {node.kind} names the ways that are taken, so it cannot continue without a decision;"
             " drop continue_on_error and say where a failure goes with an edge on='error'"
         )
+    if (node.each is not None) != (node.kind == "map"):
+        yield f"node {node.name!r}: a map, and nothing else, says what is done for each item"
+    if node.each is not None and node.each.kind not in MAPPABLE:
+        yield (
+            f"node {node.name!r}: an item cannot be a {node.each.kind}, which names the edges that are taken, and an item has"
+            f" none; use {', '.join(sorted(MAPPABLE))}, or ask inside a task with ctx.ask"
+        )
+    if node.each is not None:
+        yield from _node_problems(node.each)
     for problem in node.demand.problems():
         yield f"node {node.name!r}: its demand is wrong: {problem}"
     for problem in node.retry.problems():

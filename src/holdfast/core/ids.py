@@ -6,6 +6,7 @@ Never here: making a new random id or reading a clock (that is the Ids port).
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, Literal, NewType
@@ -17,11 +18,16 @@ PostgreSQL's hold 2,700 bytes."""
 _MOST_REMEMBERED: Final = 4096
 """Names of steps taken apart: each is asked for a dozen times while its step is under way."""
 
+_MEANS_SOMETHING: Final = re.compile(r"[\x00-\x20\x7f%#:/>\[\]]")
+_AFTER_A_ROOT: Final = re.compile(r"[/\[]")
+
 RunId = NewType("RunId", str)
 """A UUIDv7 in its text form: its time is the run's start."""
 SessionId = NewType("SessionId", str)
 AppendId = NewType("AppendId", str)
 NodeName = NewType("NodeName", str)
+"""What a step is a visit of: a node of the graph, or an item of a map, `review[3]`; in a flow `flow/2[3]`, 2 being the path of
+the map."""
 StepId = NewType("StepId", str)
 """`node#visit`, visits counted from 1."""
 Path = NewType("Path", str)
@@ -48,6 +54,39 @@ def node_of(step: StepId) -> NodeName:
 @lru_cache(_MOST_REMEMBERED)
 def visit_of(step: StepId) -> int:
     return int(step.rpartition("#")[2])
+
+
+def map_name(node: NodeName, path: Path | None) -> str:
+    """What a map is called: as its node, or by the place at which a step of `node` asked for it."""
+    return node if path is None else f"{node}/{path}"
+
+
+def item_name(map_: str, key: str) -> NodeName:
+    """An item of a map. What has a meaning in names is escaped in its key."""
+    return NodeName(f"{map_}[{_MEANS_SOMETHING.sub(_escaped, key)}]")
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in sign[0].encode(errors="replace"))
+
+
+def is_item(name: NodeName) -> bool:
+    return name[-1:] == "]"
+
+
+def map_of(item: NodeName) -> str:
+    """The map that an item is of."""
+    return item.rpartition("[")[0]
+
+
+def root_of(name: NodeName) -> NodeName:
+    """The node of the graph under which an item was mapped, however deep; a node itself."""
+    return NodeName(_AFTER_A_ROOT.split(name, 1)[0]) if is_item(name) else name
+
+
+def root_step(step: StepId) -> StepId:
+    """The step of the graph for whose sake an item is done: it has its visit; a step of the graph itself."""
+    return step_id(root_of(node_of(step)), visit_of(step))
 
 
 def comes_from(path: Path, first: Path) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.graph import GOING_ON, Edge, Graph, Node
-from holdfast.core.ids import NodeName, StepId, step_id
+from holdfast.core.ids import NodeName, StepId, is_item, map_of, step_id, visit_of
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import Derived, State, Step, verdict_key
 
@@ -34,7 +34,9 @@ _GUARD: Final = Judgement("guard")
 
 
 def next_step(state: State, node: NodeName) -> StepId:
-    """The id of the node's next visit."""
+    """The id of the node's next visit. An item is visited with the step that maps it."""
+    if is_item(node):
+        return step_id(node, visit_of(state.maps[map_of(node)].opened.step))
     return step_id(node, state.visits.get(node, 0) + 1)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.core import admission, commands, waits
+from holdfast.core import admission, commands, mapping, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Graph, reachable
@@ -32,6 +32,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
         d.emit(ev.StepReplayed(step.id, paths.get(step.id)))
+        mapping.resume(d, step)
     waits.deliver(d)  # what was kept of signals while the run had ended
     for name in graph.order:
         d.touch(name)

@@ -22,6 +22,7 @@ from holdfast.core.ids import (
     Seq,
     SessionId,
     StepId,
+    item_name,
     node_of,
 )
 from holdfast.core.money import Budget
@@ -42,7 +43,10 @@ FUNCTION: Final = "step"
 VERSION: Final = "version"
 """The kind of what a flow was told about the version of its code."""
 
-KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION})
+MAP: Final = "map"
+"""The kind of the operation that is a list, each of whose items is a step."""
+
+KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION, MAP})
 KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal"})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
 with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
@@ -162,6 +166,8 @@ class Step(msgspec.Struct, omit_defaults=True):
     """The places in the journal whose operations have no outcome: a search for them need not go through it all."""
     pool_waits: dict[Path, PoolWait] = {}
     """What its attempt waits for before it makes calls, by their places."""
+    maps: dict[str, None] = {}
+    """The maps that it has asked for."""
 
     @property
     def may_reuse(self) -> bool:
@@ -176,6 +182,32 @@ class Step(msgspec.Struct, omit_defaults=True):
         """The operations that have no outcome. Not to be gone through while events are folded."""
         journal = self.journal
         return ((path, journal[path]) for path in self.pending)
+
+
+class Map(msgspec.Struct, omit_defaults=True):
+    """A list that is done item by item. Of an item that has ended only `results` says something: where in the history it
+    completed, or, below zero, failed."""
+
+    opened: ev.ItemsMapped
+    seq: Seq
+    due_at_ms: int | None = None
+    next: int = 0
+    """The first item that has not begun: they begin in their order."""
+    items: dict[NodeName, int] = {}
+    """Those under way, and which they are."""
+    stuck: dict[NodeName, int] = {}
+    """Those that have failed or were called off, and may go on should somebody have them tried again."""
+    results: list[int] = []
+    completed: int = 0
+    failed: int = 0
+    """Those of which that was tolerated."""
+    failures: list[int] = []
+    """Where in the history the first of these failed."""
+    ended: Literal["", "met", "failed"] = ""
+
+    def name_of(self, index: int) -> NodeName:
+        opened = self.opened
+        return item_name(opened.map, opened.keys[index] if opened.keys else str(index))
 
 
 class OpenCall(msgspec.Struct, omit_defaults=True):
@@ -382,6 +414,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     asked: dict[str, Question] = {}
     verdicts: dict[str, bool] = {}
     joins: dict[NodeName, int | None] = {}
+    maps: dict[str, Map] = {}
 
     calls: dict[CallId, OpenCall] = {}
     abandoned: dict[CallId, None] = {}
@@ -452,6 +485,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
 
 MOST_ERRORS_KEPT: Final = 100
 """The state carries the latest errors; all of them are in the history."""
+MOST_FAILURES_KEPT: Final = 20
+"""Of the items of a map that failed and were tolerated, these are found without reading the whole history."""
 MOST_DECIDED_KEPT: Final = 1000
 """The state carries the latest decisions, for those who come second; all of them are in the history. Without a bound a
 loop with a gate in it would make the state, and every resume, as long as the run."""

@@ -189,6 +189,8 @@ def due_at_ms(state: State, *, executing: bool) -> int | None:
         due += _due_of_step(state.steps[name])
     for gate in state.gates.values():
         due += gates.due_at_ms(gate)
+    if state.maps and not state.phase:
+        due += [map_.due_at_ms for map_ in state.maps.values() if node_of(map_.opened.step) in state.unfinished]
     if state.joins and not state.phase:
         due += [at_ms for name, at_ms in state.joins.items() if name not in state.steps]
     return min((at_ms for at_ms in due if at_ms is not None), default=None) if due else None

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from holdfast.core import admission, commands, endings, limits, questions
+from holdfast.core import admission, commands, endings, limits, mapping, questions
 from holdfast.core import events as ev
 from holdfast.core.claim import folded
 from holdfast.core.decision import Decision
+from holdfast.core.demand import Demand
 from holdfast.core.graph import COMPENSATE, Edge
-from holdfast.core.ids import NodeName, Path, StepId, node_of
+from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import (
     CHECK_FAILED,
@@ -23,6 +24,7 @@ from holdfast.core.policies import (
     REJECTED,
     ROUTING,
     ErrorRecord,
+    RetryPolicy,
     delay_ms,
     retries,
 )
@@ -113,6 +115,8 @@ def finish_step(
         fail_step(d, step, wrong, final=d.graph.nodes[node_of(step.id)].kind == "human_gate", output=output)
         return
     questions.withdraw_of_step(d, step.id, "the step has completed")
+    if step.maps:
+        endings.call_items_off(d, step, "its step has completed")
     d.emit(ev.StepCompleted(step.id, step.attempt, output, decisions, provisional, conversation))
     d.touch(node_of(step.id))
 
@@ -154,8 +158,7 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
     name = node_of(c.step)
-    node = d.graph.nodes.get(name)
-    policy = node.retry if node is not None else DEFAULT_RETRY
+    policy = _policy(d, name)
     failures = (step.rate_limited if c.error.error_class == RATE_LIMIT else step.failures) + 1
     # What an operation's own policy has given up, only one that the node names itself tries again.
     given_up = c.spent and policy.only_transient
@@ -164,6 +167,13 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
         d.emit(ev.AttemptFailed(c.step, c.attempt, c.error, d.now_ms + wait_ms, c.path))
     else:
         fail_step(d, step, c.error, c.path)
+
+
+def _policy(d: Decision, name: NodeName) -> RetryPolicy:
+    if is_item(name):
+        return d.state.maps[map_of(name)].opened.retry
+    node = d.graph.nodes.get(name)
+    return DEFAULT_RETRY if node is None or node.kind == "map" else node.retry
 
 
 def fail_step(
@@ -184,18 +194,29 @@ def fail_step(
         d.emit(ev.StepFailed(step.id, step.attempt, error, parked=True, path=path))
         questions.ask_about_compensation(d, step.id, error)
         return
-    taken_up = absorbed(d.graph, d.state, name)
+    taken_up = mapping.tolerates(d, name) if is_item(name) else absorbed(d.graph, d.state, name)
     parks = not taken_up and not final and d.graph.definition.on_exhausted == "dead_letter"
+    if step.maps:
+        endings.call_items_off(d, step, "its step has failed")
     d.emit(ev.StepFailed(step.id, step.attempt, error, absorbed=taken_up, parked=parks, path=path, output=output))
     if parks:
+        if is_item(name):
+            d.touch(name)  # another may begin in its place
         at_hand = _at_hand(d, name) if error.error_class in (LOOP_EXHAUSTED, CHECK_FAILED) else {}
-        questions.ask_about_failure(d, step.id, error, answerable=not d.graph.nodes[name].decides, at_hand=at_hand)
+        questions.ask_about_failure(d, step.id, error, answerable=not _decides(d, name), at_hand=at_hand)
         return
     questions.withdraw_of_step(d, step.id, "the step has failed")
     if taken_up:
         d.touch(name)
+    elif is_item(name):
+        mapping.fail(d, name, error)
     else:
         endings.begin_failing(d, error)
+
+
+def _decides(d: Decision, name: NodeName) -> bool:
+    node = d.graph.nodes.get(name)
+    return node is not None and node.decides
 
 
 def _at_hand(d: Decision, name: NodeName) -> dict[NodeName, Payload]:
@@ -243,6 +264,9 @@ def follow(d: Decision) -> None:
 
 def _advance(d: Decision, name: NodeName) -> None:
     """See what the latest about the node `name` means for it and for those after it."""
+    if is_item(name):
+        mapping.go_on(d, map_of(name))
+        return
     denied = denied_failure(d.graph, d.state, name)
     if denied is not None:
         endings.begin_failing(d, denied)
@@ -337,6 +361,8 @@ def _take(d: Decision, loop: Edge) -> None:
         step = state.steps.get(name)
         if step is not None:
             questions.withdraw_of_step(d, step.id, f"superseded by the loop back to {loop.target!r}")
+            if step.maps:
+                endings.call_items_off(d, step, f"superseded by the loop back to {loop.target!r}")
             superseded.append(step.id)
         elif name in state.joins or name in state.summoned or d.graph.nodes[name].guard is not None:
             rearmed.append(name)
@@ -345,6 +371,10 @@ def _take(d: Decision, loop: Edge) -> None:
     source = state.steps[loop.source].id
     d.emit(ev.LoopTaken(source, loop.target, tuple(superseded), tuple(rearmed), tuple(bygone)))
     d.touch(loop.target)
+
+
+def _demand(d: Decision, name: NodeName) -> Demand | None:
+    return d.state.maps[map_of(name)].opened.demand if is_item(name) else d.graph.demanding.get(name)
 
 
 def _start(d: Decision) -> None:
@@ -359,11 +389,12 @@ def _start(d: Decision) -> None:
         step = state.steps.get(name)
         if state.phase and name != COMPENSATE:
             continue
-        may = not state.paused and limits.allow_start(d, new=step is None or step.attempt == 0)
+        new = (step is None or step.attempt == 0) and not is_item(name)
+        may = not state.paused and limits.allow_start(d, new=new)
         if state.phase and name != COMPENSATE:
             continue  # the limit that it has just run into makes the run fail
         id_ = step.id if step is not None else next_step(state, name)
-        demand = step.demand if step is not None else d.graph.demanding.get(name)
+        demand = step.demand if step is not None else _demand(d, name)
         if may and d.session is not None and (id_ in d.placed if demand is not None else d.slots > 0):
             d.slots -= demand is None  # a placed step has a slot of its own
             d.emit(ev.StepStarted(id_, (step.attempt if step is not None else 0) + 1, d.session))

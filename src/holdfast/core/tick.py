@@ -6,7 +6,7 @@ time it is.
 
 from __future__ import annotations
 
-from holdfast.core import admission, calls, commands, deployment, gates, limits, steps, waits
+from holdfast.core import admission, calls, commands, deployment, gates, limits, mapping, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.ids import NodeName, node_of
@@ -41,6 +41,8 @@ def tick(d: Decision, c: commands.Tick) -> None:
             continue
         if judge(d.graph, d.state, name).standing == "waiting":  # not for its guard: then it has been met in time
             _time_join_out(d, name)
+    if d.state.maps:
+        mapping.attend(d)
     _touch_what_moved(d)
     if c.loaded is not None:
         steps.follow(d)  # what time has just brought may be the first thing that needs the code

@@ -11,14 +11,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
+from holdfast.authoring.node import NodeDefinition
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Report
-from holdfast.core.events import EffectIntended, Event, ModelCallHeld
+from holdfast.core.events import EffectIntended, Event, ItemsMapped, ModelCallHeld
 from holdfast.core.graph import COMPENSATE
-from holdfast.core.ids import NodeName, RunId, StepId, node_of
+from holdfast.core.ids import NodeName, RunId, StepId, is_item, map_of, node_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import CANCELLED, ErrorRecord
 from holdfast.core.state import State
@@ -35,6 +36,7 @@ from holdfast.errors import (
     StoreGone,
     UnknownCommit,
     Unstorable,
+    UsageError,
 )
 from holdfast.models.pace import Pace
 
@@ -64,6 +66,26 @@ class Posted(NamedTuple):
     told: asyncio.Future[list[Event]]
 
 
+class Item(NamedTuple):
+    """Which item of a map a step is."""
+
+    map: ItemsMapped
+    number: int
+
+
+def _item(name: NodeName, state: State) -> Item:
+    map_ = state.maps[map_of(name)]
+    return Item(map_.opened, map_.items[name])
+
+
+def _defined(workflow: Workflow, name: NodeName, state: State) -> NodeDefinition | UsageError:
+    """What is to be done; or that the code does not have it any more, which the step itself is to hear."""
+    try:
+        return workflow.definition_of(name, state.maps)
+    except UsageError as problem:
+        return problem
+
+
 class Attempt:
     """A step being worked on. Its holder may cancel its task: what it has committed stands."""
 
@@ -74,7 +96,9 @@ class Attempt:
         self.graph = workflow.graph
         self.key = key
         self.run, self.step, self.number = key
-        self.definition = None if node_of(key.step) == COMPENSATE else workflow.nodes[node_of(key.step)]
+        name = node_of(key.step)
+        self.item = _item(name, state) if is_item(name) else None
+        self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
         self.tenant = state.tenant
         self._started_at_ms = state.started_at_ms
         self.placed = placed
@@ -108,6 +132,18 @@ class Attempt:
 
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {self.run} {self.step}>"
+
+    @property
+    def definition(self) -> NodeDefinition | None:
+        """What is to be done; None where it is compensation. Raises UsageError where the code does not have it any more."""
+        if isinstance(self._definition, UsageError):
+            raise self._definition
+        return self._definition
+
+    @property
+    def calls_steps(self) -> bool:
+        """Whether what its code calls as a step is recorded."""
+        return isinstance(self._definition, NodeDefinition) and self._definition.is_flow
 
     @property
     def name(self) -> NodeName:
@@ -164,7 +200,7 @@ class Attempt:
     @property
     def priority(self) -> int:
         """What its node asks for with."""
-        node = self.graph.nodes.get(self.name)
+        node = self.graph.node(self.name)
         return node.demand.priority if node is not None else 0
 
     @property
@@ -175,7 +211,7 @@ class Attempt:
     @property
     def runs_scripts(self) -> bool:
         """Whether its work is done by scripts, which say themselves what they use."""
-        node = self.graph.nodes.get(self.name)
+        node = self.graph.node(self.name)
         return node is not None and node.demand.runs_scripts
 
     def aside(self) -> AbstractContextManager[None]:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.flow import FlowDefinition
+from holdfast.authoring.mapping import PARALLEL, MapDefinition, Mapped, terms
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.gates import APPROVAL, QUESTION
+from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import NULL, digest
-from holdfast.engine import branches, function
+from holdfast.engine import branches, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.cursor import cursor
@@ -126,7 +128,19 @@ class StepContext(AttemptContext):
     def _allowed(self, tool: Tool) -> Mapping[str, Tool]:
         """The tools that may be called where `tool` itself is asked for: a flow may call what it has at hand."""
         definition = self._attempt.definition
-        return {tool.name: definition.called(tool)} if isinstance(definition, FlowDefinition) else self._attempt.tools
+        if definition is None or not definition.is_flow:
+            return self._attempt.tools
+        return {tool.name: definition.called(tool)}
+
+    async def map(
+        self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
+        max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
+        collect: Join | str = "all", demand: Demand = NOTHING,
+    ) -> list[Any]:  # fmt: skip
+        """Have a list done item by item, each as a step of its own; the results in the order of the items."""
+        said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
+        with cursor().place() as path:
+            return await mapping.over(self._journal, path, function, items, said, demand)
 
     async def sleep(
         self,
@@ -243,6 +257,10 @@ class StepContext(AttemptContext):
                     unique=unique, compensates=compensates,
                 )
             )  # fmt: skip
+
+    async def map_items(self, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:
+        """The map that is the whole step."""
+        return await mapping.of_node(self._journal, definition, items)
 
     async def open_gate(self, shown: dict[str, Any], **options: Any) -> None:
         """The gate that is the whole step; the person's decision completes it."""

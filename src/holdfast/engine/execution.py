@@ -12,11 +12,11 @@ from contextvars import copy_context
 
 import msgspec
 
-from holdfast.authoring.flow import FlowDefinition
 from holdfast.authoring.step import enter
 from holdfast.authoring.view import typed_state
 from holdfast.core import commands as cmd
 from holdfast.core.estimates import Use, reported
+from holdfast.core.ids import root_of
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import VALIDATION
 from holdfast.engine import conversation, cursor, divergence, nodes
@@ -69,7 +69,7 @@ async def execute(attempt: Attempt) -> None:
     journal = StepJournal(attempt)
     context = StepContext(attempt, journal, conversation.talk)
     cursor.begin()
-    enter(context if isinstance(attempt.definition, FlowDefinition) else None)
+    enter(context if attempt.calls_steps else None)
     try:
         lent = await _lent(attempt) if attempt.pools else []
         if lent and not attempt.runs_scripts:
@@ -106,12 +106,12 @@ def _learn(attempt: Attempt, lent: Collection[DeclaredPool]) -> None:
     used = [*(reported(attempt.reports, lent) if attempt.pace is None else attempt.pace.uses())]
     if used:
         workflow = attempt.graph.definition.name
-        attempt.services.pool_client.learn(Use(workflow, attempt.name, pool, amount) for pool, amount in used)
+        attempt.services.pool_client.learn(Use(workflow, root_of(attempt.name), pool, amount) for pool, amount in used)
 
 
 async def _end(attempt: Attempt, context: StepContext, journal: StepJournal) -> cmd.Command | None:
     """How the attempt ended, as a command; None if its last operation said it all."""
-    node = attempt.graph.nodes.get(attempt.name)
+    node = attempt.graph.node(attempt.name)
     limit_s = node.timeout_s if node is not None else None
     try:
         if limit_s is None:

@@ -6,15 +6,17 @@ Never here: the order of nodes (core), recording (journal), the world (gateway, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.immediate import is_immediate
+from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
-from holdfast.engine import conversation, remote_task
+from holdfast.engine import conversation, item, remote_task
 from holdfast.errors import InvalidInput, StepError
 from holdfast.ports import AnswerSpec, Turn
 
@@ -43,8 +45,11 @@ LEFT: Final = Result(None)
 async def run(attempt: Attempt, context: StepContext) -> Result:
     if attempt.name == COMPENSATE:
         return await _compensate(attempt, context)
-    assert attempt.definition is not None
-    return await _RUNNERS[attempt.definition.kind](attempt, context, attempt.definition.settings)
+    definition = attempt.definition
+    assert definition is not None
+    if isinstance(definition, ItemDefinition):
+        return Result(await item.do(attempt, context, definition))
+    return await _RUNNERS[definition.kind](attempt, context, definition.settings)
 
 
 async def _handled(attempt: Attempt, context: StepContext) -> Any:
@@ -53,6 +58,8 @@ async def _handled(attempt: Attempt, context: StepContext) -> Any:
     assert attempt.definition is not None
     handler = attempt.definition.handler
     given = attempt.definition.given(await attempt.view(), context)
+    if attempt.item is not None:
+        given["item"] = await item.value(attempt)
     if not attempt.sees_large and is_immediate(handler):
         return handler(**given)
     return await attempt.services.threads.run(handler, given)
@@ -109,6 +116,12 @@ async def _tool_node(attempt: Attempt, context: StepContext, settings: dict[str,
 async def _remote_task(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
     arguments = await _handled(attempt, context)
     return Result(await remote_task.perform(attempt, context, settings["task"], arguments))
+
+
+async def _map(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    definition = attempt.definition
+    assert isinstance(definition, MapDefinition)
+    return Result(await context.map_items(definition, partial(_handled, attempt, context)))
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -228,4 +241,5 @@ _RUNNERS: Final[dict[str, Callable[[Attempt, StepContext, dict[str, Any]], Await
     "human_gate": _human_gate,
     "branch": _branch,
     "check": _check,
+    "map": _map,
 }

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.estimates import Kind, Use, first_guess
-from holdfast.core.ids import SessionId, node_of
+from holdfast.core.ids import SessionId, node_of, root_of
 from holdfast.core.lending import DeclaredPool, Grant, own_pools
 from holdfast.engine.shares import Need, PoolShares
 from holdfast.errors import StoreError
@@ -196,7 +196,7 @@ class PoolClient:
                 self._begin(self._read(step.workflow))
             asking[step.run, step.step] = (step, again)
             return None
-        node = node_of(step.step)
+        node = root_of(node_of(step.step))
         amounts = {
             name: amount if amount is not None else self._guess((step.workflow, node, name))
             for name, amount in own_pools(step.demand.pools, step.tenant, self._pools).items()

@@ -25,7 +25,8 @@ class RemoteWorker:
     async def perform(self, part: str, task: str, arguments: Any, calls: Calls) -> Any:
         """Have it do `task` as a part of the step, `` for all of it; what came of it. Raises as ports.WorkerGateway."""
         attempt = self._attempt
-        limit_s = attempt.graph.nodes[attempt.name].timeout_s
+        node = attempt.graph.node(attempt.name)
+        limit_s = node.timeout_s if node is not None else None
         work = Work(self._job(part), task, encode(arguments), limit_s, attempt.pools)
         return await self._gateway.perform(self._place, work, calls)
 

@@ -38,8 +38,8 @@ class Answers:
         """What it stands on."""
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
-            asked.ForkQuote: self._fork_quote,
-            asked.Costs: self._costs, asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
+            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Costs: self._costs,
+            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
 
@@ -103,6 +103,12 @@ class Answers:
         output = NOT_GIVEN if query.output is msgspec.UNSET else query.output
         plan = await self.control.fork_plan(query.run, query.step, output=output, state=query.state)
         return Page([view.of_fork(plan, query.cost_limit_usd)], None)
+
+    async def _items(self, query: asked.Items, _: str | None) -> Page:
+        row = await self.control.find(query.run)
+        found = await self.control.run(query.run).items(query.map, _seq(query.cursor), query.limit)
+        rows = [await view.of_item(self.control, each, row.tenant) for each in found.ends]
+        return Page(rows, None if found.after is None else str(found.after))
 
     async def _costs(self, query: asked.Costs, tenant: str | None) -> Page:
         """As of now, as far as counting takes no long time; the pages after the first do not count again."""

@@ -77,6 +77,15 @@ class ForkQuote(Struct, frozen=True, kw_only=True):
     cost_limit_usd: str | int | float | None = None
 
 
+class Items(Struct, frozen=True, kw_only=True):
+    """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did."""
+
+    run: str
+    map: str
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Costs(Struct, frozen=True, kw_only=True):
     """What models cost on the days from `first_day` to `last_day` (`2026-11-21`), by day, tenant, workflow, node and model."""
 
@@ -135,5 +144,5 @@ class Queue(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | ForkQuote | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue
+    Runs | Gates | Effects | Events | ForkQuote | Items | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue
 )  # fmt: skip

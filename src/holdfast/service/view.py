@@ -14,6 +14,8 @@ import msgspec
 
 from holdfast.core import status
 from holdfast.core.claim import Claim
+from holdfast.core.events import StepCompleted
+from holdfast.core.ids import node_of
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import in_words
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.core.lending import DeclaredPool, Share
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
-    from holdfast.core.state import State, Step
+    from holdfast.core.state import Map, State, Step
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.doubt import Doubt
     from holdfast.ports import PlacedStep
@@ -95,6 +97,7 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "tokens": state.tokens_used,
         "steps_started": state.steps_started,
         "steps": [of_step(step, workers) for step in state.steps.values()],
+        "maps": [await of_map(control, state, map_) for map_ in state.maps.values()],
         "effects": [await of_effect(control, *each, tenant=state.tenant) for each in effects],
     }
 
@@ -141,6 +144,40 @@ def of_step(step: Step, workers: Mapping[SessionId, str]) -> dict[str, Any]:
         "error": _error(step.error),
         "reason": step.reason,
     }
+
+
+async def of_map(control: Control, state: State, map_: Map) -> dict[str, Any]:
+    """A list that is done item by item. `failures` are the first of the items that failed and might; `runs items` has all."""
+    run, opened = control.run(state.run), map_.opened
+    failures = [each for seq in map_.failures for each in await run.events(seq - 1, 1)]
+    return {
+        "map": opened.map,
+        "step": opened.step,
+        "status": {"": "running", "met": "completed", "failed": "failed"}[map_.ended],
+        "items": opened.count,
+        "completed": map_.completed,
+        "failed": map_.failed + sum(state.steps[name].status == "failed" for name in map_.stuck),
+        "under_way": len(map_.items),
+        "failures": [await of_item(control, each, state.tenant) for each in failures],
+    }
+
+
+async def of_item(control: Control, recorded: Recorded, tenant: str) -> dict[str, Any]:
+    """How an item of a map has ended."""
+    event: Any = recorded.event
+    return {
+        "item": node_of(event.step),
+        "step": event.step,
+        "status": _ENDS[type(event).__name__],
+        "attempts": event.attempt,
+        "ended_at": iso(recorded.at_ms),
+        "output": await control.payloads.value(event.output, tenant) if isinstance(event, StepCompleted) else None,
+        "error": _error(getattr(event, "error", None)),
+        "seq": recorded.seq,
+    }
+
+
+_ENDS: Final = {"StepCompleted": "completed", "StepFailed": "failed", "StepCancelled": "cancelled"}
 
 
 def of_row(row: RunRow) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.demand import Demand
-from holdfast.core.ids import NodeName, Path, StepId, node_of, visit_of
+from holdfast.core.ids import NodeName, Path, StepId, is_item, map_of, node_of, visit_of
 from holdfast.core.payload import Payload
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.state import (
@@ -39,7 +39,12 @@ def visit(s: State, id_: StepId, status: StepStatus, at_ms: int, demand: Demand 
         for each in s.__dict__.values():
             each.moved.pop(name, None)  # it comes last again, as in the steps
         step = s.steps[name] = Step(id_, journal={}, demand=demand)
-        s.visits[name] = visit_of(id_)
+        if is_item(name):
+            map_ = s.maps[map_of(name)]
+            map_.items[name] = map_.next
+            map_.next += 1
+        else:
+            s.visits[name] = visit_of(id_)
         s.summoned.pop(name, None)
         s.joins.pop(name, None)
         if s.inherited and (known := s.inherited.pop(id_, None)) is not None:

@@ -7,17 +7,20 @@ from typing import Final
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_moved, operation, wake, wake_deferred
 from holdfast.core.ids import node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import RATE_LIMIT
-from holdfast.core.state import FUNCTION, MOST_DECIDED_KEPT, Decided, Gate, PoolWait, Signal, State
+from holdfast.core.state import FUNCTION, MAP, MOST_DECIDED_KEPT, Decided, Gate, PoolWait, Signal, State
 
 
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
     op = operation(s, e.step, e.path, e.kind, e.name or e.kind, e.args_hash, at_ms, "done")
     op.outcome = e.payload or Payload(json=msgspec.Raw(msgspec.json.encode(e.value)))
     op.error = None  # of a try before
+    if e.kind == MAP:
+        items.gathered(s, s.steps[node_of(e.step)], e.path)
 
 
 def _function_failed(s: State, e: ev.FunctionFailed, at_ms: int) -> None:

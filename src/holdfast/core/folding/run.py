@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from holdfast.core import events as ev
+from holdfast.core.folding import items
 from holdfast.core.folding.moves import Folds, unjudge, wake, wake_deferred
 from holdfast.core.ids import node_of
 from holdfast.core.policies import GUARD
@@ -84,6 +85,7 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
     s.reopened += 1
     s.joins.clear()  # those that were waited for are waited for anew
     for id_ in e.superseded:
+        items.drop_maps(s, s.steps[node_of(id_)])
         step = s.steps.pop(node_of(id_))
         s.visits[node_of(id_)] -= step.attempt == 0  # its visit has not begun yet
         unjudge(s, id_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core import events as ev
+from holdfast.core.folding import items
 from holdfast.core.folding.moves import (
     Folds,
     forget_deferred,
@@ -17,7 +18,7 @@ from holdfast.core.folding.moves import (
     visit,
     wake,
 )
-from holdfast.core.ids import comes_from, node_of, step_id
+from holdfast.core.ids import comes_from, is_item, node_of, step_id
 from holdfast.core.payload import NULL
 from holdfast.core.policies import RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
@@ -40,7 +41,7 @@ def _step_ready(s: State, e: ev.StepReady, at_ms: int) -> None:
 def _step_started(s: State, e: ev.StepStarted, at_ms: int) -> None:
     step = visit(s, e.step, "active", at_ms)
     if step.attempt == 0:
-        s.steps_started += 1
+        s.steps_started += not is_item(node_of(e.step))  # how many of these there are the map says
         step.began_ms = at_ms
     step.attempt, step.session, step.worker, step.retry_at_ms = e.attempt, e.session, e.session, None
 
@@ -64,6 +65,10 @@ def _step_completed(s: State, e: ev.StepCompleted, at_ms: int) -> None:
     step.conversation = e.conversation
     forget_deferred(s, e.step)
     move(s, name, step, "completed", at_ms)
+    if step.maps and not e.provisional:
+        items.end_maps(s, step)
+    if is_item(name):
+        items.end_item(s, name, step)
 
 
 def _attempt_failed(s: State, e: ev.AttemptFailed, at_ms: int) -> None:
@@ -96,6 +101,10 @@ def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     forget_deferred(s, e.step)
     move(s, name, step, "failed", at_ms)
     step.parked = e.parked
+    if is_item(name) and e.absorbed:
+        items.end_item(s, name, step, failed=True)
+    elif is_item(name):
+        items.set_aside(s, name)
 
 
 def _count(step: Step, error: ErrorRecord) -> None:
@@ -111,6 +120,8 @@ def _step_replayed(s: State, e: ev.StepReplayed, at_ms: int) -> None:
     step = s.steps[name]
     _begin_anew(s, step)
     reopen(step, e.reopens)
+    if is_item(name):
+        items.take_up(s, name)
     move(s, name, step, "suspended", at_ms)
     wake(s, step)
 
@@ -148,7 +159,10 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
     keeps = KEPT_FROM_THE_BEGINNING if e.path is None else KEPT_FROM_A_PLACE
-    for path in [path for path in step.journal if e.path is None or comes_from(path, e.path)]:
+    dropped = [path for path in step.journal if e.path is None or comes_from(path, e.path)]
+    if step.maps:
+        items.drop_maps(s, step, frozenset(dropped))
+    for path in dropped:
         op = step.journal.pop(path)
         step.pending.pop(path, None)
         s.deferred.pop(f"{step.id}:{path}", None)
@@ -178,6 +192,8 @@ def _step_cancelled(s: State, e: ev.StepCancelled, at_ms: int) -> None:
     step = visit(s, e.step, "cancelled", at_ms)
     step.reason, step.called_off = e.reason, s.phase == "failing"
     forget_deferred(s, e.step)
+    if is_item(node_of(e.step)):
+        items.set_aside(s, node_of(e.step))
 
 
 def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
@@ -189,6 +205,7 @@ def _loop_taken(s: State, e: ev.LoopTaken, at_ms: int) -> None:
             s.previous[name] = _as_it_was(step)
         else:
             s.previous.pop(name, None)
+        items.drop_maps(s, step)
         move(s, name, step, "cancelled", at_ms)
         del s.steps[name]
         unjudge(s, id_)

@@ -1,0 +1,50 @@
+"""A model writes a plan, each part of it is worked out as a step of its own, and what came of them is put together.
+
+How many parts there are is known when the plan is there. Each has attempts, money and a journal of its own; one in four may
+fail. Kill it at any moment and run it again with the same --key: no part that was done is asked, or paid, for again.
+
+    holdfast run examples/plan_fan_out.py:report -i '{"question": "Why do cats purr?"}' --key cats
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from holdfast import Context, flow, step
+
+MODEL = "claude-sonnet-5"
+
+
+class Question(BaseModel):
+    question: str
+
+
+class Plan(BaseModel):
+    """What is to be found out, part by part."""
+
+    parts: list[str] = Field(min_length=1, max_length=20)
+
+
+class Report(BaseModel):
+    text: str
+    parts: int
+    failed: int
+
+
+@step
+def outline(question: str, found: list[str]) -> str:
+    return "\n".join([question, *(f"- {each}" for each in found)])
+
+
+async def work_out(ctx: Context, part: str) -> str:
+    """What is done for one part of the plan, in a step of its own."""
+    return await ctx.model(MODEL, f"In two sentences: {part}", max_tokens=200)
+
+
+@flow(cost_limit_usd="0.50")
+async def report(ctx: Context, asked: Question) -> Report:
+    plan = await ctx.model(MODEL, asked.question, system="Split the question into parts.", output=Plan, max_tokens=500)
+    told = await ctx.map(work_out, plan.parts, max_parallel=5, tolerated_failures=0.25)
+    found = [each for each in told if each is not None]
+    text = await outline(asked.question, found)
+    return Report(text=text, parts=len(told), failed=len(told) - len(found))

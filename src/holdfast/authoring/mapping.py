@@ -1,0 +1,309 @@
+"""What is said of a list that is done item by item: `@map_node`, the terms of a map, what a flow may have done for an item.
+
+Never here: doing any of it (engine.mapping), which items begin (core.mapping).
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from holdfast.authoring.node import Handler, NodeDefinition, join_of, task
+from holdfast.authoring.step import EffectStep, Step
+from holdfast.authoring.tool import Tool, variables
+from holdfast.core.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
+from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
+from holdfast.errors import InvalidInput, UsageError
+
+Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Coroutine[Any, Any, Any]]
+"""What a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
+
+PARALLEL: Final = 100
+"""Items under way at once where nothing is said: as many as a worker has slots."""
+MOST_KEY: Final = 120
+"""Characters of an item's key: it is part of the names of all that the item does."""
+
+
+class Figures(NamedTuple):
+    """The terms of a map for a list of a certain length, as ItemsMapped has them."""
+
+    max_parallel: int
+    enough: int
+    tolerated: int
+    timeout_ms: int | None
+    settles: bool
+
+
+class Terms(NamedTuple):
+    """How a list is done; see map_node."""
+
+    key: str | Callable[[Any], Any] | None
+    max_parallel: int
+    min_successful: int | None
+    tolerated_failures: int | float | None
+    collect: Join
+
+    def figures(self, count: int) -> Figures:
+        """Raises InvalidInput where so many items cannot do what is wanted of them."""
+        if count > MOST_ITEMS:
+            raise InvalidInput(
+                f"This list has {count} items; a map takes {MOST_ITEMS} at most, for its run keeps a line for each. Nothing was"
+                " begun: map over parts of it."
+            )
+        mode, least = self.collect.mode, self.min_successful
+        if mode in ("any", "quorum"):
+            least = self.collect.count if mode == "quorum" else 1
+        if least is not None and least > count:
+            raise InvalidInput(
+                f"{least} items are to succeed, and the list has {count}. Nothing was begun: it could never be done."
+            )
+        may_fail = self._may_fail(count)
+        if mode == "best_effort":
+            may_fail = count
+        elif least is not None:
+            may_fail = min(count - least, count if self.tolerated_failures is None else may_fail)
+        timeout_ms = None if self.collect.timeout_s is None else math.ceil(self.collect.timeout_s * 1000)
+        return Figures(
+            self.max_parallel, count if least is None else least, may_fail, timeout_ms, mode == "best_effort"
+        )
+
+    def _may_fail(self, count: int) -> int:
+        given = self.tolerated_failures or 0
+        return int(count * given) if isinstance(given, float) else min(count, given)
+
+
+def terms(
+    key: str | Callable[[Any], Any] | None,
+    max_parallel: int,
+    min_successful: int | None,
+    tolerated_failures: int | float | None,
+    collect: Join | str,
+) -> Terms:
+    """Raises UsageError for terms that say nothing."""
+    if not _is_number(max_parallel) or not 1 <= max_parallel <= MOST_PARALLEL:
+        raise UsageError(f"max_parallel={max_parallel!r}: at most so many items are under way; 1 to {MOST_PARALLEL}.")
+    if min_successful is not None and not (_is_number(min_successful) and min_successful >= 1):
+        raise UsageError(f"min_successful={min_successful!r}: so many items are enough; a whole number from 1.")
+    if tolerated_failures is not None:
+        is_share = isinstance(tolerated_failures, float) and 0 <= tolerated_failures <= 1
+        if not is_share and not (_is_number(tolerated_failures) and tolerated_failures >= 0):
+            raise UsageError(
+                f"tolerated_failures={tolerated_failures!r}: how many items may fail, as a whole number, or as a share of"
+                " them between 0.0 and 1.0."
+            )
+    if not (key is None or isinstance(key, str) or callable(key)):
+        raise UsageError(f"key={key!r:.100}: a field of each item, or a function that names the item it is given.")
+    join = join_of(collect, "collect")
+    if join.mode in ("any", "quorum", "best_effort") and (min_successful, tolerated_failures) != (None, None):
+        raise UsageError(
+            f"collect={join.mode!r} says already how many items must succeed; drop min_successful and tolerated_failures."
+        )
+    if join.mode == "quorum" and join.count < 1:
+        raise UsageError("collect: a quorum needs the number of items it waits for, at least 1.")
+    if join.timeout_s is not None and not 0 < join.timeout_s < math.inf:
+        raise UsageError(f"collect: its timeout_s={join.timeout_s!r} must be above zero, and finite.")
+    return Terms(key, max_parallel, min_successful, tolerated_failures, join)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def key_of(terms: Terms, item: Any, index: int) -> str:
+    """What an item is called. Raises InvalidInput for what is no name."""
+    assert terms.key is not None
+    try:
+        key = _field(item, terms.key) if isinstance(terms.key, str) else terms.key(item)
+    except (LookupError, TypeError, AttributeError):
+        raise InvalidInput(
+            f"Item {index} has no {terms.key!r}, by which the items are to be called. Nothing was begun."
+        ) from None
+    if _is_number(key):
+        key = str(key)
+    if not isinstance(key, str) or not 0 < len(key) <= MOST_KEY:
+        raise InvalidInput(
+            f"Item {index} would be called {key!r:.200}; a key is a text of 1 to {MOST_KEY} characters, or a whole number."
+            " Nothing was begun."
+        )
+    return key
+
+
+def _field(item: Any, name: str) -> Any:
+    return item[name] if isinstance(item, Mapping) else getattr(item, name)
+
+
+# --- A node --------------------------------------------------------------------------------------------------------------
+
+
+class MapDefinition(NodeDefinition):
+    """A map node: its function returns the list, and `each` is what is done for an item."""
+
+    def __init__(self, items: Handler, each: NodeDefinition, terms: Terms) -> None:
+        self.each = each
+        self.terms = terms
+        super().__init__(
+            items, "map", retry=None, timeout_s=None, join=each.join, guard=each.guard,
+            continue_on_error=each.continue_on_error, settings={},
+        )  # fmt: skip
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.each(*args, **kwargs)
+
+    def resolve(self, known: dict[str, Tool] | None = None) -> list[str]:
+        missing = self.each.resolve(known)
+        self.tools = self.each.tools
+        return missing
+
+    @property
+    def compensations(self) -> dict[str, Tool]:
+        return self.each.compensations
+
+    def options(self) -> dict[str, Any]:
+        key, parallel, least, may_fail, collect = self.terms
+        named = key if key is None or isinstance(key, str) else getattr(key, "__qualname__", "function")
+        said = {
+            "key": named,
+            "max_parallel": None if parallel == PARALLEL else parallel,
+            "min_successful": least,
+            "tolerated_failures": may_fail,
+            "collect": None if collect == Join() else [collect.mode, collect.count, collect.timeout_s],
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def map_node(
+    items: Handler,
+    *,
+    key: str | Callable[[Any], Any] | None = None,
+    max_parallel: int = PARALLEL,
+    min_successful: int | None = None,
+    tolerated_failures: int | float | None = None,
+    collect: Join | str = "all",
+) -> Callable[[Any], MapDefinition]:
+    """A list that is known only when it is time for it, each of whose items is done as a step of its own: with attempts, a
+    journal, money and a place of its own. It stands above the node that does an item, whose function takes `item` beside
+    `state` and `ctx`; a bare function is a task.
+
+    `items` is a function of the state that returns the list. An item is called by its number, `review[3]`, or by `key`: a field
+    of it, or a function of it. At most `max_parallel` are under way. The output is the list of their results, in the order of
+    the items.
+
+    All must succeed, unless `tolerated_failures` (a number, or a share like 0.1) may fail, `min_successful` are enough (the
+    rest is called off then), or `collect` says otherwise: "any", Join("quorum", 3), "best_effort", each also with a
+    `timeout_s`. In the place of an item that failed, or was not needed any more, the list has null.
+
+    `retry`, `timeout_s` and the demand of the node are those of each item; `join`, `guard` and `continue_on_error` are the
+    map's. Raises UsageError for what cannot be mapped.
+    """
+    if isinstance(items, NodeDefinition | list | tuple):
+        raise UsageError(
+            "@map_node(items) is given a function of the state that returns the list, as in"
+            " @map_node(lambda state: state.input.documents)."
+        )
+    said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
+
+    if "ctx" in inspect.signature(items).parameters:
+        raise UsageError(
+            "@map_node(items): the function of the list takes the state alone; operations belong into its items."
+        )
+
+    def make(inner: Any) -> MapDefinition:
+        each: NodeDefinition = inner if isinstance(inner, NodeDefinition) else task(inner)
+        label = getattr(each.handler, "__qualname__", "the function")
+        if isinstance(each, MapDefinition) or each.kind not in MAPPABLE:
+            raise UsageError(
+                f"@map_node over {label}: an item cannot be a {each.kind}; {', '.join(sorted(MAPPABLE))} can."
+            )
+        if "item" not in each.parameters:
+            raise UsageError(
+                f"@map_node over {label}: its function must take `item`, as in `def {label}(state, item)`."
+            )
+        return MapDefinition(items, each, said)
+
+    return make
+
+
+# --- In a flow -----------------------------------------------------------------------------------------------------------
+
+
+class ItemDefinition(NodeDefinition):
+    """What is done for an item of a map that the code of a step asked for."""
+
+    def __init__(self, mapped: Mapped, around: NodeDefinition) -> None:
+        """`around` is the step that has asked, whose tools it may call."""
+        self.mapped = mapped
+        self.handler = mapped.function if isinstance(mapped, Step | Tool) else mapped
+        self.kind, self.settings, self.tools = "task", around.settings, around.tools
+        self.retry, self.timeout_s = retry_of(mapped), getattr(mapped, "timeout_s", None)
+        self.around = around
+        self.is_flow = around.is_flow
+
+    def called(self, tool: Tool) -> Tool:
+        return self.around.called(tool)
+
+
+def name_of(mapped: Any) -> str:
+    """What the items of a map are done by. Raises UsageError for what cannot do them."""
+    if isinstance(mapped, Step | Tool):
+        return mapped.name
+    if inspect.iscoroutinefunction(mapped) and [*inspect.signature(mapped).parameters][:1] == ["ctx"]:
+        return str(mapped.__name__)
+    label = getattr(mapped, "__qualname__", repr(mapped))
+    raise UsageError(
+        f"ctx.map({label:.200}): each item is done by a step (@step), a tool, or a function `async def f(ctx, item)`."
+    )
+
+
+def retry_of(mapped: Mapped) -> RetryPolicy:
+    """How often an item is tried; a tool is tried by the policy of its call."""
+    return mapped.retry if isinstance(mapped, Step) else DEFAULT_RETRY
+
+
+def item_definition(name: str, around: NodeDefinition) -> ItemDefinition:
+    """What is done for an item by what the code around calls `name`. Raises UsageError where there is none any more."""
+    mapped = known(name, around.handler)
+    if mapped is None:
+        raise UsageError(
+            f"The items of this map are done by {name!r}, which the code does not have any more. Bring it back; until then"
+            " none of them can go on."
+        )
+    return ItemDefinition(mapped, around)
+
+
+def check_known(mapped: Mapped, near: NodeDefinition) -> None:
+    """Raises UsageError for what another process, or this one later, would not find by its name."""
+    name = name_of(mapped)
+    if known(name, near.handler) is not mapped:
+        raise UsageError(
+            f"ctx.map({name}): whichever process does an item has to find {name!r} by its name, and from"
+            f" {getattr(near.handler, '__qualname__', 'the handler')!r} that leads to something else, or to nothing. Define it"
+            " in the same module, or import it there, under one name; what it needs besides the item belongs into the items."
+        )
+
+
+@lru_cache(1024)
+def known(name: str, near: Callable[..., Any]) -> Mapped | None:
+    """What somebody reading `near` would understand by that name: a step or a tool that is called so, or such a function."""
+    return next((each for each in _around(near) if _is_called(each, name)), None)
+
+
+def _is_called(each: Any, name: str) -> bool:
+    if isinstance(each, Step | EffectStep | Tool):
+        return each.name == name
+    return getattr(each, "__name__", None) == name and inspect.iscoroutinefunction(each)
+
+
+def _around(near: Callable[..., Any]) -> Iterator[Any]:
+    yield from variables(near)
+    beside = [*getattr(near, "__globals__", {}).values()]
+    yield from beside
+    for module in beside:
+        if isinstance(module, ModuleType):
+            yield from vars(module).values()
+
+
+__all__ = ["MapDefinition", "map_node"]

@@ -1,0 +1,123 @@
+"""How maps and the ends of their items change the state. An item that has ended leaves it, but for its place in the history.
+
+Never here: which items there are to begin (core.mapping).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.folding.moves import Folds, forget_deferred, mark, move, note_moved, operation, wake
+from holdfast.core.ids import NodeName, Path, map_of, node_of
+from holdfast.core.state import MAP, MOST_FAILURES_KEPT, Map, State, Step
+
+
+def _items_mapped(s: State, e: ev.ItemsMapped, at_ms: int) -> None:
+    operation(s, e.step, e.path, MAP, e.name, e.args_hash, at_ms)
+    s.maps[e.map] = Map(e, s.seq, None if e.timeout_ms is None else at_ms + e.timeout_ms)
+    s.steps[node_of(e.step)].maps[e.map] = None
+
+
+def _map_ended(s: State, e: ev.MapEnded, at_ms: int) -> None:
+    map_, step = s.maps[e.map], s.steps[node_of(e.step)]
+    op = step.journal[e.path]
+    map_.ended, map_.due_at_ms = ("met", None) if e.error is None else ("failed", None)
+    op.error = e.error
+    mark(step, e.path, op, "reopened" if e.error is None else "failed")  # met, its results are to be gathered
+    note_moved(s, node_of(e.step))
+    if e.error is None:
+        _remove(s, map_)
+    wake(s, step)
+
+
+def _map_reopened(s: State, e: ev.MapReopened, at_ms: int) -> None:
+    map_, step = s.maps[e.map], s.steps[node_of(e.step)]
+    timeout_ms = map_.opened.timeout_ms
+    map_.ended, map_.due_at_ms = "", None if timeout_ms is None else at_ms + timeout_ms
+    op = step.journal[e.path]
+    op.error = None
+    mark(step, e.path, op, "open")
+
+
+def gathered(s: State, step: Step, path: Path) -> None:
+    """The results of the map at `path` stand in the journal now: where they came from is of no use any more."""
+    for name in step.maps:
+        if (map_ := s.maps[name]).opened.path == path and map_.ended == "met":
+            _strip(map_)
+
+
+def _strip(map_: Map) -> None:
+    map_.opened = msgspec.structs.replace(map_.opened, keys=(), pages=(), starts=())
+    map_.results = []
+
+
+def set_aside(s: State, name: NodeName) -> None:
+    """An item has failed, or was called off; it may be tried again."""
+    map_ = s.maps[map_of(name)]
+    if (index := map_.items.pop(name, None)) is not None:
+        map_.stuck[name] = index
+
+
+def take_up(s: State, name: NodeName) -> None:
+    """It is."""
+    map_ = s.maps[map_of(name)]
+    if (index := map_.stuck.pop(name, None)) is not None:
+        map_.items[name] = index
+
+
+def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> None:
+    """An item has its result, or has failed and may: it is no step any more."""
+    map_ = s.maps[map_of(name)]
+    index = map_.items.pop(name, None)
+    if index is None:
+        index = map_.stuck.pop(name)
+    map_.results += [0] * (index + 1 - len(map_.results))
+    map_.results[index] = -s.seq if failed else s.seq
+    if not failed:
+        map_.completed += 1
+    else:
+        map_.failed += 1
+        if len(map_.failures) < MOST_FAILURES_KEPT:
+            map_.failures.append(s.seq)
+    _leave(s, name, step)
+
+
+def end_maps(s: State, step: Step) -> None:
+    """A step has ended: of its maps is left how many items they had."""
+    for name in step.maps:
+        _remove(s, s.maps[name])
+        _strip(s.maps[name])
+
+
+def drop_maps(s: State, step: Step, paths: frozenset[Path] | None = None) -> None:
+    """Forget the maps of a step that counts no more; or those that it asked for at these places."""
+    for name in [*step.maps]:
+        if paths is None or s.maps[name].opened.path in paths:
+            _remove(s, s.maps.pop(name))
+            del step.maps[name]
+
+
+def _remove(s: State, map_: Map) -> None:
+    """None of its items is a step any more."""
+    for name in (*map_.items, *map_.stuck):
+        step = s.steps[name]
+        if name in s.unfinished:
+            forget_deferred(s, step.id)
+            move(s, name, step, "cancelled", s.at_ms)
+        _leave(s, name, step)
+    map_.items, map_.stuck = {}, {}
+
+
+def _leave(s: State, name: NodeName, step: Step) -> None:
+    drop_maps(s, step)
+    del s.steps[name]
+
+
+FOLDS: Final[Folds] = {
+    ev.ItemsMapped: _items_mapped,
+    ev.MapEnded: _map_ended,
+    ev.MapReopened: _map_reopened,
+}

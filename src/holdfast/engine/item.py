@@ -1,0 +1,65 @@
+"""One item of a map: what it is, and what is done for it.
+
+Never here: which items there are (mapping), what a map node does with each (nodes).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.authoring.mapping import ItemDefinition
+from holdfast.authoring.step import EffectStep, Step, outside_of_flows
+from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import fields
+from holdfast.core.payload import INLINE_BYTES
+from holdfast.engine import cursor
+from holdfast.engine.attempt import Attempt
+from holdfast.engine.time_limit import within
+from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.engine.context import StepContext
+
+_raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+async def value(attempt: Attempt) -> Any:
+    """The item that the step is about."""
+    assert attempt.item is not None
+    opened, number = attempt.item
+    page = bisect_right(opened.starts, number) - 1
+    payload = opened.pages[page]
+    if payload.blob is None:
+        raw = _raw.decode(payload.json)
+    else:
+        blobs = await attempt.patiently(lambda: attempt.services.payloads.fetch([payload], attempt.tenant))
+        raw = _raw.decode(blobs[payload.blob])
+    mine = raw[number - opened.starts[page]]
+    attempt.sees_large |= len(bytes(mine)) > INLINE_BYTES
+    return fields(msgspec.json.decode(mine))
+
+
+async def do(attempt: Attempt, context: StepContext, definition: ItemDefinition) -> Any:
+    """What an item comes to that the code of a step maps."""
+    given, mapped = await value(attempt), definition.mapped
+    if isinstance(mapped, EffectStep):
+        return await context.call_effect(mapped, (given,), {})
+    if isinstance(mapped, Tool):
+        if not isinstance(given, dict):
+            raise InvalidInput(
+                f"The tool {mapped.name!r} is called with its arguments as an object, and this item is"
+                f" {type(given).__name__}. Nothing was called."
+            )
+        return await context.call_tool(mapped.name, given, allowed={mapped.name: definition.called(mapped)})
+    if not isinstance(mapped, Step):
+        return await mapped(context, given)
+    run = partial(attempt.services.threads.run, partial(mapped.function, given), {})
+    with cursor.inside(mapped.name), outside_of_flows():
+        if mapped.timeout_s is None:
+            return await run()
+        async with within(mapped.timeout_s, f"the step {mapped.name!r}"):
+            return await run()
