@@ -12,9 +12,11 @@ from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.cli.app import invoke
-from holdfast.masking import Mask, passwords, without_passwords
+from holdfast.masking import Mask, Masking, forms, passwords, without_passwords
 
 SECRET = 'p@ss/wörd <"it\'s"> &100%+\\$x`y` 鍵=='
 
@@ -160,3 +162,31 @@ def test_no_error_shows_the_password_of_an_address(
         said = capsys.readouterr()
         assert "hunter2" not in said.out + said.err
         assert "hunter3" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    "value", ["TOP-SECRET-VALUE", "aaaa", "aabaaabaab", "pä$$ wörd", "one\ntwo three four\nfive six seven"]
+)
+def test_a_value_that_comes_in_two_pieces_is_masked_wherever_it_is_cut(value: str) -> None:
+    known = mask(value)
+    for form in sorted(forms(value)):
+        text = b"before " + form[:-1] + b" " + form + form + b" after"
+        for cut in range(len(text) + 1):
+            masking = Masking(known)
+            told = [masking.feed(text[:cut]), masking.feed(text[cut:]), masking.end()]
+            assert b"".join(told) == known.apply(text)
+
+
+@given(st.data())
+def test_what_comes_in_pieces_is_masked_as_the_whole(data: st.DataObject) -> None:
+    """Values that are parts and beginnings of each other among them; and nothing of them is told before it is certain."""
+    letters = st.text("ab", min_size=4, max_size=9)
+    known = mask(*data.draw(st.lists(letters, max_size=4)))
+    pieces = data.draw(st.lists(st.text("abé", max_size=6), max_size=12))
+    masking, told = Masking(known), b""
+    whole = known.apply("".join(pieces).encode())
+    for piece in pieces:
+        told += masking.feed(piece.encode())
+        assert whole.startswith(told)
+        told.decode()
+    assert told + masking.end() == whole

@@ -94,6 +94,8 @@ class Mask:
         self._values: set[str] = set()
         self._new: set[str] = set()
         self._forms: dict[bytes, list[bytes]] = {}
+        self._starts: frozenset[bytes] = frozenset()
+        """What a form may begin with that is shorter than SHORTEST."""
         self._pattern: re.Pattern[bytes] | None = None
 
     def __len__(self) -> int:
@@ -108,24 +110,35 @@ class Mask:
 
     def apply(self, data: bytes) -> bytes:
         """`data` without the values. The same object if there was none."""
+        return self.begun(data)[0]
+
+    def begun(self, data: bytes, *, goes_on: bool = False) -> tuple[bytes, bytes]:
+        """`data` without the values, and what of its end may be the beginning of one, if it `goes_on`."""
         if self._new:
             self._learn()
         pattern, forms = self._pattern, self._forms
         if pattern is None:
-            return data
+            return data, b""
         pieces: list[bytes] = []
         kept = at = 0
+        rest = len(data)
         while (found := pattern.search(data, at)) is not None:
             at = found.start()
+            if goes_on and any(len(form) > len(data) - at and form.startswith(data[at:]) for form in forms[found[0]]):
+                rest = at
+                break
             form = next((form for form in forms[found[0]] if data.startswith(form, at)), None)
             if form is None:
                 at += 1
                 continue
             pieces += (data[kept:at], MASK)
             kept = at = at + len(form)
-        if not pieces:
-            return data
-        return b"".join([*pieces, data[kept:]])
+        if goes_on and rest == len(data):
+            ends = range(max(kept, len(data) - SHORTEST + 1), len(data))
+            rest = next((start for start in ends if data[start:] in self._starts), rest)
+        if not pieces and rest == len(data):
+            return data, b""
+        return b"".join([*pieces, data[kept:rest]]), data[rest:]
 
     def _learn(self) -> None:
         """What is new becomes a part of the pattern with the first text after it: secrets come many at once."""
@@ -135,8 +148,27 @@ class Mask:
                 known.setdefault(form[:SHORTEST], set()).add(form)
             # The forms before the pattern: a masking meanwhile finds every start that it knows.
             self._forms = {start: sorted(group, key=len, reverse=True) for start, group in known.items()}
+            self._starts = frozenset(start[:size] for start in known for size in range(1, SHORTEST))
             self._pattern = re.compile(_any_of(self._forms), re.DOTALL)
             self._new = set()
+
+
+class Masking:
+    """A text that comes in pieces, masked as it would be as a whole: what may be the beginning of a value waits for more."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """What can be told now; whole characters where the pieces are."""
+        told, self._rest = self._mask.begun(self._rest + piece, goes_on=True)
+        return told
+
+    def end(self) -> bytes:
+        """What turned out to be no beginning."""
+        rest, self._rest = self._rest, b""
+        return self._mask.apply(rest)
 
 
 def _any_of(words: Iterable[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
-from holdfast.masking import SHORTEST, Mask, passwords
+from holdfast.masking import SHORTEST, Mask, Masking, passwords
 
 LEASE_S: Final = 10.0
 _NUL_SHOWN: Final = "\u2400"
@@ -301,6 +301,10 @@ class Secrets:
     def redact_bytes(self, data: bytes) -> bytes:
         """`data` (text or JSON, encoded) without the value of any known secret. The same object if there was none."""
         return self._mask.apply(data)
+
+    def masking(self) -> Masking:
+        """The same of a text that comes in pieces."""
+        return Masking(self._mask)
 
     def redact(self, text: str) -> str:
         """`text` as it may be stored and shown: without secrets, and without what not every database can hold."""

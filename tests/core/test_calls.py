@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import policies
+from holdfast.core.calls import COUNTED
 from holdfast.core.ids import CallId, Path
 from holdfast.core.payload import inline
 from holdfast.errors import (
@@ -111,6 +112,22 @@ def test_a_call_in_doubt_is_reconciled_once_and_by_what_it_cost() -> None:
     assert books(game) == (15, 0, 0)
     with pytest.raises(NotFound):
         game.reconcile(call, 15)
+
+
+@pytest.mark.parametrize(("cost", "settled", "in_doubt"), [(None, 0, 60), (15, 15, 0), (0, 0, 0)])
+def test_a_call_that_was_cut_off_keeps_its_part_and_costs_what_its_provider_had_counted(
+    cost: int | None, settled: int, in_doubt: int
+) -> None:
+    game = Game(graph("a"), limit=100)
+    call = game.held("a", 60)
+    events = game.do(cmd.DoubtModelCall(call, TRANSIENT, None, True, inline("Dear A"), cost))
+    assert [event.partial for event in events if isinstance(event, ev.ModelCallInDoubt)] == [inline("Dear A")]
+    assert [event.rule for event in events if isinstance(event, ev.ModelCallReconciled)] == [COUNTED] * (
+        cost is not None
+    )
+    assert books(game) == (settled, 0, in_doubt)
+    again = game.do(cmd.DoubtModelCall(call, TRANSIENT, None, True, inline("Dear"), 20)) if cost is None else []
+    assert again == []
 
 
 def test_money_is_reconciled_after_the_run_has_ended() -> None:

@@ -421,6 +421,7 @@ class Chaos:
                 cmd.SettleModelCall(call, self.pick.randint(0, hold), 5, 5, inline("m")),
                 cmd.FailModelCall(call, TRANSIENT),
                 cmd.DoubtModelCall(call, TRANSIENT, self.pick.choice([None, inline("m")]), reopens),
+                cmd.DoubtModelCall(call, TRANSIENT, None, reopens, inline("pa"), self.pick.choice([None, 0, hold])),
                 cmd.ReconcileCall(call, self.pick.choice([-1, 0, hold])),
                 cmd.CompleteEffect(call, inline("done")),
                 cmd.CompleteEffect(call, inline("done")),

@@ -186,3 +186,32 @@ async def test_who_is_slow_reads_again_where_he_stands(store: str, monkeypatch: 
         await run.result()
         values += [each.value async for each in watching]
         assert values == list(range(40))
+
+
+@bounded
+async def test_a_step_has_not_ended_before_what_it_wrote_is_in_the_store(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the store takes for that: nobody hears of the end and then misses the last words."""
+    free = asyncio.Event()
+
+    @flow
+    async def says(ctx: Context, _: None) -> str:
+        await ctx.stream("progress").write("last words")
+        return "done"
+
+    async with opened(store, workflows=[says]) as engine:
+        streams = type(engine.runtime.store.streams)
+        append = streams.append
+
+        async def slowly(self: Any, pieces: Any) -> None:
+            await free.wait()
+            await append(self, pieces)
+
+        monkeypatch.setattr(streams, "append", slowly)
+        run = await engine.start(says, None)
+        ending = asyncio.create_task(run.result())
+        assert not (await asyncio.wait([ending], timeout=0.2))[0]
+        free.set()
+        assert await ending == "done"
+        assert await told(engine.watch_stream(run.id, follow=False)) == [("progress", 0, "last words")]

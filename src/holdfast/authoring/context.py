@@ -93,6 +93,7 @@ class Context(Protocol):
         max_tokens: int | None = None,
         output: type[BaseModel],
         temperature: float | None = None,
+        stream: bool = False,
     ) -> Fields:
         """One model call: its reply as an object that fits `output`, with one chance to mend it."""
         ...
@@ -107,8 +108,10 @@ class Context(Protocol):
         max_tokens: int | None = None,
         output: None = None,
         temperature: float | None = None,
+        stream: bool = False,
     ) -> str:
-        """One model call: its reply as text."""
+        """One model call: its reply as text. With `stream` whoever watches the run hears it as it comes; what is returned is
+        the same, and a replay says nothing again."""
         ...
 
     @overload

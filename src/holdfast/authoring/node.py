@@ -32,6 +32,8 @@ MOST_TURNS: Final = 1000
 _ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_turns"})
 """Settings that 0.1.0 wrote down also where nobody had given them. For its runs to keep their workflow that stays so; no
 name is ever added here or taken away."""
+_SAYS_NOTHING: Final = frozenset({"compensations", "stream"})
+"""Settings that are no part of what a workflow is: nothing in a run becomes another for them."""
 _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
 
 
@@ -125,7 +127,7 @@ class NodeDefinition:
         return {
             name: _plain(value)
             for name, value in sorted(self.settings.items())
-            if value not in (None, (), [], {}) and name != "compensations"
+            if value not in (None, (), [], {}) and name not in _SAYS_NOTHING
             if name in _ALWAYS_SAID or name not in defaults or value != defaults[name].default
         }
 
@@ -238,6 +240,7 @@ def llm_node(
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
     continue_conversation: bool = False,
+    stream: bool = False,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
     join: Join | str | None = None,
@@ -253,6 +256,8 @@ def llm_node(
 
     With `continue_conversation` a later visit, in a loop, goes on with the conversation of the visit before: what the
     function returns then is said after all that was said, instead of beginning anew.
+
+    With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
     """
     if not 1 <= max_turns <= MOST_TURNS:
         raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
@@ -261,7 +266,7 @@ def llm_node(
     return _defining(
         "llm_node", _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
-        continue_conversation=continue_conversation,
+        continue_conversation=continue_conversation, stream=stream,
     )  # fmt: skip
 
 

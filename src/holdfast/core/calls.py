@@ -7,6 +7,7 @@ whichever process brings it, whatever became of the attempt or the run. Never he
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from holdfast.core import commands, fence, limits, questions
 from holdfast.core import events as ev
@@ -17,6 +18,9 @@ from holdfast.core.ids import CallId, EffectKey, SessionId, call_id, effect_key,
 from holdfast.core.policies import CANCELLED, LOST
 from holdfast.core.state import OPEN_STEPS, REPEATABLE, NamedEffect, OpenCall, State
 from holdfast.errors import AlreadyClosed, Conflict, InvalidInput, KeyReused, NotFound, Suspended
+
+COUNTED: Final = "the provider had said what the call used"
+"""Why a call is reconciled whose reply did not come, by nobody's word."""
 
 # --- Model calls ------------------------------------------------------------------------------------------------------
 
@@ -73,6 +77,8 @@ def doubt_model_call(d: Decision, c: commands.DoubtModelCall) -> None:
     call = _open(d, c.call, "model")
     if call is not None and not call.doubted:
         d.emit(ev.ModelCallInDoubt(c.call, c.error, c.reopens, c.output, call.hold, c.partial))
+        if c.cost_nanousd is not None:  # lost after its provider had counted it: what it cost is known all the same
+            d.emit(ev.ModelCallReconciled(c.call, c.cost_nanousd, hold=call.hold, rule=COUNTED))
 
 
 def reconcile_call(d: Decision, c: commands.ReconcileCall) -> None:

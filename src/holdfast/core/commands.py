@@ -395,12 +395,14 @@ class FailModelCall(CallCommand, frozen=True):
 
 class DoubtModelCall(CallCommand, frozen=True):
     """`output` where there is a reply, but no price can be put on it. `reopens`: the call was given up by its sender
-    before anybody heard of an outcome, so the next attempt makes another. `partial`: what it had said until then."""
+    before anybody heard of an outcome, so the next attempt makes another. `partial`: what it had said until
+    then; `cost_nanousd`: what it cost in all, if its provider had already counted that."""
 
     error: ErrorRecord
     output: Payload | None = None
     reopens: bool = False
     partial: Payload | None = None
+    cost_nanousd: int | None = None
 
 
 class CompleteEffect(CallCommand, frozen=True):

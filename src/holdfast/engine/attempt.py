@@ -183,13 +183,14 @@ class Attempt:
 
         return await self.patiently(told, repeatable=False)
 
-    def post(self, command: cmd.CallCommand) -> None:
-        """Have an outcome decided together with what the step says next."""
+    def post(self, command: cmd.CallCommand) -> asyncio.Future[list[Event]]:
+        """Have an outcome decided together with what the step says next; what is told then."""
         posted = Posted(command, self.mailbox.post(command, lingers=True))
         if self._left:
             self._see_home(posted)
         else:
             self._posted.append(posted)
+        return posted.told
 
     def call_off(self, *, run_is_cancelled: bool = False) -> None:
         """The step has moved on without this attempt: its calls in flight may finish, and nothing else but what tidies up

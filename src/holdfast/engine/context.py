@@ -50,7 +50,7 @@ class Talk(Protocol):
 
     def __call__(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
-        temperature: float | None,
+        temperature: float | None, stream: bool,
     ) -> Awaitable[Any]: ...  # fmt: skip
 
 
@@ -97,12 +97,15 @@ class StepContext(AttemptContext):
         max_tokens: int | None = None,
         output: type[BaseModel] | None = None,
         temperature: float | None = None,
+        stream: bool = False,
     ) -> Any:
-        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it)."""
-        prompt = {"system": system, "user": user}
-        return fields(
-            await self._talk(self, prompt, model=model, max_tokens=max_tokens, output=output, temperature=temperature)
-        )
+        """One model call: its text, or with `output` an object that fits that model (with one chance to mend it). With
+        `stream` whoever watches the run hears it as it comes."""
+        said = await self._talk(
+            self, {"system": system, "user": user}, model=model, max_tokens=max_tokens, output=output,
+            temperature=temperature, stream=stream,
+        )  # fmt: skip
+        return fields(said)
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **given: Any) -> Any:
         """Call a function whose result is recorded, as a step of that name."""
@@ -240,9 +243,11 @@ class StepContext(AttemptContext):
 
     # --- What the engine's own steps call ----------------------------------------------------------------------------
 
-    async def call_model(self, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()) -> ModelReply:
+    async def call_model(
+        self, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *, stream: bool = False
+    ) -> ModelReply:
         with cursor().place() as path:
-            return await self._services.gateway.call(self._journal, path, request, cheaper)
+            return await self._services.gateway.call(self._journal, path, request, cheaper, stream=stream)
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",

@@ -64,10 +64,12 @@ async def talk(
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
     turns: list[Turn] | None = None,
+    stream: bool = False,
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
-    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow.
+    `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
+    `stream` whoever watches the run hears each reply as it comes.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
@@ -90,7 +92,7 @@ async def talk(
             answer=answer,
             temperature=temperature,
         )
-        reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens))
+        reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if wanted and tools:

@@ -7,7 +7,7 @@ rules (core), calling anything, what a handler may call (context).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -35,6 +35,7 @@ from holdfast.core.state import Operation, State, Step
 from holdfast.engine import failure
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.cursor import Abandonment, Divergence, Suspension
+from holdfast.engine.utterance import Utterances
 from holdfast.errors import HoldfastError, NonDeterministicStep, OperationFailed, StaleAttempt, Suspended
 from holdfast.ports import Pace, PoolWaited, Recall, Reservation
 
@@ -73,6 +74,7 @@ class StepJournal:
         """Why nothing more is to be begun here."""
         self._keys: dict[CallId, EffectKey] = {}
         self._sent_ms: dict[CallId, int] = {}
+        self._utterances: Utterances | None = None
 
     async def open(self) -> None:
         """See what earlier attempts left. Raises StaleAttempt if the step has moved on already."""
@@ -163,14 +165,7 @@ class StepJournal:
         return await self.attempt.patiently(lambda: self.attempt.services.call_pools.counted(self.tenant))
 
     async def reserve(self, path: Path, model: str, amounts: Mapping[str, int]) -> Reservation:
-        awaited = cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts))
-        reservation = await self.attempt.services.call_pools.reserve(
-            amounts, partial(_stand_aside, self.attempt, awaited), tenant=self.tenant, priority=self.attempt.priority
-        )
-        if self._runtime.runs.observers:
-            waited = PoolWaited(self.run, self.step, model, tuple(amounts), reservation.waited_s)
-            self._runtime.runs.observers.notify(waited)
-        return reservation
+        return await _reserved(self, cmd.AwaitPools(self.step, self.number, path, model, tuple(amounts)), amounts)
 
     def close_pool(self, name: str, for_s: float) -> None:
         self.attempt.services.call_pools.close(name, for_s)
@@ -203,25 +198,27 @@ class StepJournal:
     async def withdraw(self, call: CallId, error: ErrorRecord) -> None:
         await self.attempt.report(cmd.FailModelCall(call, error, reopens=True))
 
-    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
+    async def doubt(
+        self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
+        cost_nanousd: int | None = None,
+    ) -> Any:  # fmt: skip
         kept = None if output is None else await self.attempt.kept(output)
-        await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens))
+        part = None if partial is None else await self.attempt.kept(partial)
+        await self._outcome(cmd.DoubtModelCall(call, error, kept, reopens, part, cost_nanousd))
         return None if kept is None else await self.attempt.value(kept)
+
+    def tells(self, call: CallId) -> Callable[[str], None]:
+        self._utterances = self._utterances or Utterances(self.attempt.services, self.run)
+        return self._utterances.begin(call)
 
     async def intend(
         self, path: Path, tool: str, policy: str, args_hash: str, request: Any, *, key_name: str | None, unique: Unique,
         settles_within_s: float | None, compensation: str | None, compensates: CallId | None,
     ) -> CallId | Recall:  # fmt: skip
-        wide = unique == "tenant"
-        key = None
-        if key_name is not None:
-            key = (
-                tenant_effect_key(self.tenant, key_name, tool) if wide
-                else named_effect_key(self.tenant, self.run, key_name, tool)
-            )  # fmt: skip
+        key = None if key_name is None else _named_key(self, key_name, unique, tool)
         command = cmd.IntendEffect(
             self.step, self.number, path, tool, policy, args_hash, await self.attempt.kept(request), key, settles_within_s,
-            compensation, compensates, values=self.take(), tenant_wide=wide,
+            compensation, compensates, values=self.take(), tenant_wide=unique == "tenant",
         )  # fmt: skip
         for event in await self._intend(command):
             if isinstance(event, ev.EffectIntended):
@@ -347,14 +344,21 @@ class StepJournal:
         In the engine's own steps it is only posted, and leaves with the command that follows from it in the same turn.
         No user's code runs in between, and nothing more leaves the process before it is durable.
         """
-        if self.attempt.posts_outcomes:
-            self.attempt.post(command)
-        else:
+        told = self.attempt.post(command) if self.attempt.posts_outcomes else None
+        if told is None:
             await self.attempt.report(command)
+        if self._utterances is not None:
+            self._utterances.end(command.call, told)
 
 
 if TYPE_CHECKING:
     _kept: type[Journal] = StepJournal
+
+
+def _named_key(journal: StepJournal, name: str, unique: Unique, tool: str) -> EffectKey:
+    if unique == "tenant":
+        return tenant_effect_key(journal.tenant, name, tool)
+    return named_effect_key(journal.tenant, journal.run, name, tool)
 
 
 def error_of(journal: StepJournal, problem: BaseException) -> tuple[ErrorRecord, Path | None]:
@@ -400,6 +404,17 @@ def _value(known: Recall, path: Path) -> Any:
     if known.error is not None:
         raise OperationFailed(known.error.message, error=known.error, path=path)
     return known.value
+
+
+async def _reserved(journal: StepJournal, awaited: cmd.AwaitPools, amounts: Mapping[str, int]) -> Reservation:
+    attempt = journal.attempt
+    reservation = await attempt.services.call_pools.reserve(
+        amounts, partial(_stand_aside, attempt, awaited), tenant=journal.tenant, priority=attempt.priority
+    )
+    if observers := attempt.services.runtime.runs.observers:
+        waited = PoolWaited(journal.run, journal.step, awaited.model, tuple(amounts), reservation.waited_s)
+        observers.notify(waited)
+    return reservation
 
 
 async def _stand_aside(attempt: Attempt, awaited: cmd.AwaitPools, told: asyncio.Future[None]) -> None:

@@ -114,7 +114,8 @@ class Listening:
             async for told in self._there(follower, run, tenant):
                 yield told
             return
-        async with self._listener(run, tenant) as listener:
+        listener = await self._begin(run, tenant)
+        try:
             while True:
                 async for told in self._there(follower, run, tenant):
                     if not mute:
@@ -124,6 +125,8 @@ class Listening:
                     return
                 async for told in _live(follower, listener):
                     yield told
+        finally:
+            self._end(run, listener)
 
     async def cursor_at(self, run: RunId, source: str, offset: int) -> Cursor:
         """Where somebody stands who wants to hear of one source, from an offset on; a negative one counts from the end of what
@@ -189,8 +192,8 @@ class Listening:
 
     # --- What comes ---------------------------------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def _listener(self, run: RunId, tenant: str) -> AsyncIterator[Listener]:
+    async def _begin(self, run: RunId, tenant: str) -> Listener:
+        """Somebody watches from now on."""
         listener = Listener()
         if run not in self._feeds:
             sizes = await self._streams.sizes([run])
@@ -202,12 +205,13 @@ class Listening:
         self.nudge()
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_on(), name="holdfast-listening")
-        try:
-            yield listener
-        finally:
-            del feed.listeners[listener]
-            if not feed.listeners:
-                del self._feeds[run]
+        return listener
+
+    def _end(self, run: RunId, listener: Listener) -> None:
+        feed = self._feeds[run]
+        del feed.listeners[listener]
+        if not feed.listeners:
+            del self._feeds[run]
 
     async def _look_on(self) -> None:
         said = ""

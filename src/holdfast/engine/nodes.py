@@ -85,6 +85,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         cheaper_models=settings["cheaper_models"],
         min_tokens=settings["min_tokens"],
         turns=turns,
+        stream=settings.get("stream", False),
     )
     return Result(answer, conversation=turns)
 

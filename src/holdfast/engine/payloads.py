@@ -17,6 +17,7 @@ import msgspec
 from holdfast.authoring.plain import encode
 from holdfast.core.payload import INLINE_BYTES, Payload
 from holdfast.errors import BlobLost, InvalidInput, NotFound
+from holdfast.masking import Masking
 from holdfast.ports import Blobs
 from holdfast.settings import Secrets
 
@@ -111,6 +112,10 @@ class Payloads:
 
     def redact(self, text: str) -> str:
         return self._secrets.redact(text)
+
+    def masking(self) -> Masking:
+        """The same of a text that comes in pieces."""
+        return self._secrets.masking()
 
     def clean(self, value: Any) -> bytes:
         """`value` as JSON without a secret in it; piece by piece where it holds one, so that it stays JSON. Raises InvalidInput

@@ -15,7 +15,7 @@ from holdfast.models import usage
 from holdfast.models.anthropic import Unparsed
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.stream import Allowance, decoded, parsed_object
-from holdfast.ports import ModelDelta, TextDelta, ToolDelta, Usage, UsageDelta
+from holdfast.ports import ModelDelta, TextDelta, ToolDelta, UsageDelta
 
 ASKED: Final[Mapping[str, Any]] = {"stream": True}
 """What a request has that is to be answered so."""
@@ -57,7 +57,7 @@ class MessageAssembly:
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, Block] = {}
         self._report: dict[str, Any] = {}
-        self._used: Usage | None = None
+        self._used: UsageDelta | None = None
 
     def add(self, data: bytes) -> Sequence[ModelDelta]:
         event = decoded(data)
@@ -109,7 +109,8 @@ class MessageAssembly:
     def _reported(self, report: Mapping[str, Any] | None) -> Sequence[ModelDelta]:
         self._report |= {name: value for name, value in (report or {}).items() if value is not None}
         used = usage.of_reply("anthropic", {"usage": self._report})
-        if used is None or used == self._used:
+        delta = None if used is None else UsageDelta(used, is_final=self._message.get("stop_reason") is not None)
+        if delta is None or delta == self._used:
             return ()
-        self._used = used
-        return (UsageDelta(used),)
+        self._used = delta
+        return (delta,)

@@ -33,6 +33,7 @@ from holdfast.errors import (
     UnknownPrice,
 )
 from holdfast.models.bounds import input_tokens_at_most
+from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import Lent, Quotas
 from holdfast.ports import Journal, Model, ModelReply, ModelRequest
@@ -58,6 +59,8 @@ class _Sending(NamedTuple):
     lent: Lent | None
     refusals: int
     counted: Sequence[DeclaredPool]
+    hearing: Hearing | None
+    """Where its reply is to be heard while it comes."""
 
 
 class Gateway:
@@ -74,9 +77,11 @@ class Gateway:
         return self._prices.fingerprint
 
     async def call(
-        self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = ()
-    ) -> ModelReply:
-        """The model's reply, or the recorded one. `cheaper` requests may go out instead where money is short.
+        self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *,
+        stream: bool = False,
+    ) -> ModelReply:  # fmt: skip
+        """The model's reply, or the recorded one. `cheaper` requests may go out instead where money is short. With `stream`
+        whoever watches hears the reply as it comes.
 
         Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
         has no price or no bound is never sent.
@@ -90,14 +95,16 @@ class Gateway:
             return msgspec.convert(known.value, ModelReply)
         pace, names = journal.pace, self._quotas.names_of(request.model)
         if pace is None:
-            return msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash), ModelReply)
+            return msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash, stream), ModelReply)
         async with pace.call(names):
-            reply = msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash), ModelReply)
+            reply = msgspec.convert(await self._send(journal, path, (request, *cheaper), args_hash, stream), ModelReply)
         if reply.usage is not None:
             pace.used(names, reply.usage)
         return reply
 
-    async def _send(self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str) -> Any:
+    async def _send(
+        self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str, stream: bool
+    ) -> Any:
         try:
             prices = [self._prices.of(way.model) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]
@@ -120,7 +127,8 @@ class Gateway:
             if self._pools(journal, ways[wanted].model, counted) != self._pools(journal, ways[first].model, counted):
                 await self._let_go(journal, call, lent, f"The quota of {ways[first].model} is waited for first.")
                 continue
-            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals, counted)
+            hearing = Hearing(journal.tells(call)) if stream else None
+            sending = _Sending(ways[first], prices[first], offers[first], lent, refusals, counted, hearing)
             value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is not _NOT_NOW:
                 return value
@@ -171,12 +179,15 @@ class Gateway:
             await journal.unsent(call, journal.error(LOST, "This process lost its lease before the model was called."))
         try:
             async with asyncio.timeout(request.timeout_s + GRACE_S):
-                reply = await self._model.request(request)
+                if sending.hearing is None:
+                    reply = await self._model.request(request)
+                else:
+                    reply = await sending.hearing.reply(self._model, request)
         except asyncio.CancelledError:
             error = journal.error(
                 TIMEOUT, f"The call to {request.model} was given up before its reply came.", retryable=True
             )
-            await journal.doubt(call, error, reopens=True)
+            await _doubt(journal, call, sending, error, reopens=True)
             raise
         except ModelError as problem:
             return await self._refusal(journal, path, call, sending, problem)
@@ -184,12 +195,12 @@ class Gateway:
             error = journal.error(
                 TIMEOUT, f"{request.model} did not answer within {request.timeout_s:g} s.", retryable=True
             )
-            await journal.doubt(call, error)
+            await _doubt(journal, call, sending, error)
             raise OperationFailed(error.message, error=error, path=path) from None
         except Exception as problem:
             # An adapter's fault is not a reply: nobody can know whether the request left.
             error = journal.error(MODEL, f"{request.model}: {type(problem).__name__}: {problem}")
-            await journal.doubt(call, error)
+            await _doubt(journal, call, sending, error)
             raise OperationFailed(error.message, error=error, path=path) from problem
         if lent is not None:
             self._quotas.used(lent, request.model, reply.usage)
@@ -197,7 +208,7 @@ class Gateway:
             return await self._settle(journal, call, price, offer, reply)
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
-            raise await self._failed(journal, path, call, uncertain) from problem
+            raise await self._failed(journal, path, call, sending, uncertain) from problem
 
     async def _refusal(
         self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
@@ -211,7 +222,7 @@ class Gateway:
             if isinstance(problem, ModelRateLimited) and sending.refusals < _MOST_REFUSALS:
                 await journal.withdraw(call, self._error(journal, problem))
                 return _NOT_NOW
-        raise await self._failed(journal, path, call, problem) from problem
+        raise await self._failed(journal, path, call, sending, problem) from problem
 
     def _close(self, journal: Journal, sending: _Sending, retry_after_s: float | None) -> None:
         """The provider takes no more of the model for now: nobody's call of it leaves meanwhile."""
@@ -229,13 +240,15 @@ class Gateway:
             retry_after_s=getattr(problem, "retry_after_s", None),
         )
 
-    async def _failed(self, journal: Journal, path: Path, call: CallId, problem: ModelError) -> OperationFailed:
+    async def _failed(
+        self, journal: Journal, path: Path, call: CallId, sending: _Sending, problem: ModelError
+    ) -> OperationFailed:
         """Record a call without a reply: refused costs nothing, anything else stays in doubt."""
         error = self._error(journal, problem)
         if isinstance(problem, ModelRefused):
             await journal.refuse(call, error)
         else:
-            await journal.doubt(call, error)
+            await _doubt(journal, call, sending, error)
         return OperationFailed(error.message, error=error, path=path)
 
     async def _settle(self, journal: Journal, call: CallId, price: Price, offer: Offer, reply: ModelReply) -> Any:
@@ -257,6 +270,18 @@ class Gateway:
                 offer.model, call, used, usd(cost_nanousd), offer.tokens, usd(offer.hold_nanousd),
             )  # fmt: skip
         return await journal.settle(call, cost_nanousd, reply.usage.input_tokens, reply.usage.output_tokens, output)
+
+
+async def _doubt(
+    journal: Journal, call: CallId, sending: _Sending, error: ErrorRecord, *, reopens: bool = False
+) -> None:
+    """Nobody can know what a call without a reply cost, unless its provider had counted it; what was heard of it is kept."""
+    hearing = sending.hearing
+    if hearing is None:
+        await journal.doubt(call, error, reopens=reopens)
+        return
+    cost_nanousd = hearing.cost_nanousd(sending.price)
+    await journal.doubt(call, error, reopens=reopens, partial=hearing.said, cost_nanousd=cost_nanousd)
 
 
 def _offer(request: ModelRequest, price: Price) -> Offer:

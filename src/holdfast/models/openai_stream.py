@@ -16,7 +16,7 @@ from holdfast.models import usage
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.openai import THOUGHT_BEGINS, THOUGHT_ENDS, content_text
 from holdfast.models.stream import Allowance, decoded
-from holdfast.ports import ModelDelta, TextDelta, ToolDelta, Usage, UsageDelta
+from holdfast.ports import ModelDelta, TextDelta, ToolDelta, UsageDelta
 
 ASKED: Final[Mapping[str, Any]] = {"stream": True, "stream_options": {"include_usage": True}}
 """What a request has that is to be answered so."""
@@ -39,7 +39,7 @@ class CompletionAssembly:
         self._calls: dict[int, _Call] = {}
         self._spoken = Spoken()
         self._finish_reason: Any = None
-        self._used: Usage | None = None
+        self._used: UsageDelta | None = None
 
     def add(self, data: bytes) -> Sequence[ModelDelta]:
         if data == _END:
@@ -93,10 +93,11 @@ class CompletionAssembly:
 
     def _reported(self) -> Sequence[ModelDelta]:
         used = usage.of_reply("openai", self._chunk)
-        if used is None or used == self._used:
+        delta = None if used is None else UsageDelta(used, is_final=self._finish_reason is not None)
+        if delta is None or delta == self._used:
             return ()
-        self._used = used
-        return (UsageDelta(used),)
+        self._used = delta
+        return (delta,)
 
 
 class _Call:

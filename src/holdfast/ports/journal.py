@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -115,8 +115,16 @@ class Journal(Protocol):
         journal open for the next."""
         ...
 
-    async def doubt(self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False) -> Any:
-        """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error."""
+    async def doubt(
+        self, call: CallId, error: ErrorRecord, output: Any = None, *, reopens: bool = False, partial: str | None = None,
+        cost_nanousd: int | None = None,
+    ) -> Any:  # fmt: skip
+        """`reopens`: nobody has heard of an outcome, so the next attempt makes another call instead of an error. `partial` is
+        what the model had said, and `cost_nanousd` what its provider had already counted in all."""
+        ...
+
+    def tells(self, call: CallId) -> Callable[[str], None]:
+        """What takes the words of a call as they come, for whoever watches. It returns at once."""
         ...
 
     async def intend(

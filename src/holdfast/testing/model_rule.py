@@ -79,6 +79,8 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A structured answer, given the way the request demands it."""
     fault: Fault | None = None
     latency_s: float | None = None
+    pause_s: float | None = None
+    """What passes after each event of a reply that is streamed."""
     usage: Usage | None = None
     """What the call is said to have used, instead of what its texts amount to."""
 

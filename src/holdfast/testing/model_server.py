@@ -274,6 +274,9 @@ class _Endpoint:
             *most, last = chunks[: -(-len(chunks) // 2)] if cut else chunks
             for chunk in most:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if call.stream and reply.pause_s and await _client_left(receive, within_s=reply.pause_s):
+                    self._server.end(number, "cut" if self._server.stopping else "client_left")
+                    return
             self._server.end(number, "cut" if cut else "sent")
             await send({"type": "http.response.body", "body": last, "more_body": cut})
             if cut:

@@ -33,7 +33,7 @@ def pieces(reply: ModelReply) -> Iterator[ModelDelta]:
         for piece in ("", *_cut(text)):
             yield ToolDelta(call.id, call.name, piece)
     if reply.usage is not None:
-        yield UsageDelta(reply.usage)
+        yield UsageDelta(reply.usage, is_final=True)
 
 
 def _cut(text: str) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Reply(Struct, frozen=True):
     used: Usage | None
     fault: Fault | None
     latency_s: float
+    pause_s: float = 0.0
 
 
 class ScriptedModel:
@@ -70,7 +71,8 @@ class ScriptedModel:
         claimed = {"missing_usage": None, "negative_usage": NEGATIVE}.get(fault.kind, used) if fault else used
         ended_by: EndedBy = "length" if said != whole else "tools" if said.uses else "turn"
         identity = sha256(f"{number} {call.request_sha256}")[:24]
-        return Reply(said.kind, Answer(identity, said.text, said.uses, ended_by, claimed), used, fault, latency_s)
+        answer = Answer(identity, said.text, said.uses, ended_by, claimed)
+        return Reply(said.kind, answer, used, fault, latency_s, rule.pause_s or 0.0)
 
     def _rule(self, call: Call) -> Rule:
         """All that applies to the call, as one rule: what is said first counts, the first answer ends it."""
@@ -84,6 +86,7 @@ class ScriptedModel:
                 fault=found.fault or rule.fault,
                 usage=found.usage or rule.usage,
                 latency_s=rule.latency_s if found.latency_s is None else found.latency_s,
+                pause_s=rule.pause_s if found.pause_s is None else found.pause_s,
             )
             if found.answers or (found.fault and found.fault.silences(call)):
                 break

@@ -1,0 +1,244 @@
+"""What a model says is heard while it says it, once, and the reply in the history goes on where the pieces end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from holdfast import Context, RetryPolicy, Workflow, flow, llm_node
+from holdfast.core.events import ModelCallInDoubt, ModelCallReconciled
+from holdfast.core.streams import Told
+from holdfast.models.providers import Providers
+from holdfast.ports import Usage
+from holdfast.testing.model_server import Fault, ModelServer, Rule
+from tests.engine.history import events_of
+from tests.engine.kit import bounded, die, opened
+from tests.models.provider import Wire, anthropic_reply, environment
+
+HAIKU, NANO = "claude-haiku-4-5", "gpt-4.1-nano"
+BOTH = pytest.mark.parametrize("name", [HAIKU, NANO])
+SENTENCE = "Dear Ada, the parcel is late, and it will be at your door on Tuesday. Yours, Grace"
+AT_ONCE = RetryPolicy(max_attempts=3, initial_s=0, jitter=0)
+
+
+def letter(name: str = HAIKU, **options: Any) -> Workflow:
+    wf = Workflow("letter")
+
+    @wf.node("write")
+    @llm_node(model=name, max_tokens=200, stream=True, **options)
+    async def write(state):
+        return "Where is it?"
+
+    return wf
+
+
+def text_of(told: list[Told], source: str = "write#1:0:1") -> str:
+    return "".join(each.text for each in told if each.source == source)
+
+
+async def until(telling: AsyncIterator[Told], letters: int) -> list[Told]:
+    """What is told until so many letters of a text have come."""
+    told: list[Told] = []
+    while sum(len(each.text) for each in told) < letters:
+        told.append(await anext(telling))
+    return told
+
+
+@BOTH
+@bounded
+async def test_a_model_is_heard_while_it_speaks_and_its_reply_has_the_same_places(
+    store: str, server: ModelServer, model: Providers, name: str
+) -> None:
+    server.script.add(Rule(text=SENTENCE, pause_s=0.1))
+    wf = letter(name)
+    async with opened(store, workflows=[wf], model=model) as engine, opened(store, execute=False) as elsewhere:
+        run = await engine.start(wf)
+        watching = elsewhere.watch_stream(run.id)
+        heard = await until(watching, 10)
+        other = elsewhere.watch_stream(run.id, "write#1:0:1", since=5)
+        before = await until(other, 3)
+        await other.aclose()
+        assert "write#1:0:1=" in before[-1].cursor, "it has not said all"
+        heard += [each async for each in watching]
+        assert await run.result() == text_of(heard) == SENTENCE
+        assert [each.offset for each in heard] == [len(SENTENCE[: each.offset]) for each in heard]
+        assert [each.kind for each in heard][-1] == "end"
+        assert len(heard) >= 3
+        assert text_of(before) == SENTENCE[5 : 5 + len(text_of(before))]
+        after = [each async for each in elsewhere.watch_stream(run.id, "write#1:0:1", since=5)]
+        assert text_of(after) == SENTENCE[5:]
+        assert [each async for each in elsewhere.watch_stream(run.id, since=heard[-1].cursor)] == []
+        assert (
+            text_of([each async for each in elsewhere.watch_stream(run.id, since=heard[1].cursor)])
+            == SENTENCE[heard[2].offset :]
+        )
+        streams = engine.runtime.store.streams
+        while await streams.sizes([run.id]):
+            await asyncio.sleep(0.01)
+    assert [call.stream for call in server.calls] == [True]
+
+
+@bounded
+async def test_a_call_that_nobody_is_to_hear_comes_whole_and_is_told_whole(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(text=SENTENCE))
+
+    @flow
+    async def asks(ctx: Context, stream: bool) -> str:
+        return await ctx.model(HAIKU, "Where is it?", max_tokens=200, stream=stream)
+
+    async with opened(store, workflows=[asks], model=model) as engine:
+        for stream in (False, True):
+            run = await engine.start(asks, stream)
+            assert await run.result() == SENTENCE
+            told = [each async for each in engine.watch_stream(run.id)]
+            assert text_of(told, "flow#1:0:1") == SENTENCE
+            assert [each.outcome for each in told if each.kind == "end"] == ["completed"]
+    assert [call.stream for call in server.calls] == [False, True]
+
+
+@BOTH
+@bounded
+async def test_a_call_that_is_stopped_leaves_its_part_in_the_history_and_says_so_when_it_is_made_again(
+    store: str, server: ModelServer, model: Providers, name: str
+) -> None:
+    """Its money stays in doubt, and the connection is closed."""
+    server.script.add(Rule(text=SENTENCE, pause_s=0.5, times=1), Rule(text=SENTENCE))
+    wf = letter(name)
+    async with opened(store, execute=False) as elsewhere:
+        async with opened(store, workflows=[wf], model=model, call_grace_s=0.0) as engine:
+            run = await engine.start(wf)
+            watching = elsewhere.watch_stream(run.id)
+            told = await until(watching, 10)
+        async with opened(store, workflows=[wf], model=model) as engine:
+            assert await engine.run(run.id).result() == SENTENCE
+            told += [each async for each in watching]
+            (doubt,) = await events_of(engine.run(run.id), ModelCallInDoubt)
+            part = doubt.partial.value()
+            assert part
+            assert part == text_of(told) == SENTENCE[: len(part)]
+            assert text_of(told, "write#1:0:2") == SENTENCE
+            kinds = [(each.kind, each.source, each.outcome) for each in told if each.kind in ("reset", "end")]
+            assert kinds == [
+                ("end", "write#1:0:1", "in_doubt"), ("reset", "write#1:0:1", None), ("end", "write#1:0:2", "completed"),
+            ]  # fmt: skip
+            assert (await engine.run(run.id).state()).budget.in_doubt_nanousd > 0
+            assert text_of([each async for each in elsewhere.watch_stream(run.id)]) == part
+    assert [call.outcome for call in server.calls] == ["client_left", "sent"]
+
+
+@bounded
+async def test_a_provider_that_is_cut_off_in_mid_sentence_leaves_what_it_had_said(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(text=SENTENCE, fault=Fault("cut_in_body"), times=1), Rule(text=SENTENCE))
+    wf = letter(retry=AT_ONCE)
+    async with opened(store, workflows=[wf], model=model) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == SENTENCE
+        (doubt,) = await events_of(run, ModelCallInDoubt)
+        assert SENTENCE.startswith(doubt.partial.value())
+        assert (await events_of(run, ModelCallReconciled)) == []
+
+
+@BOTH
+@bounded
+async def test_what_a_call_cost_is_known_if_its_provider_had_counted_it_when_it_was_cut_off(
+    store: str, name: str
+) -> None:
+    wire = Wire()
+    listening = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
+    wire.port = listening.sockets[0].getsockname()[1]
+    if name == HAIKU:
+        begun = anthropic_reply(stop_reason=None, usage={"input_tokens": 10, "output_tokens": 1})
+        wire.will_stream(
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": SENTENCE}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}},
+            done=False,
+        )  # fmt: skip
+    else:
+        wire.will_stream(
+            {"id": "c", "choices": [{"index": 0, "delta": {"content": SENTENCE}, "finish_reason": None}], "usage": None},
+            {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None},
+            {"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 30}},
+            done=False,
+        )  # fmt: skip
+    providers = Providers(environment=environment(wire.port))
+    wf = letter(name, retry=1)
+    async with opened(store, workflows=[wf], model=providers) as engine:
+        run = await engine.start(wf)
+        state = await run.until(lambda state: state.ended == "failed")
+        (doubt,), (known,) = await events_of(run, ModelCallInDoubt), await events_of(run, ModelCallReconciled)
+        price = engine.executor.services.gateway._prices.of(name)
+        assert known.cost_nanousd == price.cost_nanousd(Usage(10, 20)) == state.budget.settled_nanousd
+        assert doubt.partial.value() == SENTENCE
+        assert (state.budget.held_nanousd, state.budget.in_doubt_nanousd) == (0, 0)
+    await providers.aclose()
+    listening.close()
+
+
+@bounded
+async def test_who_watches_hears_of_a_dead_process_that_its_words_are_void_and_then_the_whole_answer(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    """And who comes back with the cursor that he had in mid-sentence hears the rest once."""
+    server.script.add(Rule(text=SENTENCE, pause_s=0.05))
+    wf = letter()
+    async with opened(store, execute=False) as elsewhere:
+        async with opened(store, workflows=[wf], model=model) as engine:
+            run = await engine.start(wf)
+            watching = elsewhere.watch_stream(run.id)
+            heard = await until(watching, 20)
+            await die(engine)
+        async with opened(store, workflows=[wf], model=model) as engine:
+            back = [each async for each in elsewhere.watch_stream(run.id, since=heard[-1].cursor)]
+            heard += [each async for each in watching]
+            assert text_of(heard, "write#1:0:2") == text_of(back, "write#1:0:2") == SENTENCE
+            assert await engine.run(run.id).result() == SENTENCE
+            assert SENTENCE.startswith(text_of(heard))
+            assert [each.kind for each in heard if each.kind == "reset"] == ["reset"]
+            assert [each.kind for each in back if each.kind == "reset"] == ["reset"]
+
+
+@bounded
+async def test_a_secret_that_comes_in_two_pieces_is_told_to_nobody(
+    store: str, server: ModelServer, model: Providers, monkeypatch: pytest.MonkeyPatch, stored: Callable[[], bytes]
+) -> None:
+    """However the provider cuts it: each sentence has it elsewhere, and the server cuts them all alike."""
+    monkeypatch.setenv("CANARY", "TOP-SECRET-VALUE")
+    asked = ["x" * shift + " the key is TOP-SECRET-VALUE, keep it; TOP-SECRET-VAL is none" for shift in range(17)]
+    server.script.add(*(Rule(user=f"number {n}:", text=text, pause_s=0.001) for n, text in enumerate(asked)))
+
+    @flow
+    async def leaks(ctx: Context, _: None) -> list[str]:
+        ctx.secret("CANARY")
+        calls = [ctx.model(HAIKU, f"number {n}: say it", max_tokens=200, stream=True) for n in range(len(asked))]
+        return await ctx.gather(*calls)
+
+    async with opened(store, workflows=[leaks], model=model) as engine:
+        run = await engine.start(leaks, None)
+        told = [each async for each in engine.watch_stream(run.id)]
+        masked = [text.replace("TOP-SECRET-VALUE", "[secret]") for text in asked]
+        assert await run.result() == masked
+        for n, text in enumerate(masked):
+            assert text_of(told, f"flow#1:0.{n}.0:1") == text
+    assert b"TOP-SECRET-VALUE" not in stored()
+
+
+@bounded
+async def test_to_be_heard_makes_no_other_workflow_and_no_other_request(server: ModelServer, model: Providers) -> None:
+    plain = Workflow("letter")
+
+    @plain.node("write")
+    @llm_node(model=HAIKU, max_tokens=200)
+    async def write(state):
+        return "Where is it?"
+
+    assert plain.hash == letter().hash
