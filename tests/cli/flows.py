@@ -305,3 +305,13 @@ def weigh(item):
 @flow
 async def scales(ctx, items):
     return await ctx.map(weigh, items, key=str, tolerated_failures=1)
+
+
+@flow
+async def talkative(ctx, words):
+    await ctx.stream("progress").write({"asked": words})
+    said = await ctx.model("claude-haiku-4-5", words, max_tokens=200, stream=True)
+    await ctx.stream("progress").write("\x1b[31mred")
+    if words == "wait":
+        await ctx.wait_signal("go on")
+    return len(said)

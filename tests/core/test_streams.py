@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 import pytest
@@ -159,6 +160,10 @@ def test_however_it_comes_and_however_often_he_comes_back_he_is_told_each_piece_
             watching = Follower(RUN, Cursor.read(str(watching.cursor)))
         if chance.random() < 0.5:
             told += look(talk, watching, chance.randint(0, watching.cursor.seq))
+        elif told and chance.random() < 0.5:  # he leaves in the middle of what there is
+            pieces = [*islice(look(talk, watching, 0), chance.randint(0, 3))]
+            told += pieces
+            watching = Follower(RUN, Cursor.read(told[-1].cursor))
     told += look(talk, watching, 0)
     assert [each.value for each in told if each.kind == "value"] == list(range(len(talk.pieces["progress"])))
     heard: dict[str, str] = {}

@@ -168,3 +168,15 @@ async def rows(
         if page.cursor is None:
             return
         asked = msgspec.structs.replace(asked, cursor=page.cursor)
+
+
+async def test_what_is_said_in_a_run_is_asked_page_by_page_while_it_comes(client: Client) -> None:
+    run = await client.submit("chain", by="ann")
+    page = await client.ask(query.Streams(run=run, wait_s=0.05))
+    await client.result(run)
+    assert page.rows == []
+    assert (await client.ask(query.Streams(run=run, cursor=page.cursor or "start"))).cursor is None
+    with pytest.raises(InvalidInput, match="waited for 0 to 30"):
+        await client.ask(query.Streams(run=run, wait_s=31))
+    with pytest.raises(InvalidInput, match="no place in the streams"):
+        await client.ask(query.Streams(run=run, cursor="nowhere"))

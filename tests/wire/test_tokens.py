@@ -114,6 +114,7 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         for asks in (
             client.query(theirs), client.cancel(theirs), client.result(theirs), client.decide(f"{theirs}:echo#1:0"),
             client.tell(command.Pause(theirs)), client.ask(query.Events(run=theirs)), client.ask(query.Gates(run=theirs)),
+            client.ask(query.Streams(run=theirs)),
             client.tell(command.Reconcile(f"{theirs}:echo#1:0:1", "0")),
         ):  # fmt: skip
             with pytest.raises(NotFound, match=f"There is no run {theirs}"):

@@ -6,18 +6,20 @@ Never here: prompting. What is shown is only what was committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
 from holdfast.cli import terminal
 from holdfast.cli.moment import clock, span
 from holdfast.cli.portrait import took
+from holdfast.cli.stream import Shown
 from holdfast.cli.telling import failure, named, tell
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.money import usd
 from holdfast.core.status import status
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
     from holdfast.core.events import Recorded
     from holdfast.core.graph import Graph
     from holdfast.core.state import State, Step
+    from holdfast.core.streams import Told
 
 _LOOK_EVERY_S: Final = 0.05
 """A person sees no more than this; and every look costs the run a little."""
+_LAST_WORDS_S: Final = 0.1
 _MOST_ROWS: Final = 24
 _BAR: Final = 24
 _MARKS: Final = {
@@ -50,6 +54,10 @@ class Display(Protocol):
         """`news` are the events since the last time; `state` is what they led to."""
         ...
 
+    def hear(self, told: Told) -> None:
+        """Something is said in it."""
+        ...
+
 
 @contextmanager
 def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
@@ -63,8 +71,31 @@ def display(graph: Graph, now_ms: Callable[[], int]) -> Iterator[Display]:
         yield Board(live, graph, now_ms)
 
 
-async def follow(run: Run, shown: Display) -> State:
-    """Show how a run goes on until it has ended or needs somebody; the state in which it does."""
+async def follow(run: Run, shown: Display, telling: AsyncGenerator[Told, None] | None = None) -> State:
+    """Show how a run goes on until it has ended or needs somebody; the state in which it does. `telling` is what is said in it,
+    which is shown as it comes."""
+    if telling is None:
+        return await _follow(run, shown)
+    hearing = asyncio.create_task(_hear(telling, shown), name="holdfast-hearing")
+    try:
+        return await _follow(run, shown)
+    finally:
+        # What was written before is in the store by now, and heard at the next look.
+        await asyncio.wait([hearing], timeout=_LAST_WORDS_S)
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+
+
+async def _hear(telling: AsyncGenerator[Told, None], shown: Display) -> None:
+    try:
+        async with aclosing(telling):
+            async for told in telling:
+                shown.hear(told)
+    except HoldfastError as problem:
+        terminal.say(f"What is said in the run cannot be shown any more: {problem.message}")
+
+
+async def _follow(run: Run, shown: Display) -> State:
     seen = 0
 
     def news(state: State) -> bool:
@@ -90,6 +121,9 @@ class Lines:
             if line is not None:
                 terminal.say(line)
 
+    def hear(self, told: Told) -> None:
+        """A log is no place for half sentences: `holdfast runs stream` has them."""
+
 
 class Board:
     """A table of the nodes, with the run's money below it."""
@@ -99,9 +133,28 @@ class Board:
         self._graph = graph
         self._now_ms = now_ms
         self._spinners: dict[str, RenderableType] = {}
+        self._table: list[RenderableType] = []
+        self._said = ""
+        """The line that has begun of what is said. The lines before it stand above the table."""
+        self._words = Shown(self._write)
+
+    def hear(self, told: Told) -> None:
+        self._words.hear(told)
+        *lines, self._said = self._said.split("\n")
+        if lines:
+            self._live.console.print("\n".join(lines), markup=False, soft_wrap=True)
+        self._draw()
+
+    def _write(self, words: str) -> None:
+        self._said += words
+
+    def _draw(self) -> None:
+        from rich.console import Group
+        from rich.text import Text
+
+        self._live.update(Group(*([Text(self._said)] if self._said.strip() else []), *self._table), refresh=True)
 
     def show(self, state: State, news: Sequence[Recorded]) -> None:
-        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
@@ -114,7 +167,8 @@ class Board:
         waiting = [name for name in self._graph.order if name not in state.steps]
         for name in waiting[: max(0, _MOST_ROWS - len(names))]:
             nodes.add_row(" ", Text(name, style="dim"), Text(self._graph.nodes[name].kind, style="dim"), "", "")
-        self._live.update(Group(nodes, _money(state, self._now_ms)), refresh=True)
+        self._table = [nodes, _money(state, self._now_ms)]
+        self._draw()
 
     def _mark(self, step: Step) -> RenderableType:
         from rich.spinner import Spinner

@@ -83,7 +83,8 @@ def run(
     following = Following(target, store)
     with Interruption(following.words) as interruption:
         try:
-            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s)
+            heard = terminal.is_live() and not as_json
+            how = How(detach, here, label or (), resources_of(tag or (), cpu_m, memory_mb, gpus), grace_s, heard)
             return _follow(following, interruption, given, as_json, how,
                            {"tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "key": key,
                             "by": who(by).claim, "queue": queue})  # fmt: skip
@@ -100,6 +101,8 @@ class How(NamedTuple):
     labels: Sequence[str]
     resources: Resources
     grace_s: float
+    heard: bool
+    """Whether what is said in it is shown as it comes."""
 
 
 class Following:
@@ -205,6 +208,7 @@ async def _run(
         workflow = await engine.workflow(meant) if isinstance(meant, str) else meant
         following.means(workflow)
         following.starting = True
+        now_ms = engine.now_ms()
         begun = await engine.start(workflow, value, **start)
         following.run = begun.id
         following.in_flight = parting.heard(engine.executor, RunId(begun.id))
@@ -218,9 +222,11 @@ async def _run(
                 "It was started with another definition of this workflow, so it is only followed from here."
                 " `holdfast runs migrate` would have it go on with this one."
             )
+        since = "start" if state.started_at_ms >= now_ms else "now"  # of one that was there nothing is said again
         if not how.detach:
             with progress.display(workflow.graph, engine.now_ms) as display, job_log.shown():
-                state = await progress.follow(begun, display)
+                telling = engine.watch_stream(begun.id, since=since) if how.heard else None
+                state = await progress.follow(begun, display, telling)
         found = await view.of_run(engine, state)
         following.status = found["status"]
     interruption.over()

@@ -19,6 +19,7 @@ from holdfast.cli.fork import fork
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting, asking
 from holdfast.cli.option import AsJson, MaybeRun, Reason, RunArgument, Store, Target, Who
+from holdfast.cli.stream import stream
 from holdfast.cli.tail import tail
 from holdfast.errors import UsageError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="See what runs there are, and pause, cancel, retry, extend or signal one.", no_args_is_help=True)
 app.command()(tail)
+app.command()(stream)
 app.command()(fork)
 
 

@@ -212,6 +212,11 @@ def show(words: str) -> None:
     sys.stdout.write(_set_in(words) + "\n")
 
 
+def show_part(words: str) -> None:
+    """A part of a line of data, its lines set in where others wrote them."""
+    sys.stdout.write(plain(words))
+
+
 def show_text(text: str) -> None:
     """A text that is all the data there is: its lines begin where they begin."""
     sys.stdout.write(plain(text) + "\n")

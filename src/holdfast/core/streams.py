@@ -100,19 +100,20 @@ class Follower:
         """What an event of the history tells; `said` is the text of the reply, or the part of one, that it holds."""
         if seq <= self.cursor.seq:
             return
-        self.cursor.seq = seq
+        self.cursor.seq = seq - 1
         self.is_over = isinstance(event, _ENDS) or (self.is_over and not isinstance(event, ev.RunReopened))
         match event:
             case ev.ModelCallHeld(call=call):
-                yield from self._begun(source_of(call))
+                yield from self._begun(source_of(call), seq)
             case ev.ModelCallSettled(call=call):
-                yield from self._ended(source_of(call), said, "completed")
+                yield from self._ended(source_of(call), seq, said, "completed")
             case ev.ModelCallFailed(call=call):
-                yield from self._ended(source_of(call), said, "failed")
+                yield from self._ended(source_of(call), seq, said, "failed")
             case ev.ModelCallInDoubt(call=call):
-                yield from self._ended(source_of(call), said, "in_doubt")
+                yield from self._ended(source_of(call), seq, said, "in_doubt")
             case _:
                 pass
+        self.cursor.seq = seq
 
     def chunk(self, source: str, first: int, content: bytes) -> Iterator[Told]:
         """What a piece tells that stands behind the `first` of its source. The events that were there before it come first."""
@@ -125,7 +126,8 @@ class Follower:
             text = content.decode("utf-8", "surrogatepass")
             yield from self._text(source, text[max(known - first, 0) :])
 
-    def _begun(self, source: str) -> Iterator[Told]:
+    def _begun(self, source: str, seq: int) -> Iterator[Told]:
+        self.cursor.seq = seq
         place, _, number = source.rpartition(":")
         earlier = f"{place}:{int(number) - 1}"
         size = self.cursor.told.pop(earlier, 0)
@@ -134,11 +136,14 @@ class Follower:
         if size:
             yield self._told(MODEL, "reset", earlier, size)
 
-    def _ended(self, source: str, said: str | None, outcome: Outcome) -> Iterator[Told]:
+    def _ended(self, source: str, seq: int, said: str | None, outcome: Outcome) -> Iterator[Told]:
         known = self.cursor.told.get(source)
         if known is None:
             return
-        yield from self._text(source, (said or "")[known:])
+        yield from self._text(
+            source, (said or "")[known:]
+        )  # whose cursor is before the event, which tells of an end too
+        self.cursor.seq = seq
         size = self.cursor.told[source]
         if outcome == "completed" or not size:
             del self.cursor.told[source]

@@ -5,17 +5,21 @@ Never here: what a row looks like (view), changing anything.
 
 from __future__ import annotations
 
+from asyncio import timeout
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
 from holdfast.control.command import NOT_GIVEN
 from holdfast.control.control import Control
+from holdfast.control.stream import START
 from holdfast.core.costs import CostKey
 from holdfast.core.projection import RunRow
 from holdfast.core.state import State
 from holdfast.core.status import Status
+from holdfast.core.streams import Told
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.service import query as asked
 from holdfast.service import view
@@ -24,6 +28,8 @@ from holdfast.service.query import MOST, Page, Query, View
 
 ROLL_UP_S: Final = 5.0
 """What somebody who asks for the costs may be kept waiting until they are up to date."""
+MOST_WAIT_S: Final = 30.0
+"""For what comes of a stream: connections that say nothing for longer are cut by many that stand between."""
 
 _Kind = TypeVar("_Kind")
 _cost_key: Final = msgspec.json.Decoder(CostKey)
@@ -38,6 +44,7 @@ class Answers:
         """What it stands on."""
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
+            asked.Streams: self._streams,
             asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Costs: self._costs,
             asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
@@ -109,6 +116,29 @@ class Answers:
         found = await self.control.run(query.run).items(query.map, _seq(query.cursor), query.limit)
         rows = [await view.of_item(self.control, each, row.tenant) for each in found.ends]
         return Page(rows, None if found.after is None else str(found.after))
+
+    async def _streams(self, query: asked.Streams, _: str | None) -> Page:
+        if not 0 <= query.wait_s <= MOST_WAIT_S:
+            raise InvalidInput(f"wait_s is {query.wait_s:g}; a page is waited for 0 to {MOST_WAIT_S:g} seconds.")
+        ended = (await self.control.find(query.run)).ended_at_ms is not None  # asked first: what comes after it is told
+        since = query.cursor or START
+        told = await self._told(query, since, follow=False)
+        if not told and query.wait_s and not ended:
+            told = await self._told(query, since, follow=True)
+        cursor = told[-1].cursor if told else since
+        return Page([view.of_told(each) for each in told], None if ended and len(told) < query.limit else cursor)
+
+    async def _told(self, query: asked.Streams, since: str, *, follow: bool) -> list[Told]:
+        """What there is; with `follow` the first that comes."""
+        told: list[Told] = []
+        telling = self.control.watch_stream(query.run, query.name, since=since, follow=follow)
+        with suppress(TimeoutError):
+            async with timeout(query.wait_s if follow else None), aclosing(telling):
+                async for each in telling:
+                    told.append(each)
+                    if follow or len(told) == query.limit:
+                        break
+        return told
 
     async def _costs(self, query: asked.Costs, tenant: str | None) -> Page:
         """As of now, as far as counting takes no long time; the pages after the first do not count again."""

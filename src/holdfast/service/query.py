@@ -86,6 +86,19 @@ class Items(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class Streams(Struct, frozen=True, kw_only=True):
+    """What is said in a run while it goes on: what models say, and what user code writes. The list goes on until the run has
+    ended and all is told; a page comes when there is something, or after `wait_s` (30 at most)."""
+
+    run: str
+    name: str | None = None
+    """Only this stream, or this call (`draft#1:0:1`)."""
+    wait_s: float = 0.0
+    cursor: str | None = None
+    """Also `start` and `now`."""
+    limit: int = USUAL
+
+
 class Costs(Struct, frozen=True, kw_only=True):
     """What models cost on the days from `first_day` to `last_day` (`2026-11-21`), by day, tenant, workflow, node and model."""
 
@@ -144,5 +157,6 @@ class Queue(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | ForkQuote | Items | Costs | Doubts | Pools | Budget | Admission | Workflows | Queue
+    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Costs | Doubts | Pools | Budget | Admission | Workflows
+    | Queue
 )  # fmt: skip

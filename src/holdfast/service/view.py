@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.state import Map, State, Step
+    from holdfast.core.streams import Told
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.doubt import Doubt
     from holdfast.ports import PlacedStep
@@ -227,6 +228,20 @@ def of_event(recorded: Recorded) -> dict[str, Any]:
         **facts(recorded.event),
         **({"verified": False} if getattr(recorded.event, "by", None) is not None else {}),
     }
+
+
+def of_told(told: Told) -> dict[str, Any]:
+    """What is told of a stream of a run: only what its kind has."""
+    found: dict[str, Any] = {
+        "run_id": told.run, "stream": told.stream, "kind": told.kind, "source": told.source, "offset": told.offset,
+    }  # fmt: skip
+    if told.kind == "text":
+        found["text"] = told.text
+    elif told.kind == "value":
+        found["value"] = told.value
+    elif told.kind == "end":
+        found["outcome"] = told.outcome
+    return {**found, "cursor": told.cursor}
 
 
 def facts(event: Event) -> dict[str, Any]:

@@ -330,6 +330,20 @@ class EventsRequest(_message.Message):
     limit: int
     def __init__(self, run: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
+class StreamsRequest(_message.Message):
+    __slots__ = ("run", "name", "wait_s", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    name: str
+    wait_s: float
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., name: _Optional[str] = ..., wait_s: _Optional[float] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class CostsRequest(_message.Message):
     __slots__ = ("first_day", "last_day", "tenant", "cursor", "limit")
     FIRST_DAY_FIELD_NUMBER: _ClassVar[int]

@@ -39,8 +39,8 @@ _OF_RUN: Final = (
 )  # fmt: skip
 _OF_ALL: Final = (command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool)
 _LISTS: Final = (
-    query.Runs, query.Gates, query.Effects, query.Events, query.Costs, query.Doubts, query.Pools, query.Budget,
-    query.Admission, query.Workflows, query.Queue,
+    query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Costs, query.Doubts, query.Pools,
+    query.Budget, query.Admission, query.Workflows, query.Queue,
 )  # fmt: skip
 METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_LISTS)))
 """Those that answer with one message."""
@@ -167,7 +167,7 @@ async def _made(kind: type[_Said], said: Any) -> _Said:
             name = field.name.removesuffix(_JSON)
             fields[name] = await decoded(value, name)
         elif field.name not in _OF_PRINCIPAL:
-            fields[field.name] = value if isinstance(value, str | int) else tuple(value)
+            fields[field.name] = value if isinstance(value, str | int | float) else tuple(value)
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as problem:

@@ -1,0 +1,136 @@
+"""`holdfast runs stream`: what is said in a run, as it comes: by its models, and by its code.
+
+Never here: how it is heard of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli import reference, terminal
+from holdfast.cli.exit_code import INTERRUPTED, OK
+from holdfast.cli.interruption import Interruption
+from holdfast.cli.opening import asking, typed
+from holdfast.cli.option import AsJson, RunArgument, Store
+
+if TYPE_CHECKING:
+    from holdfast.core.streams import Told
+
+
+def stream(
+    run: RunArgument,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="STREAM", help="Only this stream, `model`, or what one call says: draft#1:0:1."),
+    ] = None,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help="`start`, `now`, a cursor, or with --name a number: of the value, or of the character of the call.",
+        ),
+    ] = "start",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the run has ended.")] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Print what models say in a run, and what its code writes to streams; with --json each piece with its cursor."""
+    reading = _Reading(run, name, since, as_json, store)
+    with Interruption(reading.words) as interruption:
+        try:
+            asyncio.run(_stream(reading, follow, interruption))
+        except asyncio.CancelledError:
+            interruption.tell()
+            raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(OK)
+
+
+class _Reading:
+    """How far it has been printed."""
+
+    def __init__(self, run: str, name: str | None, since: str, as_json: bool, store: str | None) -> None:
+        self.run = run
+        self.name = name
+        self.since = since
+        self.as_json = as_json
+        self.store = store
+        self.shown = Shown(terminal.show_part)
+
+    def words(self) -> str:
+        named = ("--name", self.name) if self.name is not None else ()
+        more = ("--from", self.since, "-f", *(("--json",) if self.as_json else ()))
+        return f"Interrupted. Go on with: {typed('runs', 'stream', self.run, *named, *more, store=self.store)}"
+
+    def print(self, told: Told) -> None:
+        from holdfast.service import view
+
+        if self.as_json:
+            terminal.emit_line(view.of_told(told))
+        else:
+            self.shown.hear(told)
+        terminal.hand_over()
+        self.since = told.cursor
+
+
+class Shown:
+    """What is told, as words on a screen: a text goes on where it was, set in below the name of who says it."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._source: str | None = None
+        """Who speaks in the line that has begun."""
+
+    def hear(self, told: Told) -> None:
+        if told.kind == "text":
+            self._say(told)
+            return
+        self.rest()
+        source = terminal.line(told.source)
+        if told.kind == "value":
+            self._write(f"{source} {told.offset}: {terminal.as_json(told.value)}\n")
+        elif told.kind == "reset":
+            self._write(f"{source} is asked again: what it said above counts for nothing.\n")
+        elif told.outcome != "completed":
+            self._write(f"{source} did not come to its end ({told.outcome}).\n")
+
+    def _say(self, told: Told) -> None:
+        if self._source != told.source:
+            self.rest()
+            self._write(terminal.line(told.source) + ":\n  ")
+            self._source = told.source
+        self._write(terminal.plain(told.text).replace("\n", "\n  "))
+
+    def rest(self) -> None:
+        """End the line that has begun."""
+        if self._source is not None:
+            self._write("\n")
+        self._source = None
+
+
+async def _stream(reading: _Reading, follow: bool, interruption: Interruption) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    interruption.stops(task)
+    async with asking(reading.store) as engine:
+        reading.run = (await reference.run(engine, reading.run)).run
+        place = _place(reading)
+        async with aclosing(engine.watch_stream(reading.run, reading.name, since=place, follow=follow)) as telling:
+            async for told in telling:
+                reading.print(told)
+                if terminal.is_unread():
+                    break
+    reading.shown.rest()
+    terminal.hand_over()
+    interruption.over()
+
+
+def _place(reading: _Reading) -> str | int:
+    """Where to begin."""
+    number = reading.since.removeprefix("-")
+    return int(reading.since) if number.isascii() and number.isdecimal() and len(number) < 16 else reading.since

@@ -1,0 +1,77 @@
+"""`holdfast runs stream`, and what `run` shows at a terminal: what is said in a run, once, and harmless to the terminal."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.cli import terminal
+from holdfast.testing.model_server import ModelServer, Rule
+from tests.cli.conftest import Shell
+from tests.forks import Fork
+
+HOSTILE = "Dear Ada,\nRun 1: completed.\n\x1b]0;owned\x07 it is \x1b[31mlate, and comes on Tuesday."
+ASKED = ("run", "flow:talkative", "-i", '"where?"')
+
+
+@pytest.fixture(autouse=True)
+def _speaks(server: ModelServer) -> None:
+    server.script.add(Rule(text=HOSTILE))
+
+
+def test_what_was_said_is_printed_and_nothing_of_it_commands_the_terminal(shell: Shell) -> None:
+    assert shell(*ASKED).code == 0
+    (row,) = shell("runs", "list", "--json").data
+    said = shell("runs", "stream", row["run_id"])
+    assert said.out == (
+        "flow#1:0:1:\n  Dear Ada,\n  Run 1: completed.\n  \\x1b]0;owned\\x07 it is \\x1b[31mlate, and comes on Tuesday.\n"
+        'progress 0: {"asked": "where?"}\nprogress 1: "\\u001b[31mred"\n'
+    )
+    told = [json.loads(line) for line in shell("runs", "stream", row["run_id"], "--json").out.splitlines()]
+    assert [each["kind"] for each in told] == ["text", "end", "value", "value"]
+    assert told[0]["text"] == HOSTILE
+    for number, each in enumerate(told):
+        rest = shell("runs", "stream", row["run_id"], "--from", each["cursor"], "--json").out.splitlines()
+        assert [json.loads(line) for line in rest] == told[number + 1 :]
+    last = shell("runs", "stream", row["run_id"], "--name", "progress", "--from", "-1").out
+    assert last == 'progress 1: "\\u001b[31mred"\n'
+    part = shell("runs", "stream", row["run_id"], "--name", "flow#1:0:1", "--from", str(len(HOSTILE) - 8)).out
+    assert part == "flow#1:0:1:\n  Tuesday.\n"
+
+
+@pytest.mark.parametrize("words", [("--from", "yesterday"), ("--from", "3"), ("--name", "model", "--from", "3")])
+def test_what_is_no_place_is_told(shell: Shell, words: tuple[str, ...]) -> None:
+    shell(*ASKED)
+    (row,) = shell("runs", "list", "--json").data
+    said = shell("runs", "stream", row["run_id"], *words)
+    assert (said.code, said.out) == (2, "")
+    assert "is no place" in said.err
+
+
+def test_who_follows_hears_what_comes_and_how_to_go_on(shell: Shell, process: Callable[..., Fork]) -> None:
+    shell("run", "flow:talkative", "-i", '"wait"')
+    (row,) = shell("runs", "list", "--json").data
+    stream = process("runs", "stream", row["run_id"], "--json", "--follow")
+    assert stream.stdout is not None
+    told = [json.loads(stream.stdout.readline()) for _ in range(4)]
+    stream.send_signal(signal.SIGINT)
+    out, err = stream.communicate(timeout=20)
+    assert (stream.returncode, out) == (130, "")
+    assert f"--from '{told[-1]['cursor']}'" in err or f"--from {told[-1]['cursor']}" in err
+
+
+def test_run_shows_it_as_it_comes_at_a_terminal_and_nowhere_else(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = shell(*ASKED)
+    assert "Tuesday" not in quiet.err
+    with monkeypatch.context() as patched:
+        patched.setattr(terminal, "interactive", lambda _: True)
+        patched.setattr(terminal, "STYLES", {})
+        live = shell(*ASKED)
+        as_json = shell(*ASKED, "--json")
+    assert "Tuesday" in live.err
+    assert 'progress 0: {"asked": "where?"}' in live.err
+    assert "\x1b]0;owned" not in live.err
+    assert "Tuesday" not in as_json.err
