@@ -8,10 +8,10 @@ import sys
 import holdfast
 
 PUBLIC = [
-    "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
+    "Answer", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
     "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
     "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task", "secret", "step",
+    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task", "secret", "step",
     "task", "tool", "tool_node",
 ]  # fmt: skip
 

@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.authoring.child import ChildHandle, ChildOutcome
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.flow import flow
     from holdfast.authoring.mapping import map_node
-    from holdfast.authoring.node import branch, check, human_gate, llm_node, remote_task, task, tool_node
+    from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
     from holdfast.authoring.view import Fields, NodeView, StateView
@@ -39,18 +40,19 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Answer", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
-    "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
-    "ToolFailed", "TransitionDenied", "Workflow",
-    "branch", "check", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task", "secret",
-    "step", "task", "tool", "tool_node",
+    "Answer", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError",
+    "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run",
+    "RunFailed", "StateView", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
+    "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
 
 _HOMES: Final = {
+    "authoring.child": ("ChildHandle", "ChildOutcome"),
     "authoring.context": ("Answer", "Context"),
     "authoring.flow": ("flow",),
     "authoring.mapping": ("map_node",),
-    "authoring.node": ("branch", "check", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
+    "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
     "authoring.view": ("Fields", "NodeView", "StateView"),

@@ -422,6 +422,31 @@ class Game:
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         return self.do(cmd.AwaitSignal(*self.at(name), Path(path), signal, f"signal {signal}", timeout_ms))
 
+    # --- Children ----------------------------------------------------------------------------------------------------
+
+    def ask_for(
+        self, name: str, path: str = "0", *, key: str | None = None, background: bool = False, args: str = "args",
+        limit: int | None = None,
+    ) -> list[ev.Event]:  # fmt: skip
+        """Ask for a child, whose name is made of its place."""
+        child = RunId(f"child-{name}-{path}-{self.state.children_asked + 1}")
+        command = cmd.RequestChild(
+            *self.at(name), Path(path), child, "other", 1, "hash", args, inline({"n": 1}), limit, key, background
+        )
+        return self.do(command)
+
+    def child(self, name: str, path: str = "0", **more: Any) -> RunId:
+        """A child that was asked for."""
+        (found,) = [event for event in self.ask_for(name, path, **more) if isinstance(event, ev.ChildRequested)]
+        return found.child
+
+    def await_child(self, name: str, child: RunId, path: str = "1") -> list[ev.Event]:
+        return self.do(cmd.AwaitChild(*self.at(name), Path(path), child, f"awaited {child}"))
+
+    def end_child(self, child: RunId, how: Any = "completed", output: Any = "done") -> list[ev.Event]:
+        failed = None if how == "completed" else error()
+        return self.do(cmd.EndChild(child, how, inline(output) if failed is None else NULL, failed))
+
     # --- People ------------------------------------------------------------------------------------------------------
 
     def open_gate(self, name: str, path: str = "0", *, shown: Any = "is this right?", **more: Any) -> list[ev.Event]:

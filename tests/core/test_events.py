@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.demand import Demand
 from holdfast.core.evolve import FOLDS
-from holdfast.core.ids import CallId, GateId, NodeName, Path, SessionId, StepId
+from holdfast.core.ids import CallId, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import inline
 from holdfast.core.policies import RetryPolicy
 from tests.core.game import NULL, TRANSIENT, ev
@@ -31,6 +31,13 @@ EXAMPLES: dict[type, object] = {
 }  # fmt: skip
 
 
+EXAMPLES |= {
+    type(TRANSIENT): TRANSIENT, ev.Hold: ev.Hold(7, 7, in_doubt=True), RetryPolicy: RetryPolicy(max_attempts=7),
+    ev.Parent: ev.Parent(RunId("parent"), StepId("node#1"), Path("0"), RunId("root"), 2),
+    Demand: Demand(labels=("gpu",), pools={"pool": 5}), type(NULL): inline({"x": 1}),
+}  # fmt: skip
+
+
 def example(of: object) -> object:
     """A value of a field's type."""
     if of in EXAMPLES:
@@ -43,16 +50,8 @@ def example(of: object) -> object:
         return typing.get_args(of)[0]
     if typing.get_origin(of) is dict:
         return {"key": example(typing.get_args(of)[1])}
-    if of is type(TRANSIENT):
-        return TRANSIENT
-    if of is ev.Hold:
-        return ev.Hold(7, 7, in_doubt=True)
-    if of is RetryPolicy:
-        return RetryPolicy(max_attempts=7)
-    if of is Demand:
-        return Demand(labels=("gpu",), pools={"pool": 5})
-    if of is type(NULL):
-        return inline({"x": 1})
+    if typing.get_origin(of) is typing.Literal:
+        return typing.get_args(of)[0]
     return example(of.__supertype__)  # another NewType
 
 

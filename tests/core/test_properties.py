@@ -80,7 +80,18 @@ def quick(examples: int) -> settings:
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
-KINDS: list[Any] = ["task", "task", "llm_node", "tool_node", "remote_task", "branch", "check", "human_gate", "map"]
+KINDS: list[Any] = [
+    "task",
+    "task",
+    "llm_node",
+    "tool_node",
+    "remote_task",
+    "child",
+    "branch",
+    "check",
+    "human_gate",
+    "map",
+]
 
 
 def some_graph(count: int, seed: int) -> Graph:
@@ -318,6 +329,8 @@ class Chaos:
             choices += [self.inside] * 8
         if self.calls:
             choices += [self.outcome] * 4
+        if state.children:
+            choices += [self.end_of_child] * 2
         if state.gates or self.gates:
             choices += [self.answer]
         return pick.choice(choices)()
@@ -374,6 +387,9 @@ class Chaos:
         kept = [op for op in step.kept.values() if op.kind == "tool"] if step is not None else []
         if kept and pick.random() < 0.6:
             return cmd.IntendEffect(*at, Path("3"), "send", policy, kept[0].args_hash, NULL)
+        named = [*self.game.state.named_children]
+        if named and pick.random() < 0.3:
+            return cmd.RequestChild(*at, Path("5"), self.new_child(), "other", 1, "hash", args, NULL, None, named[0])
         offers = (cmd.Offer("m", pick.choice([0, 40, 120]), pick.choice([0, 60])), cmd.Offer("n", 30, 10))
         return pick.choice(
             [
@@ -401,6 +417,9 @@ class Chaos:
                     tenant_wide=True,
                 ),
                 cmd.DenyToolCall(*at, path, "send", args, error(policies.DENIED)),
+                cmd.RequestChild(*at, path, self.new_child(), "other", 1, "hash", args, NULL, None, pick.choice([None, "c1", "c1"]),
+                                 pick.random() < 0.3),
+                cmd.AwaitChild(*at, path, pick.choice([*self.game.state.children, RunId("nobody")]), args),
                 cmd.StartTimer(*at, path, args, pick.choice([0, 1000, 60_000])),
                 cmd.AwaitSignal(*at, path, "go", args, pick.choice([None, 10_000])),
                 cmd.OpenGate(*at, path, "question", args, NULL, "h", ("answer", "reject"), timeout_ms=pick.choice([None, 9000]),
@@ -408,6 +427,17 @@ class Chaos:
                 cmd.OpenGate(*at, path, "approval", args, NULL, "h", ("approve", "reject", "retry"), completes_step=True),
             ]
         )  # fmt: skip
+
+    def new_child(self) -> RunId:
+        return RunId(f"child-{len(self.game.history)}")
+
+    def end_of_child(self) -> cmd.Command:
+        """A child ends, perhaps for the second time, perhaps one that there never was."""
+        child = self.pick.choice([*self.game.state.children, RunId("nobody")])
+        how: Any = self.pick.choice(["completed", "failed", "cancelled"])
+        return cmd.EndChild(
+            child, how, inline("c") if how == "completed" else NULL, None if how == "completed" else error()
+        )
 
     def outcome(self) -> cmd.Command:
         call = self.pick.choice([*self.calls[-2:], self.pick.choice(self.calls)])
@@ -557,6 +587,8 @@ class Crew:
         elif game.state.awaits is not None:
             full = {scope: FULL for scope in run_scopes("acme") if self.pick.random() < 0.3}
             game.do(cmd.Tick(headroom=frozenset([game.state.awaits])), shortages=full)
+        elif game.state.has_open_children:
+            self.end_child()
         elif game.due_ms is not None:
             self.wait()
         else:
@@ -582,6 +614,8 @@ class Crew:
             self.game.migrate()
         elif 0.31 < chance < 0.34:
             self.reconcile()
+        elif 0.50 < chance < 0.58 and self.game.state.has_open_children:
+            self.end_child()
         elif 0.34 < chance < 0.50 and self.game.state.short:
             self.game.do(cmd.Tick(headroom=frozenset(self.game.shortages())))
 
@@ -609,6 +643,13 @@ class Crew:
                 self.pick.choice([self.game.did, self.game.never_left])(call)
         except AlreadyClosed:
             pass
+
+    def end_child(self) -> None:
+        """One that nobody waits for any more is cancelled; what becomes of others is chance."""
+        name, child = self.pick.choice(list(self.game.state.open_children()))
+        self.game.end_child(
+            name, "cancelled" if child.abandoned else self.pick.choice(["completed", "completed", "failed"])
+        )
 
     def reconcile(self) -> None:
         """The provider's bill shows what a call in doubt has cost."""
@@ -685,6 +726,7 @@ class Crew:
                             "signal",
                             "gate",
                             "function",
+                            "child",
                             *mapping,
                         ]
                     ),
@@ -745,12 +787,8 @@ class Crew:
                     game.do(cmd.RecordValues(*at, (cmd.Value(path, MAP, None, inline([]), "list", "h"),)))
                 else:
                     game.do(map_items(at, path, fixed))
-            elif kind == "sleep":
-                game.do(cmd.StartTimer(*at, path, "sleep", 20_000))
-            elif kind == "signal":
-                game.await_signal(name, "go", 30, path)
             else:
-                game.open_gate(name, path, timeout_ms=10_000)
+                self.begin_waiting(name, path, kind, fixed)
         except Suspended:
             pass
         except Conflict:  # what happens once needs a person's word in a fork
@@ -761,6 +799,17 @@ class Crew:
             self.flying[op.call] = kind
         else:
             self.refused.add((*at, path))
+
+    def begin_waiting(self, name: NodeName, path: Path, kind: str, fixed: random.Random) -> None:
+        game = self.game
+        if kind == "sleep":
+            game.do(cmd.StartTimer(*game.at(name), path, "sleep", 20_000))
+        elif kind == "child":
+            game.ask_for(name, path, key=fixed.choice([None, None, "c"]), background=fixed.random() < 0.2)
+        elif kind == "signal":
+            game.await_signal(name, "go", 30, path)
+        else:
+            game.open_gate(name, path, timeout_ms=10_000)
 
     def call(self, step: Step, at: tuple[StepId, int], path: Path) -> None:
         """A function of the user's runs, and what it came to is told. Of a run that is paused meanwhile it is told too."""

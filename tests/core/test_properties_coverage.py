@@ -16,7 +16,7 @@ from holdfast.core.events import AnyEvent
 from holdfast.core.graph import Graph, JoinMode, Kind
 from tests.core.test_properties import Chaos, Crew, Record, some_graph
 
-CHAOTIC, ORDERLY, MOVES = 500, 300, 60
+CHAOTIC, ORDERLY, MOVES = 500, 500, 60
 REFUSALS = (
     "AlreadyClosed", "AlreadyDecided", "Conflict", "InvalidDecision", "InvalidInput", "KeyReused", "NonDeterministicStep",
     "NotFound", "RunEnded", "StaleAttempt", "Suspended",

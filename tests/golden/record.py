@@ -176,6 +176,36 @@ def a_flow() -> Golden:
     return of(game)
 
 
+def a_family() -> Golden:
+    """A run with a limit and children: one that completes, one that fails and is taken up, one with a name that is asked for
+    twice, one in the background that is waited for, and one that nobody waits for any more."""
+    game = Game(graph(node("a", retry=TWICE), node("b"), edge("a", "b")), limit=1000)
+    game.settle(game.held("a", 60), 45)
+    first, named = game.child("a", "1"), game.child("a", "2", key="named")
+    game.ask_for("a", "3", key="named")
+    later = game.child("a", "4", background=True, limit=100)
+    game.suspend("a")
+    game.end_child(first, output={"n": 1})
+    game.end_child(named, "failed")
+    game.pause()
+    game.resume()
+    game.fail("a", game.op("a", "2").error, "2")
+    game.tick(3)
+    game.ask_for("a", "2", key="named")
+    game.suspend("a")
+    game.end_child(named, output={"n": 2})
+    game.await_child("a", later, "5")
+    game.child("a", "6")
+    game.raise_limit("cost", 2000)
+    game.end_child(later, output={"n": 3})
+    game.complete("a", "a")
+    ((left, _),) = game.state.open_children()
+    game.end_child(left, "cancelled")
+    game.settle(game.held("b", 100), 90)
+    game.complete("b", "b")
+    return of(game)
+
+
 def a_loop() -> Golden:
     """A check sends the run back twice; only the last draft counts. A guard speaks at the way out."""
     game = Game(graph(node("good", "check"), node("send", guard="short"), "draft > good > send", loop("good", "draft")))
@@ -653,6 +683,7 @@ async def _support() -> Golden:
 HISTORIES: dict[str, Callable[[], Golden]] = {
     "support-triage-agent-loops": support,
     "flow": a_flow,
+    "children": a_family,
     "loop": a_loop,
     "fan-out": a_fan_out,
     "gate": a_gate,

@@ -21,7 +21,18 @@ from holdfast.core.events import Recorded, decode, encode
 from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
 from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.core.payload import Payload
-from holdfast.core.projection import Changes, EffectChange, EffectRow, GateChange, GateRow, KeyClaim, RunRow
+from holdfast.core.projection import (
+    Changes,
+    ChildChange,
+    ChildOrder,
+    ChildRow,
+    EffectChange,
+    EffectRow,
+    GateChange,
+    GateRow,
+    KeyClaim,
+    RunRow,
+)
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
 from holdfast.errors import (
@@ -42,6 +53,7 @@ from holdfast.errors import (
 from holdfast.ports import (
     MOST_LISTED,
     Append,
+    ChildLink,
     Chunk,
     DueRun,
     History,
@@ -196,6 +208,8 @@ class Disk:
         self.limits: dict[str, int] = {}
         self.waiters: dict[tuple[str, RunId], int] = {}
         """What is wanted, by scope and run, longest waiting first."""
+        self.children: dict[RunId, tuple[ChildLink, int]] = {}
+        """Links between runs and their children, and when each has changed."""
         self.graphs: dict[str, bytes] = {}
         self.workflows: dict[tuple[str, int], WorkflowRecord] = {}
         self.blobs: dict[tuple[str, str, str], bytes] = {}
@@ -268,6 +282,8 @@ class Disk:
         """Which scope has no room for what is to be charged; its run then waits there."""
         for posting in append.changes.postings:
             row = self.books(posting.scope)
+            if posting.limit is not None:
+                row = msgspec.structs.replace(row, limit=posting.limit)
             if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
             ahead = self._ahead(posting.scope, append.run) if posting.in_turn else 0
@@ -309,7 +325,9 @@ class Disk:
 
     def _is_in_vain(self, waiting: Waiting) -> bool:
         """Whether calls in flight can leave no room for it any more, and its run's status does not say so yet."""
-        if waiting.left is None or not family_of(waiting.scope).endswith(("/day", "/month")):
+        if waiting.left is None or (
+            not family_of(waiting.scope).endswith(("/day", "/month")) and not waiting.scope.startswith("tree/")
+        ):
             return False
         return (
             waiting.wanted > waiting.left + self.books(waiting.scope).held
@@ -334,9 +352,28 @@ class Disk:
         self._write_beside(changes)
         self._write_scopes(append.run, changes)
         self._write_keys(changes)
+        for change in changes.children:
+            self._move_children(change)
+
+    def _move_children(self, change: ChildRow | ChildChange | ChildOrder) -> None:
+        match change:
+            case ChildRow():
+                known, _ = self.children.get(change.child, (None, 0))
+                link = known or ChildLink(change.child, change.parent, change.root, "", 0, 0)
+                self.children[change.child] = msgspec.structs.replace(link, state="requested"), change.at_ms
+            case ChildChange():
+                link, _ = self.children[change.child]
+                if link.state != "told":
+                    self.children[change.child] = msgspec.structs.replace(link, state=change.state), change.at_ms
+            case ChildOrder():
+                for name, (link, _) in self.children.items():
+                    if link.parent == change.parent and change.child in (None, name) and link.state != "told":
+                        self.children[name] = msgspec.structs.replace(link, ordered=change.ordered), change.at_ms
 
     def _write_scopes(self, run: RunId, changes: Changes) -> None:
         for posting in changes.postings:
+            if posting.limit is not None:
+                self.limits[posting.family] = posting.limit
             row = self.scopes.get(posting.scope, ScopeRow(posting.scope, None))
             self.scopes[posting.scope] = ScopeRow(
                 posting.scope,
@@ -625,6 +662,36 @@ class Scopes(Port):
     async def headroom(self, limit: int) -> Sequence[Waiting]:
         await self._mount.read()
         return self._disk.with_headroom()[:limit]
+
+
+class Children(Port):
+    """Keeps ports.Children."""
+
+    async def pending(self, before_ms: int, limit: int) -> Sequence[ChildLink]:
+        await self._mount.read()
+        found = [
+            (at_ms, link) for link, at_ms in self._disk.children.values() if link.is_pending and at_ms <= before_ms
+        ]
+        return [link for _, link in sorted(found, key=lambda each: each[0])][:limit]
+
+    async def link(self, child: RunId) -> ChildLink | None:
+        await self._mount.read()
+        return self._disk.children.get(child, (None, 0))[0]
+
+    async def settle(self, link: ChildLink) -> bool:
+        await self._mount.write("settle")
+        known, at_ms = self._disk.children[link.child]
+        if (known.state, known.ordered) != (link.state, link.ordered):
+            return False
+        state = {"requested": "running", "ended": "told"}.get(known.state, known.state)
+        self._disk.children[link.child] = msgspec.structs.replace(known, state=state, heeded=known.ordered), at_ms
+        self._disk.touched(self._mount)
+        return True
+
+    async def family(self, root: RunId, after: RunId | None, limit: int) -> Sequence[ChildLink]:
+        await self._mount.read()
+        links = [link for name, (link, _) in sorted(self._disk.children.items()) if name > (after or "")]
+        return [link for link in links if link.root == root][:limit]
 
 
 class JobLogs(Port):
@@ -1038,6 +1105,7 @@ class Views(Port):
             if row.run.startswith(sought.get("prefix") or "") and sought.get("tenant") in (None, row.tenant)
             and sought.get("workflow") in (None, row.workflow) and (statuses is None or row.status in statuses)
             and (not sought.get("in_doubt") or row.in_doubt_nanousd > 0)
+            and (not (parent := sought.get("parent")) or row.run in _children_of(self._disk, parent))
             and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
         ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
@@ -1140,9 +1208,14 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(mount)
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
+            children=Children(mount),
             lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount), streams=Streams(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
+
+
+def _children_of(disk: Disk, parent: str) -> list[RunId]:
+    return [name for name, (link, _) in disk.children.items() if link.parent == parent]
 
 
 def _due(row: RunRow, lost: frozenset[SessionId]) -> DueRun:

@@ -8,17 +8,22 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from decimal import Decimal
 from types import TracebackType
-from typing import Any, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
 from pydantic import BaseModel
 
+from holdfast.authoring.child import ChildHandle, ChildOutcome
 from holdfast.authoring.mapping import Mapped
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
+
+if TYPE_CHECKING:
+    from holdfast.authoring.workflow import Workflow
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -196,6 +201,61 @@ class Context(Protocol):
     def stream(self, name: str) -> Stream:
         """A stream of this run: what is written to it can be watched from any process while the run goes on, and read for as
         long as the run is kept. `await ctx.stream("progress").write(50)`. Raises ValueError for a name that is none."""
+        ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow | str,
+        input: Any = None,
+        *,
+        key: str | None = None,
+        version: int | None = None,
+        cost_limit_usd: float | str | Decimal | None = None,
+        on_failure: Literal["raise"] = "raise",
+        background: Literal[False] = False,
+        tenant: str | None = None,
+    ) -> Any: ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow | str,
+        input: Any = None,
+        *,
+        key: str | None = None,
+        version: int | None = None,
+        cost_limit_usd: float | str | Decimal | None = None,
+        on_failure: Literal["return"],
+        background: Literal[False] = False,
+        tenant: str | None = None,
+    ) -> ChildOutcome: ...
+
+    @overload
+    async def child(
+        self,
+        workflow: Workflow | str,
+        input: Any = None,
+        *,
+        key: str | None = None,
+        version: int | None = None,
+        cost_limit_usd: float | str | Decimal | None = None,
+        on_failure: Literal["raise", "return"] = "raise",
+        background: Literal[True],
+        tenant: str | None = None,
+    ) -> ChildHandle:
+        """Have another workflow do something, in a run of its own: what it returned. Nothing is held meanwhile.
+
+        `workflow` is one, or the name of one that some process has loaded (in `version`, or the highest). `input` has to fit
+        its model. `key` names the child by what it is, in this run: who asks again for the same gets the same child.
+        The money of a run and of everything below it counts in one scope, whose limit is the run's; `cost_limit_usd` bounds
+        the child by itself, below that.
+
+        Where the child fails or is cancelled, OperationFailed is raised (class `child_failed` or `cancelled`); with
+        `on_failure="return"` the result is a ChildOutcome, whatever becomes of it. With `background` the result is a handle
+        at once, and the child goes on; the run does not complete before it has ended. Pausing and cancelling the run go
+        down to its children.
+        """
         ...
 
     async def gather(self, *branches: Awaitable[T]) -> list[T]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, overload
+from decimal import Decimal
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, overload
 
 import msgspec
 from pydantic import BaseModel
@@ -32,7 +33,9 @@ MOST_TURNS: Final = 1000
 _ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_turns"})
 """Settings that 0.1.0 wrote down also where nobody had given them. For its runs to keep their workflow that stays so; no
 name is ever added here or taken away."""
-_SAYS_NOTHING: Final = frozenset({"compensations", "stream"})
+CODE: Final = "code"
+"""The setting that is the workflow of a child itself, where it is not given by its name."""
+_SAYS_NOTHING: Final = frozenset({"compensations", "stream", CODE})
 """Settings that are no part of what a workflow is: nothing in a run becomes another for them."""
 _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
 
@@ -315,6 +318,40 @@ def remote_task(
     return _defining("remote_task", _common(locals()), task=task, tools=tuple(tools))
 
 
+class Named(Protocol):
+    """A workflow, as far as a node has to know it."""
+
+    name: str
+
+
+def child(
+    *,
+    workflow: Named | str,
+    version: int | None = None,
+    key: str | None = None,
+    cost_limit_usd: float | str | Decimal | None = None,
+    on_failure: Literal["raise", "return"] = "raise",
+    retry: RetryPolicy | int | None = None,
+    join: Join | str | None = None,
+    guard: str | Guard | None = None,
+    continue_on_error: bool = False,
+) -> Callable[[Handler], NodeDefinition]:
+    """A run of another workflow, which may be given by its name; the function returns its input. The node's output is what the
+    child returns, or with `on_failure="return"` an object that says how it ended: `run_id`, `status`, `output`, `error`.
+
+    `key` names the child by what it is, filled from the input: `key="invoice:{number}"`; then a loop that means the same
+    gets the same child. `cost_limit_usd` bounds it by itself, below what is left to the run. All else is as of `ctx.child`.
+    """
+    if on_failure not in ("raise", "return"):
+        raise UsageError(f"on_failure={on_failure!r}: a child's failure is to 'raise', or to be 'return'ed.")
+    name, code = (workflow, {}) if isinstance(workflow, str) else (workflow.name, {CODE: workflow})
+    return _defining(
+        "child", {**_common({**locals(), "timeout_s": None})}, workflow=name,
+        version=version, key=key, cost_limit_usd=None if cost_limit_usd is None else str(cost_limit_usd),
+        on_failure=on_failure, **code,
+    )  # fmt: skip
+
+
 @_with_or_without_options
 def human_gate(
     function: Handler,
@@ -397,8 +434,8 @@ def check(
 
 
 DECORATORS: Final[dict[Kind, Callable[..., Any]]] = {
-    "task": task, "llm_node": llm_node, "tool_node": tool_node, "remote_task": remote_task, "human_gate": human_gate,
-    "branch": branch, "check": check,
+    "task": task, "llm_node": llm_node, "tool_node": tool_node, "remote_task": remote_task, "child": child,
+    "human_gate": human_gate, "branch": branch, "check": check,
 }  # fmt: skip
 """What declares each kind: a setting that has the default of its parameter there was not given."""
 
@@ -424,6 +461,6 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 __all__ = [
-    "NodeDefinition", "branch", "check", "describe", "human_gate", "llm_node", "parameters", "remote_task", "task",
+    "NodeDefinition", "branch", "check", "child", "describe", "human_gate", "llm_node", "parameters", "remote_task", "task",
     "tool_node",
 ]  # fmt: skip

@@ -13,9 +13,10 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.child import mentioned
 from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
-from holdfast.authoring.node import Guard, NodeDefinition, task
+from holdfast.authoring.node import CODE, Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
@@ -258,6 +259,14 @@ class Workflow:
         if guard is not None and guard not in self.guards:
             problems.append(f"edge {source!r} → {target!r}: there is no guard {guard!r}; register it with @wf.guard")
         return Edge(NodeName(source), NodeName(target), when=when, guard=guard, **more)
+
+    @property
+    def children(self) -> list[Workflow]:
+        """The workflows that it asks for as itself, not by their names: those of its `child` nodes, and what functions mention
+        that call `ctx.child`."""
+        found = [made.settings.get(CODE) for made in self.nodes.values()]
+        found += [each for made in self.nodes.values() for each in mentioned(made.handler)]
+        return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
 
     def warnings(self) -> list[str]:
         """What can be run but should be thought about: tools that can neither be undone nor are approved first."""

@@ -24,7 +24,7 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.scopes import FLEET_RUNS, in_words
+from holdfast.core.scopes import FLEET_RUNS, TREE, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             return [waits, *(f"  {typed('pools', 'show', name, store=store)}" for name in names)]
         case "worker":
             return [f"{wait.step} waits for a worker that has {_wanted(wait.demand)}."]
+        case "child":
+            show = typed("runs", "show", wait.about or "", store=store)
+            return [f"{wait.step} waits for its child {wait.about}:", f"  {show}"]
         case _:
             return [f"{wait.step} waits for the outcome of a call of {wait.about} ({wait.reason})."]
 
@@ -120,6 +123,15 @@ def _wanted(demand: Demand | None) -> str:
 
 
 def _for_money(wait: Wait, store: str | None) -> list[str]:
+    if wait.reason.startswith(f"{TREE}_"):
+        root = (wait.about or "").partition("/")[2]
+        if wait.reason.endswith("_holds_in_flight"):
+            return [f"{wait.step} waits for money that other runs of the tree of {root} hold."]
+        more = typed("budget", "raise", root, "--by", "USD", store=store)
+        return [
+            f"The tree of run {root} has no room for a call of {wait.step}, until the limit of that run is raised:",
+            f"  {more}",
+        ]
     if wait.due_at_ms is None or wait.about is None:  # in the run's own books
         if wait.reason == "holds_in_flight":
             return [f"{wait.step} waits for money that other calls of the run hold."]

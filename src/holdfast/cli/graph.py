@@ -29,6 +29,7 @@ _SHAPES = {
     "llm_node": '(["{}"])',
     "tool_node": '[["{}"]]',
     "remote_task": '>"{}"]',
+    "child": '[/"{}"\\]',
     "human_gate": '{{{{"{}"}}}}',
     "branch": '{{"{}"}}',
     "check": '[/"{}"/]',

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.demand import Resources
+    from holdfast.engine.stored_workflow import StoredWorkflow
 
 
 def asked(workflow: Workflow | StoredWorkflow) -> list[str]:

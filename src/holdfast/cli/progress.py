@@ -103,7 +103,7 @@ async def _follow(run: Run, shown: Display) -> State:
 
     while True:
         state = await run.until(news)
-        done = run.needs_somebody(state)
+        done = await run.rests(state)
         events = await run.events(seen)
         seen = events[-1].seq if events else seen
         shown.show(state, events)

@@ -23,10 +23,10 @@ from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.demand import Resources
     from holdfast.core.ids import CallId
     from holdfast.core.state import OpenCall, State
+    from holdfast.engine.stored_workflow import StoredWorkflow
 
 
 def run(

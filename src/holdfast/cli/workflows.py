@@ -16,7 +16,7 @@ from holdfast.cli.option import AsJson, Store
 from holdfast.cli.table import Column
 
 if TYPE_CHECKING:
-    from holdfast.control.stored import StoredWorkflow
+    from holdfast.engine.stored_workflow import StoredWorkflow
 
 app = typer.Typer(help="See which workflows the store knows, and what each is started with.", no_args_is_help=True)
 

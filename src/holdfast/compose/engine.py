@@ -34,6 +34,7 @@ from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
+from holdfast.engine.children import Children
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
@@ -195,6 +196,7 @@ class Engine(Control):
         executor = Executor(
             services, scheduler, slots, resources if resources is not None else around.resources, known.weights
         )
+        children = Children(runtime, services.payloads)
         hints = queue if queue is not None else open_queue(known.queue, lane)
         dispatch = Dispatch(executor, hints)
         is_fleet = not isinstance(hints, NoQueue)
@@ -207,6 +209,7 @@ class Engine(Control):
             lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
             adoption=adoption,
             doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
+            children=children,
         )
         log.addFilter(clean_log)
         try:
@@ -223,6 +226,7 @@ class Engine(Control):
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
             await sweep.aclose()
+            await children.aclose()
             await executor.aclose(grace_s, call_grace_s)
             await dispatch.aclose()
             if queue is None:

@@ -15,7 +15,6 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import ControlBase, word
 from holdfast.control.handle import Run, output
-from holdfast.control.stored import StoredWorkflow
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
@@ -24,6 +23,7 @@ from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.questions import EFFECT_UNKNOWN
 from holdfast.core.state import State
+from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, KeyReused, UsageError
 
 NOT_GIVEN: Final = object()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.engine.payloads import Payloads
 
 _LOOK_AGAIN_S: Final = 30.0
+_BEGUN_S: Final = 0.02
+"""How often to look for a child that was asked for, or for its parent's hearing of its end."""
 _HOPE_S: Final = 1.0
 """The same of a run that waits for a place: that there may be one is said by no commit of its own."""
 _EVENTS: Final = 1000
@@ -93,8 +95,35 @@ class Run:
 
     async def settled(self) -> State:
         """Wait until the run has ended or waits for somebody: a person, a signal, money, a pause; or for a place that
-        nothing which ends would make free."""
-        return await self.until(self.needs_somebody)
+        nothing which ends would make free. One that waits for children goes on as long as one of them does."""
+        while True:
+            state = await self.until(self.needs_somebody)
+            busy = await self._busy_child(state)
+            if busy is None:
+                return state
+            await self._runtime.clock.sleep(_BEGUN_S)
+            if await busy._has_begun():
+                await busy.settled()
+
+    async def rests(self, state: State) -> bool:
+        """Whether the run goes no further by itself, and no child that it waits for does."""
+        return self.needs_somebody(state) and await self._busy_child(state) is None
+
+    async def _busy_child(self, state: State) -> Run | None:
+        """A child that goes on by itself, or has a child that does."""
+        for name, _ in list(state.open_children()):
+            child = Run(self._executor, name)
+            if not await child._has_begun():
+                return child
+            now = await child.state()
+            if now.ended or not child.needs_somebody(now):
+                return child
+            if (busy := await child._busy_child(now)) is not None:
+                return busy
+        return None
+
+    async def _has_begun(self) -> bool:
+        return await self._runtime.store.views.run(self._run) is not None
 
     def needs_somebody(self, state: State) -> bool:
         """Whether the run goes no further by itself, as far as this process knows."""

@@ -27,12 +27,12 @@ from holdfast.ports import (
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
-    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.costs import Cost, CostKey
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.scopes import Waiting
     from holdfast.engine.diagnosis import WaitReason
+    from holdfast.engine.stored_workflow import StoredWorkflow
 
 
 class Inquiries:
@@ -54,7 +54,7 @@ class Inquiries:
 
     async def workflow(self, name: str, version: int | None = None) -> StoredWorkflow:
         """The workflow of this name and version, or of the highest that there is, as it was loaded last. Raises NotFound."""
-        from holdfast.control.stored import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
+        from holdfast.engine.stored_workflow import StoredWorkflow  # noqa: PLC0415 - who asks about runs needs no graph
 
         record = await self.store.graphs.workflow(name, version)
         return StoredWorkflow.of(record, await self.graph_of(record.graph_hash))

@@ -16,7 +16,6 @@ from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.command import NOT_GIVEN, Commands
 from holdfast.control.handle import Run
-from holdfast.control.stored import StoredWorkflow
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.events import Event
@@ -24,6 +23,7 @@ from holdfast.core.forking import Fork, Wish, forked
 from holdfast.core.graph import Graph
 from holdfast.core.ids import NodeName, Path, StepId
 from holdfast.core.payload import Payload, digest
+from holdfast.engine.stored_workflow import StoredWorkflow
 
 
 class Repairs(Commands):

@@ -5,13 +5,13 @@ Never here: a rule. A process that executes steps puts itself into `Worker`, so 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.demand import Demand
-from holdfast.core.events import Event
+from holdfast.core.events import Event, Parent
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
@@ -46,8 +46,11 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class StartRun(Command, frozen=True):
-    """`queue`: where too many runs are active, wait for a place instead of being refused. `inherits`: what a fork has from its
-    origin (forking)."""
+    """`queue`: where too many runs are active, wait for a place instead of being refused.
+
+    `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its money counts besides those
+    of its tenant and team. `inherits`: what a fork has from its origin (forking).
+    """
 
     run: RunId
     tenant: str
@@ -60,6 +63,8 @@ class StartRun(Command, frozen=True):
     team: str | None = None
     queue: bool = False
     inherits: tuple[Event, ...] = ()
+    parent: Parent | None = None
+    shared: tuple[str, ...] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -113,6 +118,15 @@ class MigrateRun(Command, frozen=True):
     """Move the run to the graph that the command is decided with."""
 
     by: Claim = NOBODY
+
+
+class EndChild(Command, frozen=True):
+    """A child of the run has ended."""
+
+    child: RunId
+    how: Literal["completed", "failed", "cancelled"]
+    output: Payload = NULL
+    error: ErrorRecord | None = None
 
 
 class SendSignal(Command, frozen=True):
@@ -367,6 +381,31 @@ class OpenGate(AttemptCommand, frozen=True):
     remind_every_ms: int | None = None
     cancel_after_ms: int | None = None
     completes_step: bool = False
+    values: tuple[Value, ...] = ()
+
+
+class RequestChild(AttemptCommand, frozen=True):
+    """Ask for a run of its own under the name `child`, or, where that of `key` has one already, for that one's outcome."""
+
+    path: Path
+    child: RunId
+    workflow: str
+    version: int
+    graph_hash: str
+    args_hash: str
+    input: Payload
+    limit_nanousd: int | None = None
+    key: str | None = None
+    background: bool = False
+    values: tuple[Value, ...] = ()
+
+
+class AwaitChild(AttemptCommand, frozen=True):
+    """Wait for the end of a child of the run."""
+
+    path: Path
+    child: RunId
+    args_hash: str
     values: tuple[Value, ...] = ()
 
 

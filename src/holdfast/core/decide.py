@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from holdfast.core import (
     calls,
+    children,
     commands,
     deployment,
     divergence,
@@ -60,6 +61,9 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.DoubtEffect: calls.doubt_effect,
     commands.ReopenEffect: calls.reopen_effect,
     commands.DenyToolCall: calls.deny_tool_call,
+    commands.RequestChild: children.request_child,
+    commands.AwaitChild: children.await_child,
+    commands.EndChild: children.end_child,
     commands.StartTimer: waits.start_timer,
     commands.AwaitSignal: waits.await_signal,
     commands.SendSignal: waits.send_signal,
@@ -115,6 +119,8 @@ def decide(
             steps.follow(decision)  # what a limit held back
         if state.calls:
             calls.attend_doubts(decision)
+        if state.children:
+            children.attend(decision)
         endings.end(decision)
         if decision.ready:  # the ending begins with compensation
             steps.follow(decision)

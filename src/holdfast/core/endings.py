@@ -105,6 +105,7 @@ def end(d: Decision) -> None:
         or state.ended
         or state.unfinished
         or (state.gates and any(questions.holds_the_end(gate) for gate in state.gates.values()))
+        or state.has_open_children
         or (state.calls and any(call.kind == "effect" for call in state.calls.values()))
     ):
         return

@@ -26,11 +26,24 @@ class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 # --- The run ----------------------------------------------------------------------------------------------------------
 
 
+class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who asked for a run that is a child: the operation at `path` of a step of the run `run`. `root` is the run at the top of
+    the tree, `depth` how far below it the child is."""
+
+    run: RunId
+    step: StepId
+    path: Path
+    root: RunId
+    depth: int
+
+
 class RunStarted(Event, frozen=True):
     """A run began, with everything about it that never changes afterwards; limits may be raised by later events.
 
     `counted`: it has its place among the active runs of its tenant and of the fleet (early versions counted none).
     `awaits`: it waits for a place, in this scope first; nothing of it begins before.
+    `parent`: the run that it is a child of. `shared`: the scopes above it, besides those of its tenant and team, in which its
+    money counts.
     """
 
     run: RunId
@@ -53,6 +66,8 @@ class RunStarted(Event, frozen=True):
     awaits: str | None = None
     os_user: str = ""
     client: str = ""
+    parent: Parent | None = None
+    shared: tuple[str, ...] = ()
 
 
 class RunAdmitted(Event, frozen=True):
@@ -528,9 +543,10 @@ class HoldDeferred(Event, frozen=True):
 
 
 class ScopeExceeded(Event, frozen=True):
-    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month.
+    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month, or a tree of
+    runs.
 
-    It waits for room there, at most until `due_at_ms`, when another day or month begins.
+    It waits for room there, at most until `due_at_ms`, when another day or month begins; a tree has none.
     `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
     """
 
@@ -542,7 +558,7 @@ class ScopeExceeded(Event, frozen=True):
     scope: str
     needed_nanousd: int
     limit_nanousd: int
-    due_at_ms: int
+    due_at_ms: int | None
     blocked: bool = False
 
 
@@ -784,6 +800,71 @@ class SignalTimedOut(Event, frozen=True):
     error: ErrorRecord
 
 
+# --- Children ---------------------------------------------------------------------------------------------------------
+
+
+class TreeOpened(Event, frozen=True):
+    """A run that has a limit on money asks for its first child. From here on its money counts in a scope too, with that of
+    every run below it: what it has spent so far is taken along, and its limit is the scope's."""
+
+    limit_nanousd: int
+    settled_nanousd: int
+    held_nanousd: int
+    in_doubt_nanousd: int
+
+
+class ChildRequested(Event, frozen=True):
+    """A step asks for a child, a run of its own, which is about to start; `limit_nanousd` is its own limit, where it is given.
+
+    `background`: the step goes on. `key`: by which name the run knows the child. `again`: the child has failed, and is taken up
+    where it did.
+    """
+
+    step: StepId
+    attempt: int
+    path: Path
+    child: RunId
+    workflow: str
+    version: int
+    graph_hash: str
+    args_hash: str
+    input: Payload
+    limit_nanousd: int | None = None
+    key: str | None = None
+    background: bool = False
+    again: bool = False
+
+
+class ChildAwaited(Event, frozen=True):
+    """A step waits for the end of a child that was asked for before, or hears of it at once. `background`: it asks only which
+    run that is. `kind` is that of its operation."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    child: RunId
+    workflow: str
+    args_hash: str
+    kind: str
+    background: bool = False
+
+
+class ChildAbandoned(Event, frozen=True):
+    """Nobody waits for a child any more: it is to be cancelled."""
+
+    child: RunId
+    reason: str
+
+
+class ChildEnded(Event, frozen=True):
+    """A child has ended: with `output`, or failed or cancelled, with `error`."""
+
+    child: RunId
+    how: Literal["completed", "failed", "cancelled"]
+    output: Payload = NULL
+    error: ErrorRecord | None = None
+
+
 # --- People -----------------------------------------------------------------------------------------------------------
 
 
@@ -868,6 +949,7 @@ AnyEvent = (
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
+    | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildEnded
     | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
 )  # fmt: skip
 

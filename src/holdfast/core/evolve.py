@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core import events as ev
-from holdfast.core.folding import call, items, operation, run, step
+from holdfast.core.folding import call, child, items, operation, run, step
 from holdfast.core.folding.moves import Folds
 from holdfast.core.ids import Seq
 from holdfast.core.state import State
 from holdfast.errors import CorruptHistory
 
-FOLDS: Final[Folds] = {**run.FOLDS, **step.FOLDS, **items.FOLDS, **operation.FOLDS, **call.FOLDS}
+FOLDS: Final[Folds] = {**run.FOLDS, **step.FOLDS, **items.FOLDS, **operation.FOLDS, **call.FOLDS, **child.FOLDS}
 
 
 def evolve(state: State, event: ev.Event, at_ms: int) -> State:

@@ -36,13 +36,14 @@ from holdfast.core.ids import (
 from holdfast.core.payload import Payload
 from holdfast.core.questions import EXHAUSTED
 from holdfast.core.readiness import next_step
-from holdfast.core.state import KEPT_FROM_A_PLACE, MAP, Operation, State, Step, verdict_key
+from holdfast.core.state import BACKGROUND, KEPT_FROM_A_PLACE, MAP, Operation, State, Step, verdict_key
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 MOST_INHERITED: Final = 20_000
 """Events that a fork begins with, in one append."""
-REUSABLE: Final = KEPT_FROM_A_PLACE - {"gate"}
-"""The operations whose outcomes a fork takes over. What a person decided is asked again."""
+REUSABLE: Final = KEPT_FROM_A_PLACE - {"gate", BACKGROUND}
+"""The operations whose outcomes a fork takes over. What a person decided is asked again, and a child in the background is the
+origin's."""
 _MOST_NAMED: Final = 20
 
 

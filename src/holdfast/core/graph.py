@@ -18,11 +18,12 @@ from holdfast.core.ids import NodeName, is_item, map_of, root_of
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidWorkflow
 
-Kind = Literal["task", "llm_node", "tool_node", "remote_task", "human_gate", "branch", "check", "map"]
+Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_gate", "branch", "check", "map"]
 """- `task`: plain Python, async or not; with `ctx` it may use operations
 - `llm_node`: one model call, or a loop of calls over tools
 - `tool_node`: one call of a tool
 - `remote_task`: a task that a connected worker does, in whatever language
+- `child`: a run of another workflow
 - `human_gate`: a person decides
 - `branch`: names the edges that are taken: by a function, or by a model that may choose only among them
 - `check`: validates: passes, fails, or sends back along a loop

@@ -114,7 +114,7 @@ def scope_short_of(d: Decision, hold_nanousd: int) -> str | None:
     """The first scope above the run that is known to have no room for so much."""
     if not d.shortages:
         return None
-    mine = scopes.money_scopes(d.state.tenant, d.state.team, d.now_ms)
+    mine = scopes.above(d.state, d.now_ms)
     return next((scope for scope in mine if scope in d.shortages and hold_nanousd > d.shortages[scope].left), None)
 
 

@@ -132,11 +132,44 @@ class KeyOutcome(msgspec.Struct, frozen=True):
     response: Payload | None = None
 
 
+class ChildRow(msgspec.Struct, frozen=True):
+    """A run asks for a child. Its `state` is `requested` from here on, until a ChildChange says otherwise."""
+
+    child: RunId
+    parent: RunId
+    root: RunId
+    at_ms: int
+
+
+class ChildChange(msgspec.Struct, frozen=True):
+    """How far a child has come, and whether its parent has heard.
+
+    - `requested`: its parent has asked for it, or for its being taken up again
+    - `running`: it has started
+    - `ended`: it has, and its parent has not heard of it
+    - `told`: its parent has; what becomes of the child later is its own affair
+    """
+
+    child: RunId
+    state: str
+    at_ms: int
+
+
+class ChildOrder(msgspec.Struct, frozen=True):
+    """A child, or without one every child of `parent` that has not ended, is to do as its parent: to pause, to go on, to be
+    called off. `ordered` is the parent's event that says so."""
+
+    parent: RunId
+    child: RunId | None
+    ordered: int
+    at_ms: int
+
+
 class Changes(msgspec.Struct, frozen=True):
     """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
 
     `postings` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
-    there from now on. `effect_keys` are taken and closed in this order.
+    there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs.
     """
 
     run: RunRow
@@ -149,6 +182,7 @@ class Changes(msgspec.Struct, frozen=True):
     postings: tuple[Posting, ...] = ()
     waiters: tuple[Waiter, ...] = ()
     effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
+    children: tuple[ChildRow | ChildChange | ChildOrder, ...] = ()
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
@@ -183,7 +217,34 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
         postings(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
+        tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
     )  # fmt: skip
+
+
+def _children(s: State, events: Sequence[ev.Event]) -> Iterator[ChildRow | ChildChange | ChildOrder]:
+    """What becomes of the links between a run and its children, and between it and its parent."""
+    first = s.seq - len(events) + 1
+    for seq, event in enumerate(events, first):
+        match event:
+            case ev.ChildRequested():
+                yield ChildRow(event.child, s.run, s.root, s.at_ms)
+            case ev.ChildEnded():
+                yield ChildChange(event.child, "told", s.at_ms)
+            case ev.ChildAbandoned():
+                yield ChildOrder(s.run, event.child, seq, s.at_ms)
+            case ev.RunPaused() | ev.RunResumed() if s.children:
+                yield ChildOrder(s.run, None, seq, s.at_ms)
+            case _:
+                pass
+        if s.parent is None:
+            continue
+        match event:
+            case ev.RunStarted() | ev.RunReopened():
+                yield ChildChange(s.run, "running", s.at_ms)
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunCancelled():
+                yield ChildChange(s.run, "ended", s.at_ms)
+            case _:
+                pass
 
 
 def _keys(s: State, events: Sequence[ev.Event]) -> Iterator[KeyClaim | KeyOutcome]:

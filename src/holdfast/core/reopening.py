@@ -25,9 +25,9 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     again = [*_failures(graph, state), *(step for step in _known(graph, state) if step.called_off or step.provisional)]
     going_on, superseded = _sorted(graph, state, again)
     paths = {step.id: step.failed_path for step in going_on if step.status == "failed"}
-    awaits = admission.full_scope(d, state.tenant)
+    awaits = admission.full_scope(d, state.tenant) if state.parent is None else None
     gone = tuple(step.id for step in superseded)
-    d.emit(ev.RunReopened(*c.by.kept, gone, counted=awaits is None, awaits=awaits))
+    d.emit(ev.RunReopened(*c.by.kept, gone, awaits is None and state.parent is None, awaits))
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:

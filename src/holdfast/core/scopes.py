@@ -27,6 +27,7 @@ PERIODS: Final[tuple[Period, ...]] = ("day", "month")
 PLACEMENT: Final = "placement"
 """Where runs wait with steps that are to be placed. No books are kept of it; placement makes the room."""
 
+_DATED: Final = frozenset({"tenant", "team"})
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _MOST_REMEMBERED: Final = 4096
@@ -40,7 +41,8 @@ class Posting(msgspec.Struct, frozen=True):
     the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
     would be no room if all who wait in the scope before its run had got theirs. Where it is refused its run `waits` in the
     scope from then on, unless that has not begun, or has ended: nobody would take such a waiter away if the append that
-    says more never came, and all others would wait behind it.
+    says more never came, and all others would wait behind it. `limit`, where it is given, is that of the scope's family from
+    this append on.
     """
 
     scope: str
@@ -51,6 +53,7 @@ class Posting(msgspec.Struct, frozen=True):
     bounded: bool = False
     in_turn: bool = False
     waits: bool = True
+    limit: int | None = None
 
     @property
     def total(self) -> int:
@@ -122,6 +125,7 @@ def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
     return tuple(scope for scope, _ in _money_scopes(tenant, team, at_ms // _DAY_MS))
 
 
+TREE: Final = "tree"
 FLEET_RUNS: Final = "fleet/runs"
 """The active runs of everybody."""
 
@@ -136,6 +140,16 @@ def run_scopes(tenant: str) -> tuple[str, ...]:
     return (tenant_runs(tenant), FLEET_RUNS)
 
 
+def tree_of(run: RunId) -> str:
+    """The money of a run and of everything below it. A family of its own; its limit is the run's."""
+    return f"{TREE}/{run}"
+
+
+def above(state: State, at_ms: int) -> tuple[str, ...]:
+    """The scopes in which a run's money of that moment counts, those that it shares included."""
+    return money_scopes(state.tenant, state.team, at_ms) + state.shared
+
+
 def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
     """The scopes of one owner, a tenant or a team, at that moment: its day and its month."""
     return money_scopes(tenant, team, at_ms)[-len(PERIODS) :]
@@ -144,11 +158,11 @@ def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
 def family_of(scope: str) -> str:
     """What the limit of `scope` is set for."""
     head, _, last = scope.rpartition("/")
-    return head if last[:1].isdigit() else scope
+    return head if last[:1].isdigit() and level(scope) in _DATED else scope
 
 
 def level(scope: str) -> str:
-    """Whose scope it is: a `tenant`'s, a `team`'s or the `fleet`'s."""
+    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, or a `tree`'s of runs."""
     return scope.partition("/")[0]
 
 
@@ -156,6 +170,8 @@ def in_words(scope: str) -> str:
     """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`,
     `active runs of tenant acme`."""
     kind, *names = [unquote(part) for part in scope.split("/")]
+    if kind == TREE:
+        return f"run {names[0]} with all its children"
     if names[-1] == "runs":
         return "active runs" if kind == "fleet" else f"active runs of tenant {names[0]}"
     if kind == "team":
@@ -165,8 +181,10 @@ def in_words(scope: str) -> str:
     return f"{owner}, {' '.join(names)}" if len(names) > 1 else f"{owner}, each {names[0]}"
 
 
-def over_at_ms(scope: str) -> int:
-    """When a dated scope is over: the first moment (UTC) of the next day or month."""
+def over_at_ms(scope: str) -> int | None:
+    """When a dated scope is over: the first moment (UTC) of the next day or month. None for one that has no date."""
+    if level(scope) not in _DATED:
+        return None
     first = date.fromisoformat(f"{scope.rpartition('/')[2]}-01"[:10])
     if family_of(scope).endswith("/month"):
         after = (first.replace(day=1) + timedelta(days=32)).replace(day=1)
@@ -179,7 +197,8 @@ def over_at_ms(scope: str) -> int:
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """What an event does to the books of scopes: of a call's day and month, or, without `at_ms`, of the active runs."""
+    """What an event does to the books of scopes: of a call's day and month and of what its run shares, or, without `at_ms`, of
+    the active runs."""
 
     at_ms: int | None = None
     settled: int = 0
@@ -194,24 +213,48 @@ def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
     """What an append of `events`, which led to the state `after`, moves in the scopes above its run; one posting a
     scope."""
     found: dict[str, Posting] = {}
+    shared = after.shared
+    if shared:
+        found, shared = _of_tree(after, events)
     for event in events:
+        if type(event) is ev.TreeOpened:
+            shared = after.shared
         moved = _MOVES.get(type(event))  # most events cost nothing
         move = moved(event, after) if moved is not None else None
         if move is None:
             continue
-        for scope, family in _scopes_of(after, move):
+        for scope, family in _scopes_of(after, move, shared):
             before = found.get(scope) or Posting(scope, family)
             found[scope] = Posting(
                 scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
-                before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
+                before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits, before.limit,
             )  # fmt: skip
     return tuple(found.values())
 
 
-def _scopes_of(after: State, move: _Move) -> tuple[tuple[str, str], ...]:
+def _scopes_of(after: State, move: _Move, shared: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     if move.at_ms is None:
         return tuple((scope, scope) for scope in run_scopes(after.tenant))
-    return _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
+    dated = _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
+    return (*dated, *((scope, scope) for scope in shared)) if shared else dated
+
+
+def _of_tree(after: State, events: Sequence[ev.Event]) -> tuple[dict[str, Posting], tuple[str, ...]]:
+    """What an append says of the scope of the run's own tree as a whole; and what the run shared before it. Of the money before
+    the tree the opening tells."""
+    own = tree_of(after.run)
+    if own not in after.shared:
+        return {}, after.shared
+    posting, shared = Posting(own, own), after.shared
+    for event in events:
+        if isinstance(event, ev.TreeOpened):
+            shared = tuple(scope for scope in after.shared if scope != own)
+            posting = Posting(
+                own, own, event.settled_nanousd, event.held_nanousd, event.in_doubt_nanousd, limit=event.limit_nanousd
+            )
+        elif isinstance(event, ev.LimitRaised) and event.limit == "cost":
+            posting = msgspec.structs.replace(posting, limit=event.value)
+    return ({own: posting} if posting.limit is not None else {}), shared
 
 
 def _started(e: ev.RunStarted | ev.RunReopened, after: State) -> _Move | None:

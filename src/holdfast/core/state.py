@@ -46,8 +46,15 @@ VERSION: Final = "version"
 MAP: Final = "map"
 """The kind of the operation that is a list, each of whose items is a step."""
 
-KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION, MAP})
-KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal"})
+CHILD: Final = "child"
+"""The kind of the operation that asks for a run of its own, and waits for its end."""
+BACKGROUND: Final = "background_child"
+"""The same, of one that goes on while its step does."""
+AWAITED: Final = "awaited_child"
+"""The kind of the operation that waits for a child which was asked for before."""
+
+KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION, MAP, CHILD, BACKGROUND})
+KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", CHILD, BACKGROUND})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
 with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
 
@@ -103,6 +110,7 @@ class Operation(msgspec.Struct, omit_defaults=True):
     failures: int = 0
     """How often it was to be tried again because it had failed; rate limits are counted apart."""
     rate_limited: int = 0
+    child: RunId | None = None
 
     @property
     def has_come_to_something(self) -> bool:
@@ -323,6 +331,28 @@ class Inherited(msgspec.Struct, omit_defaults=True):
     reusable: dict[Path, Operation] = {}
 
 
+class Child(msgspec.Struct, omit_defaults=True):
+    """A run that this one has asked for and that has not ended, or whose end is to be remembered: it has a name here, or goes
+    on in the background."""
+
+    step: StepId
+    path: Path
+    workflow: str
+    graph_hash: str
+    args_hash: str
+    at_ms: int
+    input: Payload = NULL
+    limit_nanousd: int | None = None
+    key: str | None = None
+    background: bool = False
+    places: dict[str, None] = {}
+    """The operations that wait for it."""
+    abandoned: bool = False
+    ended: Literal["", "completed", "failed", "cancelled"] = ""
+    output: Payload = NULL
+    error: ErrorRecord | None = None
+
+
 class Derived:
     """Something that follows from a state and is kept beside it in memory, because to work it out anew for each step would
     cost as much as the run has nodes. It is no part of the state: never stored, never compared, made again when the state
@@ -429,9 +459,30 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     gates_opened: int = 0
     signals: list[Signal] = []
     signals_received: int = 0
+    parent: ev.Parent | None = None
+    shared: tuple[str, ...] = ()
+    """The scopes above the run, besides those of its tenant and team, in which its money counts."""
+    children: dict[RunId, Child] = {}
+    children_asked: int = 0
+    named_children: dict[str, RunId] = {}
+    """The latest child of each name that a step has given to one."""
     deferred: dict[str, None] = {}
     short: dict[str, None] = {}
     """Operations that wait outside the run, by their place: for room in a scope, or for another run's effect."""
+
+    @property
+    def root(self) -> RunId:
+        """The run at the top of its tree: its own, where it is no child."""
+        return self.parent.root if self.parent is not None else self.run
+
+    def open_children(self) -> Iterator[tuple[RunId, Child]]:
+        """The children that have not ended, as far as the run has heard."""
+        return ((name, child) for name, child in self.children.items() if not child.ended)
+
+    @property
+    def has_open_children(self) -> bool:
+        """Whether there is a child before whose end the run may not end."""
+        return bool(self.children) and any(not child.ended for child in self.children.values())
 
     def derived(self, kind: type[D]) -> D:
         """What is kept of this kind beside the state; made, with every node moved, where there is none yet."""

@@ -6,6 +6,7 @@ Never here: anything that changes the state.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, Literal
 
 import msgspec
@@ -47,6 +48,8 @@ _ATTENTION: Final = frozenset(
 
 _TIMED: Final = ("open", "retrying")
 """Operations that may wait for a moment."""
+MOST_CHILDREN_TOLD: Final = 20
+"""Of those that a run waits for: its row is written with each commit. `children` lists all."""
 _PICKUP_MS: Final = 1000
 """How long a ready step may stay unstarted before anybody who sweeps should take it."""
 
@@ -61,8 +64,10 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `signal`: the signal's name; a program
     - `timer`: `sleep`; time
     - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
-    - `money`: `holds_in_flight`, `tenant_holds_in_flight`, `team_holds_in_flight`: other calls to settle; `over_limit`,
-      `tenant_budget`, `team_budget`: a higher limit, or above the run another day or month
+    - `money`: `holds_in_flight`, `tenant_holds_in_flight`, `team_holds_in_flight`, `tree_holds_in_flight`: other calls to
+      settle; `over_limit`, `tenant_budget`, `team_budget`, `tree_budget`: a higher limit (of a tree, its root's), or above the
+      run another day or month
+    - `child`: `not_ended`, a child's end; the wait names its run
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
       `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there
     - `model`: `outcome_outstanding`, as of an effect
@@ -84,13 +89,18 @@ def status(state: State) -> Status:
         return state.ended
     if state.paused:
         return "paused"
-    if state.active or _goes_on(state) or (not state.unfinished and not state.gates and state.awaits is None):
+    if state.active or _goes_on(state) or _is_done(state):
         return "running"
     if any(gate.opened.reason in _ATTENTION or gate.escalated_at_ms is not None for gate in state.gates.values()):
         return "requires_attention"
     if any(gate.opened.reason == LIMITS["cost"] for gate in state.gates.values()) or _blocked_above(state):
         return "budget_blocked"
     return "waiting"
+
+
+def _is_done(state: State) -> bool:
+    """Whether nothing is left that it would wait for."""
+    return not (state.unfinished or state.gates or state.awaits is not None or state.has_open_children)
 
 
 def _goes_on(state: State) -> bool:
@@ -132,11 +142,18 @@ def waiting_for(state: State) -> list[Wait]:
         found.append(Wait("place", "admission", state.run, state.started_at_ms, about=state.awaits))
     for name in dict.fromkeys((*state.unplaced, *state.timed())):
         found += _of_step(state, state.steps[name])
+    if state.children:
+        found += islice(_for_children(state), MOST_CHILDREN_TOLD)
     for id_, call in state.calls.items():
         step_ = state.step(call.step)
         if not call.doubted and (step_ is None or step_.status != "active"):
             found.append(Wait(call.kind, "outcome_outstanding", id_, call.at_ms, call.step, None, call.name))
     return found
+
+
+def _for_children(state: State) -> Iterator[Wait]:
+    for name, child in state.open_children():
+        yield Wait("child", "not_ended", f"{child.step}:{child.path}", child.at_ms, child.step, None, name)
 
 
 def _of_step(state: State, step: Step) -> Iterator[Wait]:

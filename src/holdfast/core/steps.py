@@ -50,7 +50,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
     if d.state.seq:
         raise Conflict(f"Run {c.run} has already been started.")
     _check_requester(d, c)
-    awaits = admission.claim(d, c)
+    awaits = admission.claim(d, c) if c.parent is None else None
     definition = d.graph.definition
     limits_ = definition.limits
     d.emit(
@@ -73,8 +73,10 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             client=c.by.client,
             price_fingerprint=c.price_fingerprint,
             team=c.team,
-            counted=awaits is None,
+            counted=awaits is None and c.parent is None,
             awaits=awaits,
+            parent=c.parent,
+            shared=c.shared,
         )
     )
     for event in c.inherits:

@@ -55,12 +55,17 @@ class Catalog:
 
     async def add(self, workflow: Workflow) -> None:
         """Be able to run `workflow`, whose code was loaded, unless it asks for labels that this process lacks. The store is
-        told of it, so that other processes can decide about its runs, and start some by its name."""
+        told of it, so that other processes can decide about its runs, and start some by its name. What it asks for as children
+        comes with it: they go on where it does."""
         graph, place = workflow.graph, (workflow.name, workflow.version)
         if self._told.get(place) != graph.hash:
             await self._stored.put_workflow(_record(workflow), graph.encoded)
             self._told[place] = graph.hash
+        is_new = workflow.hash not in self.workflows
         await self.adopt(workflow)
+        if is_new and workflow.hash in self.workflows:
+            for child in workflow.children:
+                await self.add(child)
 
     async def adopt(self, workflow: Workflow) -> None:
         """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -18,15 +19,17 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
+from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import NULL, digest
-from holdfast.engine import branches, function, mapping
+from holdfast.engine import branches, child, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
+from holdfast.engine.child import OnFailure, Request
 from holdfast.engine.cursor import cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.stream import Stream
@@ -190,6 +193,20 @@ class StepContext(AttemptContext):
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""
         return Stream(self._journal, name)
+
+    async def child(
+        self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002
+        cost_limit_usd: float | str | Decimal | None = None, on_failure: OnFailure = "raise", background: bool = False,
+        tenant: str | None = None,
+    ) -> Any:  # fmt: skip
+        """Have another workflow do something, in a run of its own; see Context."""
+        if tenant not in (None, self.tenant):
+            raise ValueError(
+                f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started."
+            )
+        asked = Request(workflow, input, version, key, cost_limit_usd)
+        with cursor().place() as path:
+            return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 
     async def gather(self, *asked: Awaitable[Any]) -> list[Any]:
         """Run operations at the same time, each branch with a place of its own; their results in order.

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
+from holdfast.authoring.node import CODE
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, item, remote_task
@@ -123,6 +124,17 @@ async def _map(attempt: Attempt, context: StepContext, settings: dict[str, Any])
     definition = attempt.definition
     assert isinstance(definition, MapDefinition)
     return Result(await context.map_items(definition, partial(_handled, attempt, context)))
+
+
+async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
+    given = await _handled(attempt, context)
+    plain = given.model_dump(mode="json") if isinstance(given, BaseModel) else given
+    key = settings["key"].format_map(plain) if settings["key"] is not None else None
+    outcome = await context.child(
+        settings.get(CODE) or settings["workflow"], plain, key=key, version=settings["version"],
+        cost_limit_usd=settings["cost_limit_usd"], on_failure=settings["on_failure"],
+    )  # fmt: skip
+    return Result(outcome._asdict() if settings["on_failure"] == "return" else outcome)
 
 
 async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str, Any]) -> Result:
@@ -239,6 +251,7 @@ _RUNNERS: Final[dict[str, Callable[[Attempt, StepContext, dict[str, Any]], Await
     "llm_node": _llm_node,
     "tool_node": _tool_node,
     "remote_task": _remote_task,
+    "child": _child,
     "human_gate": _human_gate,
     "branch": _branch,
     "check": _check,

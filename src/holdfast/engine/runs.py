@@ -99,9 +99,20 @@ class Runs:
             found = self._mailboxes[run] = Mailbox(run, self)
         return found
 
+    def new_id(self) -> RunId:
+        """The name of a run that is about to be started."""
+        return self._ids.run(self.now_ms())
+
+    def begin(self, run: RunId, graph: Graph) -> Mailbox:
+        """The mailbox of a run that may have been started already."""
+        found = self._mailboxes.get(run)
+        if found is None:
+            found = self._mailboxes[run] = Mailbox(run, self, graph)
+        return found
+
     def new(self, graph: Graph) -> Mailbox:
         """The mailbox of a run that is about to be started."""
-        run = self._ids.run(self.now_ms())
+        run = self.new_id()
         found = self._mailboxes[run] = Mailbox(run, self, graph)
         return found
 

@@ -17,6 +17,7 @@ from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_headroom
 from holdfast.engine.adoption import Adoption
+from holdfast.engine.children import Children
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
 from holdfast.engine.placing import in_line
@@ -64,10 +65,11 @@ class Sweep:
         lane: Lane | None = None,
         adoption: Adoption | None = None,
         doubts: Doubts | None = None,
+        children: Children | None = None,
     ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
         there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
-        keeps a rule about money in doubt."""
+        keeps a rule about money in doubt, `children` sees to those that others have left."""
         self._executor = executor
         self._runtime = runtime = executor.services.runtime
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
@@ -83,6 +85,7 @@ class Sweep:
         self._described_s = -math.inf
         self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
+        self._children = children
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._all_wait_here = False
@@ -130,6 +133,8 @@ class Sweep:
         await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()
+        if self._children is not None:
+            await self._children.turn()
         if not self._is_led:  # else it is the leader's
             await self._costs.turn()
             if self._doubts is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.blob import BlobPlace, Blobs
+from holdfast.ports.child import ChildLink, Children
 from holdfast.ports.cost import Costs
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.graph import Graphs, WorkflowRecord
@@ -71,6 +72,8 @@ __all__ = [
     "CallBegan",
     "CallEnded",
     "Calls",
+    "ChildLink",
+    "Children",
     "Chunk",
     "Clock",
     "Committed",

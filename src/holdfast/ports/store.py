@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.ports.blob import Blobs
+from holdfast.ports.child import Children
 from holdfast.ports.cost import Costs
 from holdfast.ports.graph import Graphs
 from holdfast.ports.job_log import JobLogs
@@ -54,6 +55,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     log: Log
     graphs: Graphs
     scopes: Scopes
+    children: Children
     lending: Lending
     costs: Costs
     job_logs: JobLogs

@@ -51,6 +51,8 @@ class RunFilter(TypedDict, total=False):
     status: str | Sequence[str] | None
     """One, or one of several."""
     key: str | None
+    parent: str | None
+    """Whose children they are."""
     since_ms: int | None
     until_ms: int | None
     in_doubt: bool

@@ -14,8 +14,8 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.control.control import Control
-from holdfast.control.stored import StoredWorkflow
 from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
 from holdfast.service.answers import Answers

@@ -23,7 +23,6 @@ from holdfast.ports import WorkflowRecord
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
-    from holdfast.control.stored import StoredWorkflow
     from holdfast.core.costs import Cost
     from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.core.streams import Told
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.doubt import Doubt
+    from holdfast.engine.stored_workflow import StoredWorkflow
     from holdfast.ports import PlacedStep
 
 

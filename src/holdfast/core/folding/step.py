@@ -22,6 +22,7 @@ from holdfast.core.ids import comes_from, is_item, node_of, step_id
 from holdfast.core.payload import NULL
 from holdfast.core.policies import RATE_LIMIT, ErrorRecord
 from holdfast.core.state import (
+    CHILD,
     FINISHED,
     KEPT_FROM_A_PLACE,
     KEPT_FROM_THE_BEGINNING,
@@ -170,6 +171,8 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
         if op.has_come_to_something and op.kind in keeps:
             op.status, op.error = "done", None
             step.kept[step.named(path)] = op
+        elif op.kind == CHILD and op.status == "open":
+            step.kept[step.named(path)] = op  # it goes on meanwhile
     step.generation += 1
     step.stops, step.retry_at_ms = 0, None
     move(s, name, step, "suspended", at_ms)
@@ -178,7 +181,10 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
 
 def _operation_reused(s: State, e: ev.OperationReused, at_ms: int) -> None:
     step = s.steps[node_of(e.step)]
-    step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
+    op = step.journal[e.path] = (step.kept if e.origin is None else step.inherited).pop(e.kept)
+    if op.status == "open" and op.child is not None:
+        mark(step, e.path, op, "open")
+        s.children[op.child].places = {f"{e.step}:{e.path}": None}
     step.stopped = None
     wake(s, step)  # the step that asked for it may have to come again to hear of it
 

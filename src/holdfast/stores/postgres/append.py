@@ -46,7 +46,8 @@ class Entry(msgspec.Struct):
         """Whether one statement can write it, if no limit is in its way."""
         changes = self.changes
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
-        return not (ledger or changes.effect_keys)
+        limits = changes.postings and any(each.limit is not None for each in changes.postings)
+        return not (ledger or changes.effect_keys or changes.children or limits)
 
     @property
     def is_simple(self) -> bool:

@@ -19,6 +19,7 @@ from holdfast.errors import HoldfastError, NotFound, OverLimit, StoreError, Unkn
 from holdfast.ports import Append, History, SnapshotRecord
 from holdfast.stores.history import recorded, unstorable
 from holdfast.stores.month import Month
+from holdfast.stores.postgres import child
 from holdfast.stores.postgres.append import Entry, entry, fates_of, write, write_ledger, write_one
 from holdfast.stores.postgres.archive import Archives
 from holdfast.stores.postgres.connection import AGAIN, BEGIN, LOST, POISON, Connection, durable, explain, transaction
@@ -218,6 +219,7 @@ class Log(Archives):
         await write_ledger(db, self._sql, written)
         await keys.write(written)
         await balances.write(written)
+        await child.write(db, self._sql, written)
         left = [new for new in entries if new.run not in runs]
         if left:
             fates |= await fates_of(db, self._sql, left, {**keys.taken, **balances.refused})

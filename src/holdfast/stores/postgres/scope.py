@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import Posting, ScopeRow, Waiting, family_of
 from holdfast.errors import OverLimit
@@ -42,7 +44,7 @@ class ScopeBalances:
     async def admit(self, new: Entry) -> bool:
         """Move the books as `new` does, if there is room in every scope."""
         for posting in new.changes.postings:
-            row = self._rows[posting.scope]
+            row = self._limited(posting)
             if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
             ahead = 0
@@ -53,7 +55,7 @@ class ScopeBalances:
                 self.refused[new.run] = _over(new, row, ahead, posting)
                 return False
         for posting in new.changes.postings:
-            before = self._rows[posting.scope]
+            before = self._limited(posting)
             self._rows[posting.scope] = ScopeRow(
                 before.scope, before.limit, before.settled + posting.settled, before.held + posting.held,
                 before.in_doubt + posting.in_doubt,
@@ -61,11 +63,18 @@ class ScopeBalances:
         self._admitted.append(new.run)
         return True
 
+    def _limited(self, posting: Posting) -> ScopeRow:
+        """The books as `posting` finds them, with the limit that it brings along."""
+        row = self._rows[posting.scope]
+        return row if posting.limit is None else msgspec.structs.replace(row, limit=posting.limit)
+
     async def write(self, written: Sequence[Entry]) -> None:
         """Write down what the appends that were written move, each scope once."""
         moved: dict[str, tuple[int, int, int]] = {}
         for new in written:
             for posting in new.changes.postings:
+                if posting.limit is not None:
+                    await self._db.execute(self._sql["set_limit"], posting.family, posting.limit)
                 settled, held, in_doubt = moved.get(posting.scope, (0, 0, 0))
                 moved[posting.scope] = settled + posting.settled, held + posting.held, in_doubt + posting.in_doubt
         if moved:

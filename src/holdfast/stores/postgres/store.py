@@ -14,6 +14,7 @@ from holdfast.errors import StoreUnreadable
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.blob import Blobs
+from holdfast.stores.postgres.child import Children
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.context import StoreContext, sql
@@ -79,6 +80,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
         log, sessions = Log(context), Sessions(context)
         return cls(
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
+            children=Children(context),
             lending=Lending(context), costs=Costs(context), job_logs=JobLogs(context),
             streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
             watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions), leadership=Leadership(context),

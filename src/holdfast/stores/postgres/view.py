@@ -52,12 +52,16 @@ class Views(Archives):
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         status, prefix, before = sought.get("status"), sought.get("prefix"), sought.get("before")
         first, last = (None, None) if prefix is None else runs_from(prefix)
-        if (before is not None and not is_run(before)) or (prefix is not None and first is None):
+        parent = sought.get("parent")
+        if any(each is not None and not is_run(each) for each in (before, parent)) or (
+            prefix is not None and first is None
+        ):
             return []
         conditions: dict[str, Any] = {
             "runs.run >=": first, "runs.run <=": last, "runs.run <": before,
             "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
             "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
+            self._sql["child_of"]: parent,
         }  # fmt: skip
         if sought.get("in_doubt"):
             conditions["in_doubt_nanousd >"] = 0
@@ -106,7 +110,10 @@ class Views(Archives):
     ) -> list[tuple[Any, ...]]:
         """Rows of a list. A condition without a value is not asked, so that each list finds the index made for it."""
         asked = {condition: value for condition, value in conditions.items() if value is not None}
-        words = [f"{condition} (${number})" for number, condition in enumerate(asked, 1)]
+        words = [
+            condition.replace("{}", f"${number}") if "{}" in condition else f"{condition} (${number})"
+            for number, condition in enumerate(asked, 1)
+        ]
         where = " and ".join([*words, *always])
         statement = f"{self._sql[name]} {'where ' + where if where else ''} {order} limit ${len(asked) + 1}"
         return [tuple(row) for row in await self._db.fetch(statement, *asked.values(), limit)]

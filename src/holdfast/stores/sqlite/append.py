@@ -18,6 +18,7 @@ import msgspec
 from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
+from holdfast.stores.sqlite import child
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
@@ -61,6 +62,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
     _write_people(db, accepted)
     _write_ledger(db, accepted)
     balances.write(accepted)
+    child.write(db, accepted)
     return fates
 
 

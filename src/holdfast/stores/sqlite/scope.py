@@ -34,7 +34,7 @@ class ScopeBalances:
     def admit(self, new: Entry) -> OverLimit | None:
         """Move the books as `new` does, or say which scope has no room for it: then nothing is moved."""
         for posting in new.changes.postings:
-            row = self._rows[posting.scope]
+            row = self._limited(posting)
             if not posting.bounded or posting.total <= 0 or row.left is None:
                 continue
             ahead = self._ahead(posting.scope, new.run) if posting.in_turn else 0
@@ -43,9 +43,14 @@ class ScopeBalances:
                     self._refused.append((posting.scope, new.run, posting.total, new.changes.run.graph_hash))
                 return _over(new, row, ahead, posting)
         for posting in new.changes.postings:
-            self._rows[posting.scope] = _moved(self._rows[posting.scope], posting)
+            self._rows[posting.scope] = _moved(self._limited(posting), posting)
         self._admitted.append(new.run)
         return None
+
+    def _limited(self, posting: Posting) -> ScopeRow:
+        """The books as `posting` finds them, with the limit that it brings along."""
+        row = self._rows[posting.scope]
+        return row if posting.limit is None else msgspec.structs.replace(row, limit=posting.limit)
 
     def _ahead(self, scope: str, run: RunId) -> int:
         """What they want who wait in a scope before `run`, or at all where it does not wait."""
@@ -61,6 +66,10 @@ class ScopeBalances:
                 for scope, row in sorted(self._rows.items())
             ],
         )
+        limits = [
+            (each.family, each.limit) for new in accepted for each in new.changes.postings if each.limit is not None
+        ]  # fmt: skip
+        self._db.executemany(SQL["set_limit"], limits)
         waits = {new.run: [waiter.scope for waiter in new.changes.waiters] for new in accepted}
         rows(self._db, "delete_waiters", {"runs": _encode(waits).decode()})
         taken = [

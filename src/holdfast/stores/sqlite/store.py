@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from holdfast.ports import BlobPlace, Store
 from holdfast.stores.sqlite.blob import Blobs
+from holdfast.stores.sqlite.child import Children
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, value
 from holdfast.stores.sqlite.cost import Costs
@@ -80,6 +81,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(context)
         return cls(
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
+            children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context),
             streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
             watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),

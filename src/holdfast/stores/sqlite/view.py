@@ -73,7 +73,9 @@ class Views(Archives):
             "status in (select value from json_each(?))": None if status == one else encode(status).decode(),
             "start_key = ?": sought.get("key"), "started_at_ms >= ?": sought.get("since_ms"),
             "in_doubt_nanousd > ?": 0 if sought.get("in_doubt") else None,
-            "started_at_ms < ?": sought.get("until_ms"), "id < (select id from runs where run = ?)": sought.get("before"),
+            "started_at_ms < ?": sought.get("until_ms"),
+            "run in (select child from children where parent = ?)": sought.get("parent"),
+            "id < (select id from runs where run = ?)": sought.get("before"),
         }  # fmt: skip
         limit = sought.get("limit", MOST_LISTED)
         return [RunRow(*row) for row in await self._list("runs", conditions, "order by id desc limit ?", limit)]

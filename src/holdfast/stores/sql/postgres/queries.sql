@@ -361,7 +361,8 @@ select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
 from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
 where (
         amount is null or wanted <= amount - settled - held - in_doubt or (
-            wanted > amount - settled - in_doubt and (family like '%/day' or family like '%/month')
+            wanted > amount - settled - in_doubt
+            and (family like '%/day' or family like '%/month' or family like 'tree/%')
             and (select status from holdfast.runs where runs.run = waiters.run) = 'waiting'
         )
     )
@@ -395,6 +396,64 @@ update holdfast.effect_keys set response = $3 where effect_key = $1 and call = $
 -- name: free_effect_key
 -- The effect of a key has not happened, or was undone.
 delete from holdfast.effect_keys where effect_key = $1 and call = $2
+
+-- --- Children ---------------------------------------------------------------------------------------------------------
+
+-- name: move_children
+-- Children have come further. What becomes of one whose parent has heard of its end is told to nobody.
+with locked as materialized (
+    select child from holdfast.children where child = any($1::uuid[]) order by child for update
+)
+update holdfast.children set state = given.state, changed_at_ms = given.changed_at_ms
+from unnest($1::uuid[], $2::text[], $3::bigint[]) as given (child, state, changed_at_ms) join locked using (child)
+where children.child = given.child and children.state <> 'told'
+
+-- name: put_children
+-- Runs ask for children, or for their being taken up again.
+insert into holdfast.children (child, parent, root, state, ordered, heeded, changed_at_ms)
+select child, parent, root, 'requested', 0, 0, changed_at_ms
+from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[]) as given (child, parent, root, changed_at_ms)
+order by child
+on conflict (child) do update set state = excluded.state, changed_at_ms = excluded.changed_at_ms
+
+-- name: order_children
+-- Children are to do as their parents do: one of a run, or every one of it.
+with given as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::integer[], $4::bigint[]) as given (parent, child, ordered, changed_at_ms)
+),
+locked as materialized (
+    select children.child, max(given.ordered) as ordered, max(given.changed_at_ms) as changed_at_ms
+    from (
+        select child, parent from holdfast.children
+        where parent in (select parent from given) and state <> 'told' order by child for update
+    ) as children
+    join given on children.parent = given.parent and (given.child is null or given.child = children.child)
+    group by children.child
+)
+update holdfast.children set ordered = locked.ordered, changed_at_ms = locked.changed_at_ms
+from locked where children.child = locked.child
+
+-- name: settle_child
+-- Somebody has seen to what was to be done about a child, if nothing more has come since.
+update holdfast.children set
+    state = case state when 'requested' then 'running' when 'ended' then 'told' else state end, heeded = ordered
+where child = $1::uuid and state = $2 and ordered = $3
+returning child
+
+-- name: pending_children
+-- What somebody has to see to since a moment or longer, longest first.
+select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children
+where (state in ('requested', 'ended') or (state = 'running' and ordered > heeded)) and changed_at_ms <= $1
+order by changed_at_ms limit $2
+
+-- name: child
+-- What links a run to its parent.
+select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children where child = $1::uuid
+
+-- name: family
+-- The links of a whole tree, oldest first, after a child.
+select child::text, parent::text, root::text, state, ordered, heeded from holdfast.children
+where root = $1::uuid and ($2::uuid is null or child > $2::uuid) order by child limit $3
 
 -- --- Costs ------------------------------------------------------------------------------------------------------------
 
@@ -750,6 +809,10 @@ from holdfast.effects
 -- name: gate_tenant
 -- A condition of that list: the tenant of a gate's run.
 (select tenant from holdfast.runs where runs.run = gates.run) =
+
+-- name: child_of
+-- A condition of the list of runs: whose children they are.
+runs.run in (select child from holdfast.children where parent = {})
 
 -- name: effect_tenant
 -- The same of a line of the ledger.

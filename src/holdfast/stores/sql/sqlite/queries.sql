@@ -172,7 +172,7 @@ select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as
 from waiters left join scopes using (scope) left join limits using (family)
 where (
         room is null or wanted <= room or (
-            wanted > room + held and (family like '%/day' or family like '%/month')
+            wanted > room + held and (family like '%/day' or family like '%/month' or family like 'tree/%')
             and (select status from runs where runs.run = waiters.run) = 'waiting'
         )
     )
@@ -182,6 +182,46 @@ where (
         where waiters.scope = 'effect/' || effect_key and effect_keys.run <> waiters.run and response is null
     )
 order by waiters.id limit :most
+
+-- --- Children ---------------------------------------------------------------------------------------------------------
+
+-- name: put_child
+-- A run asks for a child, or for its being taken up again.
+insert into children (child, parent, root, state, ordered, heeded, changed_at_ms) values (?1, ?2, ?3, 'requested', 0, 0, ?4)
+on conflict (child) do update set state = excluded.state, changed_at_ms = excluded.changed_at_ms
+
+-- name: move_child
+-- A child has come further. What becomes of one whose parent has heard of its end is told to nobody.
+update children set state = ?2, changed_at_ms = ?3 where child = ?1 and state <> 'told'
+
+-- name: order_child
+-- A child is to do as its parent does.
+update children set ordered = ?2, changed_at_ms = ?3 where child = ?1 and state <> 'told'
+
+-- name: order_children
+-- Every child of a run is.
+update children set ordered = ?2, changed_at_ms = ?3 where parent = ?1 and state <> 'told'
+
+-- name: settle_child
+-- Somebody has seen to what was to be done about a child, if nothing more has come since.
+update children set
+    state = case state when 'requested' then 'running' when 'ended' then 'told' else state end, heeded = ordered
+where child = ?1 and state = ?2 and ordered = ?3
+returning child
+
+-- name: pending_children
+-- What somebody has to see to since a moment or longer, longest first.
+select child, parent, root, state, ordered, heeded from children
+where (state in ('requested', 'ended') or (state = 'running' and ordered > heeded)) and changed_at_ms <= ?1
+order by changed_at_ms limit ?2
+
+-- name: child
+-- What links a run to its parent.
+select child, parent, root, state, ordered, heeded from children where child = ?
+
+-- name: family
+-- The links of a whole tree, oldest first, after a child.
+select child, parent, root, state, ordered, heeded from children where root = ?1 and child > ?2 order by child limit ?3
 
 -- --- Costs ------------------------------------------------------------------------------------------------------------
 

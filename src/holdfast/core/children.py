@@ -1,0 +1,167 @@
+"""The rules of children: runs of their own that a step asks for and waits for, and whose end comes back to it.
+
+A request is recorded first, then somebody starts the child, and its end is brought to its parent: each may be done twice and
+counts once. The money of a whole tree is one scope, whose limit is its root's. Never here: starting a run (engine.children).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core import commands, scopes
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.fence import intends
+from holdfast.core.ids import RunId, node_of
+from holdfast.core.policies import CANCELLED, CHILD_FAILED
+from holdfast.core.state import AWAITED, BACKGROUND, CHILD, OPEN_STEPS, Child, Operation, State
+from holdfast.errors import InvalidInput, KeyReused, NotFound
+
+MOST_CHILDREN: Final = 10_000
+"""Of one run, in all. The run knows those by name that have not ended, and each end is an event of it; for more of them, let
+children have children."""
+MOST_DEPTH: Final = 10
+"""How far below its root a run may be. Each call posts its money to every limit above it; and workflows that start one another
+in a circle must come to an end, also where a model decides whether they do."""
+
+_LEAVES_CHILDREN: Final = (
+    ev.StepCompleted, ev.StepFailed, ev.StepCancelled, ev.LoopTaken, ev.JournalDropped, ev.RunFailing, ev.RunCancelling,
+    ev.OperationReused, ev.MapEnded,
+)  # fmt: skip
+"""After what a child may be one that nobody waits for."""
+
+
+def request_child(d: Decision, c: commands.RequestChild) -> None:
+    """Ask for a child, or for what became of the one that the run knows under the same key."""
+    kind = BACKGROUND if c.background else CHILD
+    step = intends(d, c, c.path, kind, c.workflow, c.args_hash)
+    op = step.journal.get(c.path)
+    if op is not None and op.status != "reopened":
+        return
+    named = _named(d.state, c)
+    failed = op.child if op is not None and op.child is not None else None
+    if named is not None and named[1].ended in ("failed", "cancelled"):
+        failed = named[0] if named[1].ended == "failed" else None
+        named = None
+    if named is None and failed is None:
+        _expect_room(d.state)
+    d.record(c.step, c.values)
+    if named is not None:
+        d.emit(
+            ev.ChildAwaited(c.step, c.attempt, c.path, named[0], c.workflow, c.args_hash, kind, c.background)
+        )  # fmt: skip
+        return
+    _open_tree(d)
+    d.emit(
+        ev.ChildRequested(
+            c.step, c.attempt, c.path, failed or c.child, c.workflow, c.version, c.graph_hash, c.args_hash, c.input,
+            c.limit_nanousd, c.key, c.background, again=failed is not None,
+        )
+    )  # fmt: skip
+
+
+def await_child(d: Decision, c: commands.AwaitChild) -> None:
+    """Wait for a child that goes on in the background. Where the wait is to be tried again, a child that has failed is."""
+    child = d.state.children.get(c.child)
+    if child is None:
+        raise NotFound(f"Run {c.child} is no child that run {d.state.run} has in the background.")
+    step = intends(d, c, c.path, AWAITED, child.workflow, c.args_hash)
+    op = step.journal.get(c.path)
+    if op is not None and op.status != "reopened":
+        return
+    d.record(c.step, c.values)
+    if op is not None and child.ended == "failed":
+        d.emit(
+            ev.ChildRequested(
+                c.step, c.attempt, c.path, c.child, child.workflow, 0, child.graph_hash, child.args_hash, child.input,
+                child.limit_nanousd, child.key, again=True,
+            )
+        )  # fmt: skip
+        return
+    d.emit(ev.ChildAwaited(c.step, c.attempt, c.path, c.child, child.workflow, c.args_hash, AWAITED))
+
+
+def _named(state: State, c: commands.RequestChild) -> tuple[RunId, Child] | None:
+    """The child that the run knows under the key. Raises KeyReused where that was asked for something else."""
+    if c.key is None:
+        return None
+    name = state.named_children.get(c.key)
+    if name is None:
+        return None
+    child = state.children[name]
+    if child.args_hash != c.args_hash:
+        raise KeyReused(
+            f"The key {c.key!r} belongs to the child {name}, which was asked for with another workflow or input. No child was"
+            " started: the same key must mean the same thing.",
+            key=c.key,
+            run=name,
+        )
+    return name, child
+
+
+def _expect_room(state: State) -> None:
+    depth = state.parent.depth if state.parent is not None else 0
+    if depth >= MOST_DEPTH:
+        raise InvalidInput(
+            f"Run {state.run} is {depth} runs below its root {state.root}, which is as deep as a tree may go. No child was"
+            " started: see whether workflows start one another in a circle."
+        )
+    if state.children_asked >= MOST_CHILDREN:
+        raise InvalidInput(
+            f"Run {state.run} has asked for {MOST_CHILDREN} children, which is as many as a run may have. No child was"
+            " started: let a child have some of them."
+        )
+
+
+def _open_tree(d: Decision) -> None:
+    """Have the money of the run and of all below it count together, if the run has a limit."""
+    state, budget = d.state, d.state.budget
+    if budget.limit_nanousd is None or scopes.tree_of(state.run) in state.shared:
+        return
+    # What an early version has held is in no scope, and will not leave one.
+    open_ = [call for call in state.calls.values() if call.scoped]
+    held = sum(call.hold_nanousd for call in open_ if not call.doubted)
+    in_doubt = sum(call.hold_nanousd for call in open_ if call.doubted)
+    d.emit(ev.TreeOpened(budget.limit_nanousd, budget.committed_nanousd - held - in_doubt, held, in_doubt))
+
+
+def end_child(d: Decision, c: commands.EndChild) -> None:
+    """Take note of the end of a child; once."""
+    child = d.state.children.get(c.child)
+    if child is None or child.ended:
+        return
+    error = None
+    if c.how != "completed":
+        why = c.error.message if c.error is not None else "no reason is known"
+        message = (
+            f"The child {c.child} ({child.workflow!r}) {'failed' if c.how == 'failed' else 'was cancelled'}: {why}"
+        )
+        node = node_of(child.step)
+        if c.how == "failed":  # a policy that the node names itself has it taken up again
+            error = d.error(node, CHILD_FAILED, message, retryable=True)
+        else:
+            error = d.error(node, CANCELLED, message)
+    d.emit(ev.ChildEnded(c.child, c.how, c.output, error))
+
+
+def attend(d: Decision) -> None:
+    """Call off the children that nobody waits for: those of a run that is ending, and those whose step went on without them."""
+    state = d.state
+    if not any(isinstance(event, _LEAVES_CHILDREN) for event in d.events):
+        return
+    for name, child in list(state.open_children()):
+        if child.abandoned or (not state.phase and _is_wanted(state, name, child)):
+            continue
+        d.emit(ev.ChildAbandoned(name, "the run is ending" if state.phase else "nobody waits for it"))
+
+
+def _is_wanted(state: State, name: RunId, child: Child) -> bool:
+    if child.background:
+        return True
+    for place in child.places:
+        found = state.operation_at(place)
+        if found is not None and found[2].child == name and (found[0].status in OPEN_STEPS or found[0].parked):
+            return True
+    step = state.step(child.step)
+    kept: list[Operation] = [] if step is None or step.status not in OPEN_STEPS else [*step.kept.values()]
+    return any(op.child == name for op in kept)

@@ -1,0 +1,161 @@
+"""Asks for a child, a run of its own, and waits for what becomes of it: one operation of a step.
+
+The request is recorded with all that it takes to start the child. Never here: starting it, hearing of its end (children).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.authoring.child import ChildOutcome
+from holdfast.authoring.view import fields
+from holdfast.authoring.workflow import Workflow
+from holdfast.core import commands as cmd
+from holdfast.core.ids import Path, RunId
+from holdfast.core.money import nanousd
+from holdfast.core.payload import digest
+from holdfast.core.policies import CANCELLED
+from holdfast.core.state import AWAITED, BACKGROUND, CHILD
+from holdfast.engine.cursor import Suspension, cursor
+from holdfast.engine.journal import StepJournal
+from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.errors import InvalidInput, NotFound, OperationFailed
+from holdfast.ports import Recall
+
+OnFailure = Literal["raise", "return"]
+
+
+class Request(NamedTuple):
+    """What a step asks for."""
+
+    workflow: Workflow | str
+    input: Any
+    version: int | None
+    key: str | None
+    limit: float | str | Decimal | None
+
+    @property
+    def name(self) -> str:
+        return self.workflow if isinstance(self.workflow, str) else self.workflow.name
+
+    def asked(self, journal: StepJournal) -> dict[str, Any]:
+        """What counts for whether the same is asked for again. Not the version of code at hand: a child goes on with what it
+        was started with."""
+        plain = msgspec.json.decode(journal.attempt.services.payloads.clean(self.input))
+        return {"workflow": self.name, "input": plain, "version": self.version, "key": self.key}
+
+
+class Child:
+    """A child in the background. Keeps authoring.child.ChildHandle."""
+
+    def __init__(self, journal: StepJournal, run: RunId) -> None:
+        self._journal = journal
+        self.run_id: str = run
+
+    def __repr__(self) -> str:
+        return f"<child {self.run_id}>"
+
+    async def result(self, *, on_failure: OnFailure = "raise") -> Any:
+        check(on_failure)
+        run = RunId(self.run_id)
+        with cursor().place() as path:
+            return await awaited(self._journal, path, run, on_failure)
+
+
+def check(on_failure: str) -> None:
+    """Raises ValueError for what is no policy."""
+    if on_failure not in ("raise", "return"):
+        raise ValueError(f"on_failure={on_failure!r}: a child's failure is to 'raise' here, or to be 'return'ed.")
+
+
+async def request(
+    journal: StepJournal, path: Path, request: Request, *, background: bool, on_failure: OnFailure
+) -> Any:  # fmt: skip
+    """What the child came to, or with `background` a handle on it. Leaves the step while it goes on; raises OperationFailed."""
+    check(on_failure)
+    asked = request.asked(journal)
+    args_hash = digest(asked)
+    kind = BACKGROUND if background else CHILD
+    known = await journal.recall(path, kind, request.name, args_hash, asked)
+    if known is None:
+        await journal.send(await _command(journal, path, request, args_hash, background))
+        known = await journal.recall(path, kind, request.name, args_hash)
+        if known is None:
+            raise Suspension
+    if background:
+        return Child(journal, RunId(known.value))
+    return await _outcome(journal, path, known, on_failure)
+
+
+async def awaited(journal: StepJournal, path: Path, run: RunId, on_failure: OnFailure) -> Any:
+    """What a child came to that was asked for before."""
+    state = await journal.attempt.state()
+    child = state.children.get(run)
+    if child is None:
+        raise InvalidInput(f"Run {run} is no child that run {journal.run} has in the background.")
+    args_hash = digest(["awaited", run])
+    known = await journal.recall(path, AWAITED, child.workflow, args_hash, {"child": run})
+    if known is None:
+        await journal.send(cmd.AwaitChild(journal.step, journal.number, path, run, args_hash, values=journal.take()))
+        known = await journal.recall(path, AWAITED, child.workflow, args_hash)
+        if known is None:
+            raise Suspension
+    return await _outcome(journal, path, known, on_failure)
+
+
+async def _outcome(journal: StepJournal, path: Path, known: Recall, on_failure: OnFailure) -> Any:
+    if on_failure == "raise":
+        if known.error is not None:
+            raise OperationFailed(known.error.message, error=known.error, path=path)
+        return fields(known.value)
+    step = (await journal.attempt.state()).step(journal.step)
+    op = step.journal[path] if step is not None else None
+    if known.error is None:
+        how: Literal["completed", "failed", "cancelled"] = "completed"
+    else:
+        how = "cancelled" if known.error.error_class == CANCELLED else "failed"
+    run = op.child if op is not None else None
+    return ChildOutcome(run or "", how, fields(known.value), None if known.error is None else known.error.message)
+
+
+async def _command(
+    journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool
+) -> cmd.RequestChild:  # fmt: skip
+    workflow = await _meant(journal, request)
+    if isinstance(workflow, StoredWorkflow):
+        valid = await journal.attempt.services.threads.run(workflow.validated_input, {"raw": request.input})
+    else:
+        valid = workflow.validated_input(request.input)
+    try:
+        limit = None if request.limit is None else nanousd(request.limit)
+    except ValueError as problem:
+        raise InvalidInput(f"The cost limit of a child cannot be used: {problem}. No child was started.") from None
+    payload = await journal.attempt.kept(valid)
+    # Named after what it starts with is kept: large values stay for the month of their run's start.
+    runs = journal.attempt.services.runtime.runs
+    return cmd.RequestChild(
+        journal.step, journal.number, path, runs.new_id(), workflow.name, workflow.version, workflow.graph.hash, args_hash,
+        payload, limit, request.key, background, values=journal.take(),
+    )  # fmt: skip
+
+
+async def _meant(journal: StepJournal, request: Request) -> Workflow | StoredWorkflow:
+    """What is to be started: its code, where that is here, else what the store knows of it. Raises InvalidInput."""
+    catalog = journal.attempt.services.runtime.catalog
+    if isinstance(request.workflow, Workflow):
+        meant = request.workflow
+        await journal.attempt.patiently(lambda: catalog.add(meant))
+        return meant
+    graphs = journal.attempt.services.runtime.store.graphs
+    try:
+        record = await journal.attempt.patiently(lambda: graphs.workflow(request.name, request.version))
+    except NotFound as problem:
+        raise InvalidInput(f"{problem.message} No child was started.") from None
+    known = catalog.workflows.get(record.graph_hash)
+    if known is not None:
+        return known
+    graph = await journal.attempt.patiently(lambda: catalog.graph_of(record.graph_hash))
+    return StoredWorkflow.of(record, graph)
