@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """Of a list: then its pages, of which an event names each, are two thousand at most."""
+_PAGE_ITEMS: Final = 256
+"""An item's step goes through its page."""
 _PAGE_EVENTS: Final = 1000
 
 
@@ -91,7 +93,7 @@ class _List:
         """Parts of it that an item's step reads quickly, each with the number of its first item."""
         first, size = 0, 0
         for index, each in enumerate(self.items):
-            if size and size + len(each) >= INLINE_BYTES:
+            if index - first == _PAGE_ITEMS or (size and size + len(each) >= INLINE_BYTES):
                 yield first, b"[" + b",".join(self.items[first:index]) + b"]"
                 first, size = index, 0
             size += len(each) + 1
@@ -133,7 +135,8 @@ async def _done(
     count = len(listed.items)
     if journal.found(path, MAP, name, args_hash, {"items": count}) is None:
         pages = [*listed.pages()]
-        kept = [await _kept(journal.attempt, page, is_alone=len(pages) == 1) for _, page in pages]
+        is_small = sum(len(page) for _, page in pages) <= INLINE_BYTES
+        kept = [await _kept(journal.attempt, page, is_small=is_small) for _, page in pages]
         await journal.send(
             cmd.MapItems(
                 journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry, demand, listed.keys,
@@ -143,9 +146,10 @@ async def _done(
     return await _outcome(journal, path, name, args_hash, {"items": count})
 
 
-async def _kept(attempt: Attempt, page: bytes, *, is_alone: bool) -> Payload:
+async def _kept(attempt: Attempt, page: bytes, *, is_small: bool) -> Payload:
+    """A page, in the event itself where all of them together are small enough."""
     payloads = attempt.services.payloads
-    if is_alone and (inline := payloads.inline(page, attempt.storage)) is not None:
+    if is_small and (inline := payloads.inline(page, attempt.storage)) is not None:
         return inline
     now_ms = attempt.keeping_ms
     return await attempt.patiently(lambda: payloads.put(page, attempt.tenant, now_ms, attempt.storage))
