@@ -263,13 +263,19 @@ def bare(name: str, *, fails: bool = False) -> Any:
     return step(name=name, retry=RetryPolicy(max_attempts=3, initial_s=0.01, jitter=0))(run)
 
 
+async def post(ctx: Context, line: str) -> Any:
+    """An item of a map: an effect, and a bare step."""
+    return [await ctx.tool(note, line=line), await bare(f"post {line}")()]
+
+
 @flow(cost_limit_usd="0.0001")
-async def stroll(ctx: Context) -> list[str]:
-    """A bare step that fails at first, a step with an effect, a sleep, and two bare steps at once."""
+async def stroll(ctx: Context) -> list[Any]:
+    """A bare step that fails at first, a step with an effect, a sleep, two bare steps at once, and a map of two items."""
     first = await bare("flaky", fails=True)() if ctx.version("way", 2) == 2 else "old"
     await charge(3)
     await ctx.sleep(0.02)
-    return [first, *await ctx.gather(bare("left")(), bare("right")())]
+    posted = await ctx.map(post, ["one", "two"], max_parallel=1)
+    return [first, *await ctx.gather(bare("left")(), bare("right")()), *posted]
 
 
 FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk(), stroll)}

@@ -18,11 +18,24 @@ from holdfast.core import events as ev
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.evolve import evolve
 from holdfast.core.graph import COMPENSATE, GOING_ON, Definition, Edge, Graph
-from holdfast.core.ids import CallId, NodeName, RunId, SessionId, StepId, node_of, visit_of
+from holdfast.core.ids import (
+    CallId,
+    NodeName,
+    Path,
+    RunId,
+    SessionId,
+    StepId,
+    comes_from,
+    is_item,
+    map_of,
+    node_of,
+    visit_of,
+)
+from holdfast.core.payload import Payload
 from holdfast.core.projection import project
-from holdfast.core.state import FOLD_VERSION, State
+from holdfast.core.state import FOLD_VERSION, MAP, State
 from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
-from tests.simulation.books import Books, Call, Visit
+from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
@@ -46,6 +59,12 @@ _AFTER_THE_END: Final = (
     ev.ModelCallReconciled,
     ev.OutcomeOrphaned,
 )
+
+
+def _demand(graph: Graph, name: NodeName) -> Demand | None:
+    """What the steps of that name ask for, if anything."""
+    node = graph.node(name)
+    return None if node is None or node.demand == NOTHING else node.demand
 
 
 class Violation(NamedTuple):
@@ -373,6 +392,8 @@ class Auditor:
         known = books.steps.get(name)
         if known is not None and known.id == id_:
             return known
+        if is_item(name):
+            return self._item(books, run, id_)
         if known is not None:
             self.fault("a node has one current visit", run, f"{id_} begins while {known.id} is current")
         if visit_of(id_) != books.visits[name] + 1:
@@ -382,6 +403,72 @@ class Auditor:
         books.superseded.pop(id_, None)  # a visit that had not begun when it was superseded comes again under its name
         made = books.steps[name] = Visit(id_, starts={})
         return made
+
+    def _item(self, books: Books, run: RunId, id_: StepId) -> Visit:
+        """An item of a map begins."""
+        name = node_of(id_)
+        map_ = books.maps.get(map_of(name))
+        if map_ is None or map_.over or visit_of(map_.opened.step) != visit_of(id_):
+            self.fault("an item begins while its map is open", run, f"{id_}: {map_}")
+            return Visit(id_, starts={})
+        made = books.steps[name] = Visit(id_, starts={})
+        map_.under_way.add(name)
+        if len(map_.under_way) > map_.opened.max_parallel + map_.taken_up:
+            self.fault(
+                "no more items are under way than may be", run, f"{map_.under_way} of {map_.opened.max_parallel}"
+            )
+        return made
+
+    def _items_mapped(self, books: Books, run: RunId, e: ev.ItemsMapped) -> None:
+        if books.maps.get(e.map) is not None and books.maps[e.map].opened.step == e.step:
+            self.fault("a map is opened once", run, e.map)
+        books.maps[e.map] = Mapped(e)
+
+    def _map_ended(self, books: Books, run: RunId, e: ev.MapEnded) -> None:
+        map_ = books.maps[e.map]
+        if map_.over or map_.under_way:
+            self.fault("a map ends once, and with it its items", run, f"{e.map}: {map_.under_way}")
+        if (
+            e.error is None
+            and not map_.opened.settles
+            and len(map_.results) < map_.opened.enough - map_.opened.tolerated
+        ):
+            self.fault("a map ends when enough is done", run, f"{e.map}: {len(map_.results)} of {map_.opened.enough}")
+        map_.over = True
+
+    def _map_reopened(self, books: Books, run: RunId, e: ev.MapReopened) -> None:
+        books.maps[e.map].over = False
+
+    def _value_recorded(self, books: Books, run: RunId, e: ev.ValueRecorded) -> None:
+        """The results of a map are those of its items, in their order."""
+        if e.kind != MAP or e.payload is None or e.payload.blob is not None:
+            return
+        (map_,) = [each for each in books.maps.values() if (each.opened.step, each.opened.path) == (e.step, e.path)]
+        if any(output.blob is not None for output in map_.results.values()):
+            return
+        expected = [map_.results[n].value() if n in map_.results else None for n in range(map_.opened.count)]
+        if e.payload.value() != expected:
+            self.fault("results come in the order of the items", run, f"{e.payload.value()} of {expected}")
+
+    def _forget_maps(self, books: Books, step: str, first: Path | None = None) -> None:
+        """What was mapped by a step that counts no more, or goes on otherwise from a place on."""
+        mine = {name: map_.opened.path for name, map_ in books.maps.items() if map_.opened.step == step}
+        for name in [name for name, path in mine.items() if first is None or comes_from(path, first)]:
+            del books.maps[name]
+            for item in [item for item in books.steps if is_item(NodeName(item)) and map_of(NodeName(item)) == name]:
+                self._forget_maps(books, books.steps[item].id)
+                del books.steps[item]
+
+    def _item_ended(self, books: Books, run: RunId, step: StepId, output: Payload | None = None) -> None:
+        map_ = books.maps.get(map_of(node_of(step)))
+        if map_ is None:
+            return
+        map_.under_way.discard(node_of(step))
+        if output is not None:
+            number = int(node_of(step).rpartition("[")[2][:-1])
+            if number in map_.results:
+                self.fault("an item is done once", run, step)
+            map_.results[number] = output
 
     def _step_ready(self, books: Books, run: RunId, e: ev.StepReady) -> None:
         fresh = node_of(e.step) not in books.steps
@@ -404,14 +491,14 @@ class Auditor:
             self.fault("nothing starts in a paused run", run, e.step)
         if books.phase and name != COMPENSATE:
             self.fault("nothing starts in an ending run", run, e.step)
-        if visit.attempt == 0 and not books.phase:
+        if visit.attempt == 0 and not books.phase and not is_item(name):
             books.started += 1
         if name in books.graph.nodes and visit.attempt == 0:
             self.nodes[books.graph.nodes[name].kind] += 1
             if len(books.graph.incoming[name]) > 1:
                 self.joins[books.graph.nodes[name].join.mode] += 1
         visit.attempt, visit.session, visit.active, visit.ended, visit.parked = e.attempt, e.session, True, None, False
-        if name in books.graph.demanding:
+        if _demand(books.graph, name) is not None:
             self._check_placement(run, e)
         visit.starts[e.attempt] = books.seq
         books.summoned.discard(name)
@@ -427,7 +514,7 @@ class Auditor:
         slots = 0
         for each in self.books.values():
             for name, visit in each.steps.items():
-                demand = each.graph.demanding.get(NodeName(name))
+                demand = _demand(each.graph, NodeName(name))
                 if demand is not None and visit.active and visit.session not in dead:
                     cpu_m[SessionId(visit.session or "")] += demand.cpu_m if self._is_done_here(demand) else 0
                     slots += demand.pools.get("SLOTS") or 0
@@ -437,7 +524,7 @@ class Auditor:
             )
         if slots > SLOTS:
             self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
-        wanted = self.books[run].graph.demanding[node_of(e.step)]
+        wanted = _demand(self.books[run].graph, node_of(e.step)) or NOTHING
         for process in self.world.processes.values() if wanted.labels and self._is_done_here(wanted) else ():
             if (
                 process.engine is not None
@@ -453,6 +540,7 @@ class Auditor:
     def _journal_dropped(self, books: Books, run: RunId, e: ev.JournalDropped) -> None:
         """What is asked for anew may come to something else; but no effect may be done again."""
         books.steps[node_of(e.step)].active = False
+        self._forget_maps(books, e.step, e.path)
         books.told = {seen: value for seen, value in books.told.items() if seen[1] != e.step}
         books.fired = {(step, path) for step, path in books.fired if step != e.step}
         for id_, call in books.calls.items():
@@ -475,7 +563,7 @@ class Auditor:
         if not visit.active or visit.attempt != e.attempt or visit.session != e.session:
             self.fault("only an attempt at work is lost", run, f"{e.step} attempt {e.attempt}")
         lease = self.disk.leases.get(SessionId(e.session))
-        demand = self.books[run].graph.demanding.get(node_of(e.step), NOTHING)
+        demand = _demand(self.books[run].graph, node_of(e.step)) or NOTHING
         # Else its worker may be gone, and the session live.
         if lease is not None and lease.dead_at_ms is None and self._is_done_here(demand):
             self.fault("a living session's attempt is not lost", run, f"{e.step} in {e.session}")
@@ -483,11 +571,15 @@ class Auditor:
 
     def _step_completed(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
         visit = books.steps[node_of(e.step)]
+        if is_item(node_of(e.step)):
+            self._item_ended(books, run, e.step, e.output)
         visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
         visit.provisional = e.provisional
 
     def _step_failed(self, books: Books, run: RunId, e: ev.StepFailed) -> None:
         visit = self._visit(books, run, e.step)
+        if is_item(node_of(e.step)):
+            self._item_ended(books, run, e.step)
         visit.active, visit.ended, visit.absorbed, visit.parked = False, "failed", e.absorbed, e.parked
 
     def _step_replayed(self, books: Books, run: RunId, e: ev.StepReplayed) -> None:
@@ -496,6 +588,9 @@ class Auditor:
         if not again and not (visit.ended is None and visit.stopped):
             self.fault("only what came to nothing is tried again", run, e.step)
         self._unjudge(books, e.step)
+        if is_item(node_of(e.step)) and (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
+            map_.under_way.add(node_of(e.step))
+            map_.taken_up += 1
         visit.active = visit.stopped = False
         visit.ended, visit.parked = None, False
 
@@ -504,6 +599,8 @@ class Auditor:
 
     def _step_cancelled(self, books: Books, run: RunId, e: ev.StepCancelled) -> None:
         visit = self._visit(books, run, e.step)
+        if is_item(node_of(e.step)):
+            self._item_ended(books, run, e.step)
         visit.active, visit.ended, visit.parked = False, "cancelled", False
 
     def _loop_taken(self, books: Books, run: RunId, e: ev.LoopTaken) -> None:
@@ -523,6 +620,7 @@ class Auditor:
         books.summoned.add(e.target)
 
     def _supersede(self, books: Books, run: RunId, step: StepId) -> None:
+        self._forget_maps(books, step)
         visit = books.steps.pop(node_of(step), None)
         if visit is None or visit.id != step:
             self.fault("a loop supersedes what is current", run, step)
@@ -543,7 +641,7 @@ class Auditor:
     def _check_join(self, books: Books, run: RunId, step: StepId) -> None:
         """Whether the graph lets `step` begin: the joins, said once more."""
         name = node_of(step)
-        if name == COMPENSATE or name in books.summoned or name in books.joins_over:
+        if name == COMPENSATE or name in books.summoned or name in books.joins_over or is_item(name):
             return
         node, edges = books.graph.nodes[name], books.graph.incoming[name]
         if node.guard is not None and not books.verdicts.get((step, None, node.guard), False):
@@ -982,6 +1080,10 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.StepSkipped: Auditor._step_skipped,
     ev.StepCancelled: Auditor._step_cancelled,
     ev.LoopTaken: Auditor._loop_taken,
+    ev.ItemsMapped: Auditor._items_mapped,
+    ev.MapEnded: Auditor._map_ended,
+    ev.MapReopened: Auditor._map_reopened,
+    ev.ValueRecorded: Auditor._value_recorded,
     ev.GuardJudged: Auditor._guard_judged,
     ev.JoinTimedOut: Auditor._join_timed_out,
     ev.ModelCallHeld: Auditor._model_call_held,

@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.events import ItemsMapped
 from holdfast.core.graph import Graph
+from holdfast.core.payload import Payload
 from holdfast.core.state import State
 
 
@@ -30,6 +32,17 @@ class Visit(msgspec.Struct):
     stopped: bool = False
     starts: dict[int, int] = {}
     """Where each attempt started."""
+
+
+class Mapped(msgspec.Struct):
+    """A map as the auditor has it."""
+
+    opened: ItemsMapped
+    under_way: set[str] = set()
+    results: dict[int, Payload] = {}
+    taken_up: int = 0
+    """How many items were tried again after they had come to nothing: these come beside the others."""
+    over: bool = False
 
 
 class Call(msgspec.Struct):
@@ -82,6 +95,7 @@ class Books:
         self.previous: dict[str, list[tuple[int, str | None]]] = {}
         """From where on which visit of a node was the one before, as loops went back over it."""
         self.visits: Counter[str] = Counter()
+        self.maps: dict[str, Mapped] = {}
         self.started = 0
         self.calls: dict[str, Call] = {}
         self.completed: dict[str, str] = {}

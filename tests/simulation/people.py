@@ -158,7 +158,7 @@ class People:
             await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=limit_usd, team=team))
         for whose, runs in program.caps:
             await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
-        if program.workflow.graph.demanding:
+        if program.workflow.graph.demands:
             await self._ask(partial(Engine.set_pool, name="SLOTS", slots=SLOTS))
             await self._ask(partial(Engine.set_pool, name="RATE", rate=2, burst=2))
         for name, pool in _of_providers(self._chance.stream("pools of providers")):

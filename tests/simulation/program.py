@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
 from holdfast.authoring import node as kinds
+from holdfast.authoring.mapping import map_node
 from holdfast.authoring.step import step
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
@@ -58,6 +59,8 @@ TENANT: Final = "a tenant"
 _REMOTE: Final = 0.3
 """How many workflows have tasks of connected workers."""
 _DEMANDING: Final = 0.3
+_MAPPING: Final = 0.3
+"""How many workflows have maps."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
 )  # fmt: skip
@@ -143,6 +146,7 @@ class _Draft:
 
     def __init__(self, stream: Random, name: str, version: int) -> None:
         self._stream = stream
+        self._mapping = False
         self._names = [f"n{i}" for i in range(stream.choice((1, 2, 3, 3, 4, 4, 5, 6, 7, 8)))]
         self._parents = {name: self._draw_parents(i) for i, name in enumerate(self._names)}
         self._kinds = {name: self._draw_kind(name) for name in self._names}
@@ -163,6 +167,11 @@ class _Draft:
         self._demands = Random(f"demands of {name}")
         self._reviewers, self._talks = Random(f"reviewers of {name}"), Random(f"conversations of {name}")
         self._functions = Random(f"functions of {name}")
+        self._maps = Random(f"maps of {name}")
+        if self._maps.random() < _MAPPING:
+            tasks = [node for node, kind in self._kinds.items() if kind == "task"]
+            self._kinds |= {node: "map" for node in tasks if self._maps.random() < 0.5}
+            self._mapping = True
         self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
@@ -267,6 +276,8 @@ class _Draft:
         big = self._stream.random() < 0.03
         if self._functions.random() < 0.4:
             ops = self._with_functions(ops)
+        if self._mapping and self._maps.random() < 0.5:
+            ops = (*ops, self._map_op())
         if not ops and self._stream.random() < 0.3:
             return kinds.task(_plain, **common)
 
@@ -277,6 +288,44 @@ class _Draft:
             return {"step": ctx.step_id, "got": got, "big": _BIG if big else ""}
 
         return kinds.task(handler, tools=TOOLS, **common)
+
+    def _map(self, common: dict[str, Any]) -> Any:
+        """A map node, whose items do what tasks do."""
+        plan, count, terms = self._plan(), self._maps.choice((0, 1, 2, 4)), self._terms()
+
+        async def item_of(state: Any, ctx: Any, item: Any) -> Any:
+            await _begin(state, ctx)
+            return await _item(ctx, item)
+
+        each = kinds.task(item_of, tools=TOOLS, **common)
+        return map_node(lambda state: [{"plan": plan}] * count, **terms)(each)
+
+    def _map_op(self) -> Op:
+        """The same as an operation."""
+        return Op("map", (self._plan(), self._maps.choice((0, 1, 2, 4)), self._terms()), self._maps.random() < 0.5)
+
+    def _plan(self) -> str:
+        """What is done for each item, under a name that stands in it."""
+        stream, self._stream = self._stream, self._maps
+        ops = self._ops(self._maps.choice((0, 1, 2)), nested=True)
+        self._stream = stream
+        name = f"{self.workflow.name} {len(_PLANS)}"
+        _PLANS[name] = ops
+        return name
+
+    def _terms(self) -> dict[str, Any]:
+        stream = self._maps
+        timeout_s = spread_s(stream, 0.2, 600.0) if stream.random() < 0.3 else None
+        enough = stream.choice(
+            (
+                {},
+                {"tolerated_failures": 1},
+                {"tolerated_failures": 0.5},
+                {"collect": Join("best_effort", 0, timeout_s)},
+                {"collect": Join("all", 0, timeout_s)},
+            )
+        )
+        return {"max_parallel": stream.choice((1, 2, 100)), **enough}
 
     def _with_functions(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """The same with some steps as flows have them, one by one or two at once."""
@@ -514,6 +563,21 @@ async def _do_gather(ctx: Any, op: Op, place: str) -> Any:
     return await ctx.gather(*(_perform(ctx, (part,), f"{place}.{n}.") for n, part in enumerate(op.parts)))
 
 
+async def _do_map(ctx: Any, op: Op, place: str) -> Any:
+    plan, count, terms = op.what
+    return await ctx.map(_item, [{"plan": plan}] * count, **terms)
+
+
+async def _item(ctx: Any, item: Any) -> Any:
+    """What is done for an item of a map."""
+    got = await _perform(ctx, _PLANS[item["plan"]], "")
+    await _end()
+    return {"step": ctx.step_id, "got": got}
+
+
+_PLANS: Final[dict[str, tuple[Op, ...]]] = {}
+
+
 async def _do_think(ctx: Any, op: Op, place: str) -> Any:
     await asyncio.sleep(spread_s(here().chance.stream("think"), 0.001, 10.0))
 
@@ -545,6 +609,7 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "signal": _do_signal,
     "ask": _do_ask,
     "gather": _do_gather,
+    "map": _do_map,
     "think": _do_think,
     "function": _do_function,
     "version": _do_version,

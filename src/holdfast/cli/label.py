@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def asked(workflow: Workflow | StoredWorkflow) -> list[str]:
     """The labels that it or one of its nodes asks for."""
-    demands = workflow.graph.demanding.values()
+    demands = workflow.graph.demands
     return sorted({*workflow.graph.definition.runs_on, *(label for demand in demands for label in demand.labels)})
 
 
@@ -38,7 +38,7 @@ def missing(
     workflow: Workflow | StoredWorkflow, labels: Collection[str], tags: Collection[str], gpus: int = 0
 ) -> list[str]:
     """The same beside these labels, tags and GPUs."""
-    demands = workflow.graph.demanding.values()
+    demands = workflow.graph.demands
     found = options(lacking(asked(workflow), labels))
     for tag in sorted({tag for demand in demands for tag in demand.tags} - set(tags)):
         found += ["--tag", tag]

@@ -94,13 +94,13 @@ class Inquiries:
 
     async def _called(self, graph_hash: str) -> list[str]:
         """What those say they can run who can run that workflow. One whose graph the store does not have is listed too."""
-        from holdfast.core.graph import Definition  # noqa: PLC0415 - as above
+        from holdfast.core.graph import Definition, Graph  # noqa: PLC0415 - as above
 
         try:
             definition = msgspec.json.decode(await self.store.graphs.graph(graph_hash), type=Definition)
         except NotFound:
             return [graph_hash]
-        return [graph_hash, *[ANY_YAML] * any(node.demand.runs_scripts for node in definition.nodes)]
+        return [graph_hash, *[ANY_YAML] * Graph(definition, is_accepted=True).has_scripts]
 
     async def hindered(self, run_id: str) -> Sequence[Hindered]:
         """What living processes say that keeps them from going on with a run."""

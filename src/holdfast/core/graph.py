@@ -144,7 +144,7 @@ class Graph:
     """A definition that has passed every check, with what the rules ask of it already looked up."""
 
     __slots__ = (
-        "_losers", "all_optional", "definition", "demanding", "encoded", "entries", "errors_from", "guarded",
+        "_losers", "all_optional", "definition", "demanding", "demands", "encoded", "entries", "errors_from", "guarded",
         "has_scripts", "hash", "incoming", "loop_body", "loops_from", "nodes", "order", "outgoing", "place", "successors",
     )  # fmt: skip
 
@@ -162,8 +162,10 @@ class Graph:
         self.nodes = {node.name: node for node in definition.nodes}
         self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
         """The nodes that are to be placed, and what they ask for."""
-        mapped = [node.each.demand for node in definition.nodes if node.each is not None]
-        self.has_scripts = any(demand.runs_scripts for demand in (*self.demanding.values(), *mapped))
+        each = [node.each.demand for node in definition.nodes if node.each is not None]
+        self.demands = (*self.demanding.values(), *(demand for demand in each if demand != NOTHING))
+        """All that its steps ask for, those of items included."""
+        self.has_scripts = any(demand.runs_scripts for demand in self.demands)
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
