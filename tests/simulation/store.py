@@ -34,6 +34,7 @@ from holdfast.core.projection import (
     RunRow,
 )
 from holdfast.core.questions import WORKFLOW_MISSING
+from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
 from holdfast.errors import (
     Conflict,
@@ -57,6 +58,7 @@ from holdfast.ports import (
     Chunk,
     DueRun,
     History,
+    KeptSchedule,
     LogPiece,
     LogPlace,
     Piece,
@@ -202,6 +204,7 @@ class Disk:
         self.job_logs: dict[LogPlace, bytes] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
+        self.schedules: dict[tuple[str, str], KeptSchedule] = {}
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
         self.estimates: dict[tuple[str, str, str], Estimate] = {}
@@ -748,6 +751,47 @@ class Streams(Port):
             self._disk.streams.pop(name, None)
 
 
+class Schedules(Port):
+    """Keeps ports.Schedules."""
+
+    async def add(self, schedule: Schedule) -> bool:
+        await self._mount.write("add_schedule")
+        is_new = (schedule.tenant, schedule.name) not in self._disk.schedules
+        self._disk.schedules.setdefault((schedule.tenant, schedule.name), KeptSchedule(schedule, 1))
+        return is_new
+
+    async def replace(self, schedule: Schedule, revision: int) -> bool:
+        await self._mount.write("replace_schedule")
+        known = self._disk.schedules.get((schedule.tenant, schedule.name))
+        if known is None or known.revision != revision:
+            return False
+        self._disk.schedules[schedule.tenant, schedule.name] = KeptSchedule(schedule, revision + 1)
+        return True
+
+    async def remove(self, tenant: str, name: str) -> bool:
+        await self._mount.write("remove_schedule")
+        return self._disk.schedules.pop((tenant, name), None) is not None
+
+    async def find(self, tenant: str, name: str) -> KeptSchedule | None:
+        await self._mount.read()
+        return self._disk.schedules.get((tenant, name))
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[KeptSchedule]:
+        await self._mount.read()
+        known = sorted(self._disk.schedules.items())
+        return [kept for key, kept in known if key > (after or ("", "")) and tenant in (None, key[0])][:limit]
+
+    async def due(self, now_ms: int, limit: int) -> Sequence[KeptSchedule]:
+        await self._mount.read()
+        due = [(at, key) for key, kept in self._disk.schedules.items() if (at := kept.schedule.due_at_ms) is not None]
+        return [self._disk.schedules[key] for at, key in sorted(due) if at <= now_ms][:limit]
+
+    async def next_due_ms(self) -> int | None:
+        await self._mount.read()
+        due = [kept.schedule.due_at_ms for kept in self._disk.schedules.values()]
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+
 class Costs(Port):
     """Keeps ports.Costs."""
 
@@ -1208,8 +1252,8 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(mount)
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
-            children=Children(mount),
-            lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount), streams=Streams(mount), blobs=Blobs(mount),
+            children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount),
+            streams=Streams(mount), schedules=Schedules(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

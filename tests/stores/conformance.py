@@ -24,6 +24,7 @@ from holdfast.core.lending import DeclaredPool, Grant, Visit, Visitor
 from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
+from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
@@ -638,6 +639,34 @@ class StoreConformance:
         assert second.run not in [each.run for each in await store.scopes.waiting(["effect/k"], 10)]
 
     # --- Pools above steps --------------------------------------------------------------------------------------------
+
+    async def test_a_schedule_is_found_when_it_is_due_and_changed_by_one_at_a_time(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        early, late = [
+            Schedule(tenant="t", name=name, workflow="w", cron="0 0 * * *", due_at_ms=at, input=msgspec.Raw(b'{"a":1}'))
+            for name, at in (("early", 100), ("late", 200))
+        ]
+        paused = msgspec.structs.replace(early, tenant="u", due_at_ms=None, paused=True)
+        assert [await mine.schedules.add(each) for each in (late, early, paused, early)] == [True, True, True, False]
+        assert [kept.schedule.name for kept in await theirs.schedules.due(200, 10)] == ["early", "late"]
+        assert [kept.schedule.name for kept in await theirs.schedules.due(200, 1)] == ["early"]
+        assert await theirs.schedules.due(99, 10) == []
+        assert await theirs.schedules.next_due_ms() == 100
+        known = await mine.schedules.find("t", "early")
+        assert known is not None
+        assert (bytes(known.schedule.input), known.revision) == (b'{"a":1}', 1)
+        moved = msgspec.structs.replace(early, due_at_ms=300, fired=1)
+        assert await mine.schedules.replace(moved, known.revision)
+        assert not await theirs.schedules.replace(early, known.revision)
+        assert await theirs.schedules.next_due_ms() == 200
+        listed = await mine.schedules.page(None, None, 2)
+        assert [(kept.schedule.tenant, kept.schedule.name, kept.revision) for kept in listed] == [
+            ("t", "early", 2), ("t", "late", 1),
+        ]  # fmt: skip
+        assert [kept.schedule.tenant for kept in await mine.schedules.page(None, ("t", "late"), 2)] == ["u"]
+        assert [kept.schedule.tenant for kept in await mine.schedules.page("u", None, 2)] == ["u"]
+        assert [await theirs.schedules.remove("t", "late") for _ in range(2)] == [True, False]
+        assert await mine.schedules.find("t", "late") is None
 
     async def test_a_pool_is_what_was_declared_last_for_every_process(self, connect: Connect) -> None:
         mine, theirs = await connect(), await connect()

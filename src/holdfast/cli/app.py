@@ -57,6 +57,7 @@ _COMMANDS: Final = {
     ),
     "admission": ("admission", "See and say how many runs may be active at once."),
     "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
+    "schedules": ("schedules", "Start runs by the calendar, and see what comes next."),
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),
     "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),

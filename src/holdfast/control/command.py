@@ -60,10 +60,7 @@ class Commands(ControlBase):
         """
         runtime = self.runtime
         workflow = await self._meant(workflow, version)
-        if isinstance(workflow, StoredWorkflow):
-            valid = await self.executor.services.threads.run(workflow.validated_input, {"raw": input})
-        else:
-            valid = workflow.validated_input(input)
+        valid = await self._valid_input(workflow, input)
         try:
             encoded = encode(valid)  # refuse what cannot be stored before anything is
         except InvalidInput as problem:
@@ -109,6 +106,12 @@ class Commands(ControlBase):
             return workflow
         stored = await self.workflow(workflow, version) if isinstance(workflow, str) else workflow
         return self.runtime.catalog.workflows.get(stored.hash, stored)
+
+    async def _valid_input(self, workflow: Workflow | StoredWorkflow, given: Any) -> Any:
+        """An input as a run starts with it. Raises InvalidInput."""
+        if isinstance(workflow, StoredWorkflow):
+            return await self.executor.services.threads.run(workflow.validated_input, {"raw": given})
+        return workflow.validated_input(given)
 
     def _same(self, key: str, known: tuple[RunId, str], input_digest: str) -> Run:
         run, digest_then = known

@@ -22,6 +22,7 @@ from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_headroom
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
+from holdfast.engine.firing import Firing
 from holdfast.engine.lane_due import LaneDue
 from holdfast.engine.placing import in_line
 from holdfast.engine.pool_client import PoolClient
@@ -100,6 +101,7 @@ class Leader:
         """Whether it has heard of every worker what that has, since it leads."""
         self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
+        self._firing = Firing(runtime)
         self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -280,6 +282,7 @@ class Leader:
         await asyncio.gather(*ticks)
         await self._costs.turn()
         await self._doubts.turn()
+        await self._firing.turn()
         self._all_in_hand = bool(due) and not ticks
         return handed_on + len(ticks)
 

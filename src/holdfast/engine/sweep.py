@@ -20,6 +20,7 @@ from holdfast.engine.adoption import Adoption
 from holdfast.engine.children import Children
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
+from holdfast.engine.firing import Firing
 from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
@@ -86,6 +87,7 @@ class Sweep:
         self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
         self._children = children
+        self._firing = Firing(runtime)
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._all_wait_here = False
@@ -136,6 +138,7 @@ class Sweep:
         if self._children is not None:
             await self._children.turn()
         if not self._is_led:  # else it is the leader's
+            await self._firing.turn()
             await self._costs.turn()
             if self._doubts is not None:
                 await self._doubts.turn()

@@ -52,6 +52,7 @@ from holdfast.ports.observer import (
 )
 from holdfast.ports.pool import Reservation
 from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Report
+from holdfast.ports.schedule import KeptSchedule, Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
 from holdfast.ports.store import Store, StoreClock, Upkeep
@@ -92,6 +93,7 @@ __all__ = [
     "Job",
     "JobLogs",
     "Journal",
+    "KeptSchedule",
     "Leadership",
     "Lending",
     "Log",
@@ -116,6 +118,7 @@ __all__ = [
     "RunBegan",
     "RunEnded",
     "RunFilter",
+    "Schedules",
     "Scopes",
     "SessionStanding",
     "Sessions",

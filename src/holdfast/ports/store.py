@@ -17,6 +17,7 @@ from holdfast.ports.job_log import JobLogs
 from holdfast.ports.lane import Leadership
 from holdfast.ports.lending import Lending
 from holdfast.ports.log import Log
+from holdfast.ports.schedule import Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Sessions
 from holdfast.ports.stream import Streams
@@ -60,6 +61,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     costs: Costs
     job_logs: JobLogs
     streams: Streams
+    schedules: Schedules
     blobs: Blobs
     sessions: Sessions
     views: Views

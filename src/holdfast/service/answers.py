@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
-from holdfast.control.command import NOT_GIVEN
+from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.control.control import Control
 from holdfast.control.stream import START
 from holdfast.core.costs import CostKey
@@ -33,6 +33,7 @@ MOST_WAIT_S: Final = 30.0
 
 _Kind = TypeVar("_Kind")
 _cost_key: Final = msgspec.json.Decoder(CostKey)
+_name_key: Final = msgspec.json.Decoder(tuple[str, str])
 _workflow_key: Final = msgspec.json.Decoder(tuple[str, Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]])
 
 
@@ -46,7 +47,7 @@ class Answers:
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Streams: self._streams,
             asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Costs: self._costs,
-            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Budget: self._budget,
+            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
 
@@ -154,6 +155,15 @@ class Answers:
         found = await self.control.doubts(run_id=query.run, tenant=tenant, before=query.cursor, limit=query.limit)
         return Page([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
 
+    async def _schedules(self, query: asked.Schedules, tenant: str | None) -> Page:
+        if query.name is not None:
+            found = await self.control.schedule(query.name, tenant=tenant or DEFAULT_TENANT)
+            return Page([await view.of_schedule(self.control, found)], None)
+        kept = await self.control.schedules(tenant, after=_schedule_key(query.cursor), limit=query.limit + 1)
+        rows = [await view.of_schedule(self.control, each) for each in kept[: query.limit]]
+        last = kept[query.limit - 1] if len(kept) > query.limit else None
+        return Page(rows, None if last is None else msgspec.json.encode((last.tenant, last.name)).decode())
+
     async def _pools(self, query: asked.Pools, _: str | None) -> Page:
         if query.name is not None:
             return Page([await view.of_pool_in_use(self.control, query.name)], None)
@@ -200,6 +210,10 @@ def _key(cursor: str | None) -> CostKey | None:
 
 def _place(cursor: str | None) -> tuple[str, int] | None:
     return None if cursor is None else _decoded(cursor, _workflow_key)
+
+
+def _schedule_key(cursor: str | None) -> tuple[str, str] | None:
+    return None if cursor is None else _decoded(cursor, _name_key)
 
 
 def _decoded(cursor: str, decoder: msgspec.json.Decoder[_Kind]) -> _Kind:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from holdfast.core.lending import Counted
+from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
 
 Usd: TypeAlias = str | int | float
@@ -154,6 +155,56 @@ class RemovePool(Struct, frozen=True):
     name: str
 
 
+class SetSchedule(Struct, frozen=True, kw_only=True):
+    """Start a run of a workflow at each time of a cron line, or replace what was said under this name; see
+    `Engine.set_schedule`."""
+
+    name: str
+    workflow: str
+    cron: str
+    timezone: str = "UTC"
+    input: Any = None
+    time_field: str | None = None
+    version: int | None = None
+    tenant: str | None = None
+    team: str | None = None
+    cost_limit_usd: Usd | None = None
+    jitter_s: float = 0
+    overlap: Overlap = "skip"
+    catch_up_s: float = 3600
+
+
+class PauseSchedule(Struct, frozen=True):
+    """Let it start nothing until it is resumed."""
+
+    name: str
+    tenant: str | None = None
+
+
+class ResumeSchedule(Struct, frozen=True):
+    """Let it go on from now."""
+
+    name: str
+    tenant: str | None = None
+
+
+class RemoveSchedule(Struct, frozen=True):
+    """Remove it; what it has started goes on."""
+
+    name: str
+    tenant: str | None = None
+
+
+class Backfill(Struct, frozen=True):
+    """Start the runs of a schedule's times from `since_ms` to `until_ms`, of those that have had none."""
+
+    name: str
+    since_ms: int
+    until_ms: int
+    tenant: str | None = None
+
+
 OfRun: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
-Command: TypeAlias = Start | Fork | OfRun | OfAll
+OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
+Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule

@@ -118,6 +118,15 @@ class Doubts(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class Schedules(Struct, frozen=True, kw_only=True):
+    """Schedules by tenant and name, or the one of that `name`."""
+
+    name: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Pools(Struct, frozen=True):
     """The pools that steps can ask amounts of, by name."""
 
@@ -157,6 +166,6 @@ class Queue(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Costs | Doubts | Pools | Budget | Admission | Workflows
-    | Queue
+    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Costs | Doubts | Schedules | Pools | Budget | Admission
+    | Workflows | Queue
 )  # fmt: skip

@@ -19,7 +19,7 @@ from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
 from holdfast.service.answers import Answers
-from holdfast.service.command import Command, OfAll, OfRun
+from holdfast.service.command import Command, OfAll, OfRun, OfSchedule
 from holdfast.service.principal import Principal
 from holdfast.service.query import View
 
@@ -47,6 +47,9 @@ class Service(Answers):
             return await self._start(who, command)
         if isinstance(command, OfAll):
             await self._tell_all(who, command)
+            return None
+        if isinstance(command, OfSchedule):
+            await self._tell_schedule(who, command)
             return None
         if isinstance(command, cmd.Fork):
             return await self._fork(who, command)
@@ -147,6 +150,23 @@ class Service(Answers):
             case cmd.RemovePool(name):
                 who.expect_everybody("A pool")
                 await control.remove_pool(name)
+
+    async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
+        control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT
+        match command:
+            case cmd.SetSchedule():
+                meant = await self._named(who, cmd.Start(workflow=command.workflow, version=command.version or 0))
+                # By its name, so that a later version is taken up.
+                how = msgspec.structs.asdict(command) | {"tenant": tenant, "workflow": meant.name}
+                await control.set_schedule(**how, by=who.claim)
+            case cmd.PauseSchedule(name):
+                await control.pause_schedule(name, tenant=tenant)
+            case cmd.ResumeSchedule(name):
+                await control.resume_schedule(name, tenant=tenant)
+            case cmd.RemoveSchedule(name):
+                await control.remove_schedule(name, tenant=tenant)
+            case cmd.Backfill(name, since_ms, until_ms):
+                await control.backfill_schedule(name, since_ms, until_ms, tenant=tenant)
 
 
 def _given(value: Any) -> Any:

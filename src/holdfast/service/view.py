@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from holdfast.core.events import StepCompleted
 from holdfast.core.ids import node_of
 from holdfast.core.money import nanousd, usd
 from holdfast.core.payload import Payload
+from holdfast.core.schedules import nominal_times
 from holdfast.core.scopes import in_words
 from holdfast.ports import WorkflowRecord
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from holdfast.core.lending import DeclaredPool, Share
     from holdfast.core.policies import ErrorRecord
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
+    from holdfast.core.schedules import Schedule
     from holdfast.core.state import Map, State, Step
     from holdfast.core.streams import Told
     from holdfast.engine.diagnosis import WaitReason
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
 
 MOST_EFFECTS: Final = 1000
 """Calls of tools that are shown with their run; `effects list --run` has all."""
+
+
+_NEXT_TIMES: Final = 5
+"""Of a schedule, that are shown."""
 
 
 def iso(at_ms: int | None) -> str | None:
@@ -357,6 +364,39 @@ def of_pool(pool: DeclaredPool) -> dict[str, Any]:
         "burst": pool.burst if is_rate else None,
         "counts": pool.counts,
         "of": pool.of,
+    }
+
+
+async def of_schedule(control: Control, schedule: Schedule) -> dict[str, Any]:
+    """A schedule, with how the run stands that it has started last, and what comes next."""
+    last = None if schedule.last_run is None else await control.store.views.run(schedule.last_run)
+    soon = [] if schedule.paused else islice(nominal_times(schedule, control.store.clock.now_ms()), _NEXT_TIMES)
+    return {
+        "name": schedule.name,
+        "tenant": schedule.tenant,
+        "workflow": schedule.workflow,
+        "version": schedule.version,
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "input": msgspec.json.decode(schedule.input),
+        "time_field": schedule.time_field,
+        "team": schedule.team,
+        "cost_limit_usd": maybe_usd(schedule.limit_nanousd),
+        "jitter_s": schedule.jitter_s,
+        "overlap": schedule.overlap,
+        "catch_up_s": schedule.catch_up_s,
+        "paused": schedule.paused,
+        "by": schedule.by.name,
+        "created_at": iso(schedule.created_ms),
+        "next_times": [iso(at_ms) for at_ms in soon],
+        "queued_time": iso(schedule.queued_ms),
+        "last_time": iso(schedule.last_nominal_ms),
+        "last_run_id": schedule.last_run,
+        "last_status": None if last is None else last.status,
+        "fired": schedule.fired,
+        "skipped": schedule.skipped,
+        "missed": schedule.missed,
+        "problem": schedule.problem,
     }
 
 

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.core.ids import GateId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
+from holdfast.core.schedules import Schedule
 from holdfast.errors import NotFound
 
 Row: TypeAlias = tuple[Any, ...]
@@ -19,6 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
+decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 

@@ -23,6 +23,7 @@ from holdfast.stores.postgres.graph import Graphs
 from holdfast.stores.postgres.job_log import JobLogs
 from holdfast.stores.postgres.lending import Lending
 from holdfast.stores.postgres.log import Log
+from holdfast.stores.postgres.schedule import Schedules
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
@@ -82,8 +83,9 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
             lending=Lending(context), costs=Costs(context), job_logs=JobLogs(context),
-            streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
-            watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions), leadership=Leadership(context),
+            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
+            views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
+            leadership=Leadership(context),
         )  # fmt: skip
 
 

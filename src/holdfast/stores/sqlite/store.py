@@ -22,6 +22,7 @@ from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
 from holdfast.stores.sqlite.log import Log
 from holdfast.stores.sqlite.reader import Reader
+from holdfast.stores.sqlite.schedule import Schedules
 from holdfast.stores.sqlite.scope import Scopes
 from holdfast.stores.sqlite.session import LEASE_S, Sessions
 from holdfast.stores.sqlite.stream import Streams
@@ -83,8 +84,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context),
-            streams=Streams(context), blobs=Blobs(context), sessions=sessions, views=Views(context),
-            watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
+            streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
+            views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip
 
 

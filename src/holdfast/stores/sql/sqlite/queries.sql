@@ -826,3 +826,37 @@ delete from streams where (run, stream) in (
     select run, stream from streams where run >= ?1 and run < ?2 limit ?3
 )
 returning stream
+
+-- --- What starts runs by the calendar -----------------------------------------------------------------------------------
+
+-- name: add_schedule
+-- A new one; nothing where there is one of its name.
+insert into schedules (tenant, name, revision, due_at_ms, body) values (?1, ?2, 1, ?3, ?4)
+on conflict do nothing returning revision
+
+-- name: replace_schedule
+-- One that has changed, in the place of the revision from which it was made.
+update schedules set revision = revision + 1, due_at_ms = ?3, body = ?4
+where tenant = ?1 and name = ?2 and revision = ?5 returning revision
+
+-- name: remove_schedule
+-- What it has started goes on.
+delete from schedules where tenant = ?1 and name = ?2 returning revision
+
+-- name: schedule
+-- One by its name.
+select body, revision from schedules where tenant = ?1 and name = ?2
+
+-- name: schedules
+-- All of them, or a tenant's, that come after a name.
+select body, revision from schedules
+where (?1 is null or tenant = ?1) and (tenant, name) > (?2, ?3)
+order by tenant, name limit ?4
+
+-- name: schedules_due
+-- Those at which somebody must look.
+select body, revision from schedules where due_at_ms <= ?1 order by due_at_ms limit ?2
+
+-- name: next_schedule
+-- When somebody must look at one next.
+select min(due_at_ms) from schedules

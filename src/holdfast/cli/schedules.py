@@ -1,0 +1,260 @@
+"""`holdfast schedules`: what starts runs by the calendar, when next, and how the last run stands.
+
+Never here: when a line fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import moment, table, terminal
+from holdfast.cli.given import json_value, who
+from holdfast.cli.opening import acting, asking, typed
+from holdfast.cli.option import AsJson, Store, Who
+from holdfast.cli.table import ID, Column
+from holdfast.cli.target import is_name, load
+
+if TYPE_CHECKING:
+    from holdfast.control.schedule import Backfilled
+    from holdfast.service.command import OfSchedule
+
+app = typer.Typer(help="Start runs by the calendar, and see what comes next.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    Column("schedule", 12), Column("workflow", 12, goes=2), Column("cron", 8), Column("zone", 8, goes=3), Column("next"),
+    Column("last run", ID, goes=1), Column("status"),
+)  # fmt: skip
+TIMES: Final = (Column("time"), Column("run", ID))
+
+
+class Overlap(StrEnum):
+    SKIP = "skip"
+    QUEUE = "queue"
+    ALLOW = "allow"
+    CANCEL = "cancel"
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is, and whose runs it starts.")]
+
+
+@app.command("set")
+def set_(
+    name: Name,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKFLOW", help="A workflow: FILE.py:NAME, FILE.yaml, or the name of one in the store."
+        ),
+    ],
+    cron: Annotated[
+        str,
+        typer.Option(
+            "--cron", metavar="LINE", help="Minute, hour, day of the month, month, weekday: '30 2 * * MON-FRI'."
+        ),
+    ],
+    timezone: Annotated[
+        str, typer.Option("--timezone", metavar="ZONE", help="Of the line's times: Europe/Berlin.")
+    ] = "UTC",
+    given: Annotated[
+        str | None, typer.Option("--input", "-i", metavar="JSON", help="The input: JSON, @FILE of it, or @- for stdin.")
+    ] = None,
+    time_field: Annotated[
+        str | None,
+        typer.Option("--time-field", metavar="FIELD", help="The field of the input that is set to the run's time."),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", min=1, help="Of a workflow in the store; else the highest.")
+    ] = None,
+    tenant: Tenant = "default",
+    team: Annotated[str | None, typer.Option("--team", metavar="NAME", help="A team of the tenant.")] = None,
+    cost_limit: Annotated[
+        str | None, typer.Option("--cost-limit", metavar="USD", help="What each run may spend.")
+    ] = None,
+    jitter_s: Annotated[
+        float, typer.Option("--jitter-s", metavar="SECONDS", min=0, help="Start up to so much later, by chance.")
+    ] = 0,
+    overlap: Annotated[
+        Overlap, typer.Option("--overlap", help="What happens at a time while the run before goes on.")
+    ] = Overlap.SKIP,
+    catch_up_s: Annotated[
+        float,
+        typer.Option("--catch-up-s", metavar="SECONDS", min=0, help="What was missed by more than that is left out."),
+    ] = 3600,
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Start a run of a workflow at each time of a cron line, or replace what was said under this name.
+
+    It fires as long as any process works on the store: a worker, or the leader of a fleet.
+    """
+    how: dict[str, Any] = {
+        "timezone": timezone, "input": None if given is None else json_value(given, "--input"), "time_field": time_field,
+        "version": version, "tenant": tenant, "team": team, "cost_limit_usd": cost_limit, "jitter_s": jitter_s,
+        "overlap": overlap.value, "catch_up_s": catch_up_s, "by": who(by).claim,
+    }  # fmt: skip
+    _tell(asyncio.run(_set(name, target, cron, how, store)), as_json)
+
+
+@app.command("list")
+def list_(
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only those of one tenant.")] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="CURSOR", help="Go on where the page before ended.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List the schedules, with their next times and how their last runs stand."""
+    rows, cursor, now_ms = asyncio.run(_list(tenant, after, limit, store))
+    if as_json:
+        terminal.emit(rows)
+        return
+    table.show(COLUMNS, [_line(row, now_ms) for row in rows])
+    if cursor is not None:
+        terminal.say(f"There are more: {typed('schedules', 'list', '--after', cursor, store=store)}")
+
+
+@app.command()
+def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Show a schedule: what it starts, its next times, and what became of those that have passed."""
+    _tell(asyncio.run(_show(name, tenant, store)), as_json)
+
+
+@app.command()
+def pause(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Let a schedule start nothing until it is resumed. What it has started goes on."""
+    from holdfast.service.command import PauseSchedule
+
+    _tell(asyncio.run(_told(PauseSchedule(name, tenant), store)), as_json)
+
+
+@app.command()
+def resume(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Let a schedule go on from now. The times that passed meanwhile are left out; `backfill` makes up for them."""
+    from holdfast.service.command import ResumeSchedule
+
+    _tell(asyncio.run(_told(ResumeSchedule(name, tenant), store)), as_json)
+
+
+@app.command()
+def remove(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Remove a schedule. What it has started goes on."""
+    asyncio.run(_remove(name, tenant, store))
+    if as_json:
+        terminal.emit({"name": name, "tenant": tenant, "removed": True})
+    else:
+        terminal.say(f"There is no schedule {name} any more.")
+
+
+@app.command()
+def backfill(
+    name: Name,
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="From when: 2026-11-21, 3d (so long ago).")],
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Until when; by default until now.")] = "0s",
+    tenant: Tenant = "default",
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Start the runs of times that have passed, all at once. A time that has had its run gets no second one."""
+    found = asyncio.run(_backfill(name, tenant, since, until, store))
+    if as_json:
+        terminal.emit([{"time": _iso(each.nominal_ms), "run_id": each.run} for each in found])
+        return
+    table.show(TIMES, [(moment.clock(each.nominal_ms), each.run) for each in found])
+    terminal.say(f"{len(found)} times have their runs.")
+
+
+async def _set(name: str, target: str, cron: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:
+    from holdfast.service import view
+
+    meant = target if is_name(target) else load(target)
+    async with acting(store, make=True) as service:
+        return await view.of_schedule(service.control, await service.control.set_schedule(name, meant, cron, **how))
+
+
+async def _list(
+    tenant: str | None, after: str | None, limit: int, store: str | None
+) -> tuple[list[dict[str, Any]], str | None, int]:
+    from holdfast.service import query
+
+    async with acting(store) as service:
+        page = await service.ask(who(None), query.Schedules(tenant=tenant, cursor=after, limit=limit))
+        return page.rows, page.cursor, service.control.store.clock.now_ms()
+
+
+async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
+    from holdfast.service import view
+
+    async with asking(store) as engine:
+        return await view.of_schedule(engine, await engine.schedule(name, tenant=tenant))
+
+
+async def _told(command: OfSchedule, store: str | None) -> dict[str, Any]:
+    from holdfast.service import query
+
+    async with acting(store) as service:
+        await service.tell(who(None), command)
+        page = await service.ask(who(None), query.Schedules(name=command.name, tenant=command.tenant))
+        return page.rows[0]
+
+
+async def _remove(name: str, tenant: str, store: str | None) -> None:
+    from holdfast.service.command import RemoveSchedule
+
+    async with acting(store) as service:
+        await service.tell(who(None), RemoveSchedule(name, tenant))
+
+
+async def _backfill(name: str, tenant: str, since: str, until: str, store: str | None) -> list[Backfilled]:
+    async with asking(store) as engine:
+        now_ms = engine.store.clock.now_ms()
+        times = moment.given(since, "--since", now_ms), moment.given(until, "--until", now_ms)
+        return list(await engine.backfill_schedule(name, *times, tenant=tenant))
+
+
+def _line(row: dict[str, Any], now_ms: int) -> tuple[str, ...]:
+    coming = row["next_times"][0] if row["next_times"] else None
+    return (
+        row["name"], row["workflow"], row["cron"], row["timezone"], "paused" if row["paused"] else _short(coming),
+        row["last_run_id"] or "-", row["last_status"] or "-",
+    )  # fmt: skip
+
+
+def _short(at: str | None) -> str:
+    """A time as the views have it, to the second."""
+    return "-" if at is None else f"{at[:10]} {at[11:19]}Z"
+
+
+def _iso(at_ms: int) -> str | None:
+    from holdfast.service.view import iso
+
+    return iso(at_ms)
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        terminal.emit(found)
+        return
+    version = "the highest version" if found["version"] is None else f"version {found['version']}"
+    last = (
+        "none yet" if found["last_run_id"] is None else f"{found['last_run_id']} ({found['last_status'] or 'removed'})"
+    )
+    terminal.sheet([
+        ("Schedule", found["name"]),
+        ("Tenant", found["tenant"]),
+        ("Workflow", f"{found['workflow']}, {version}"),
+        ("Cron", f"{found['cron']} ({found['timezone']})"),
+        ("While one goes on", found["overlap"]),
+        *([("Jitter", f"up to {found['jitter_s']:g} s")] if found["jitter_s"] else []),
+        ("Next", "paused" if found["paused"] else "\n".join(map(_short, found["next_times"])) or "never"),
+        ("Last run", last),
+        ("Times", f"{found['fired']} started, {found['skipped']} skipped, {found['missed']} missed"),
+        *([("Problem", found["problem"])] if found["problem"] else []),
+    ])  # fmt: skip

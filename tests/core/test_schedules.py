@@ -1,0 +1,162 @@
+"""When a schedule fires, in every zone and after every absence; and that it is said what was left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.ids import RunId
+from holdfast.core.schedules import (
+    MOST_FIRED,
+    QUEUE_LOOK_MS,
+    Schedule,
+    armed,
+    input_of,
+    key_of,
+    nominal_times,
+    problems,
+    stamp,
+    starts_at_ms,
+    turn,
+)
+
+HOUR_MS = 3_600_000
+
+
+def ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def schedule(cron: str = "0 * * * *", begun: str = "2026-11-23T00:00:00", **given: Any) -> Schedule:
+    made = Schedule(tenant="default", name="nightly", workflow="report", cron=cron, created_ms=ms(begun), **given)
+    assert list(problems(made)) == []
+    return armed(made, ms(begun))
+
+
+def stamps(found: Any) -> list[str]:
+    return [stamp(each) for each in found]
+
+
+def times(cron: str, zone: str, after: str, count: int) -> list[str]:
+    found = nominal_times(schedule(cron, timezone=zone), ms(after))
+    return [stamp(next(found)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("cron", "after", "expected"),
+    [
+        # Clocks go from 2 to 3 on 29 March: what is due at half past two is due when they do.
+        ("30 2 * * *", "2026-03-27T12:00", ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
+        # They go from 3 back to 2 on 25 October: it is due once.
+        ("30 2 * * *", "2026-10-24T12:00", ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
+        # What repeats within hours goes on evenly.
+        ("*/30 * * * *", "2026-10-25T00:10", ["2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z"]),
+        ("0 9 * * MON-FRI", "2026-11-20T12:00", ["2026-11-23T08:00:00Z", "2026-11-24T08:00:00Z"]),
+    ],
+)  # fmt: skip
+def test_times_of_a_zone_whose_clocks_change(cron: str, after: str, expected: list[str]) -> None:
+    assert times(cron, "Europe/Berlin", after, len(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"cron": "30 2 * *"}, "'30 2 * *' is no cron line (wrong number of fields)"),
+        ({"cron": "61 2 * * *"}, "'61 2 * * *' is no cron line (bad minute)"),
+        ({"cron": "0 0 31 2 *"}, "is no cron line (bad day-of-month)"),
+        ({"cron": "0 0 */30 2 1#5"}, "names a time that never comes"),
+        ({"timezone": "Mars/Olympus"}, "there is no time zone 'Mars/Olympus'"),
+        ({"timezone": "../../etc/passwd"}, "there is no time zone"),
+        ({"jitter_s": -1}, "jitter_s is -1"),
+        ({"catch_up_s": float("nan")}, "catch_up_s is nan"),
+        ({"overlap": "often"}, "overlap is 'often'"),
+        ({"name": " "}, "its name is empty"),
+    ],
+)
+def test_what_cannot_be_is_said_in_words(given: dict[str, Any], said: str) -> None:
+    asked = {"tenant": "default", "name": "n", "workflow": "w", "cron": "0 0 * * *"} | given
+    assert said in "; ".join(problems(Schedule(**asked)))
+
+
+def test_a_leap_day_comes_although_the_calendar_leaves_one_out() -> None:
+    assert times("0 0 29 2 *", "UTC", "2096-03-01T00:00", 2) == ["2104-02-29T00:00:00Z", "2108-02-29T00:00:00Z"]
+
+
+def test_each_time_is_fired_once_and_the_next_is_known() -> None:
+    one = schedule()
+    assert turn(one, ms("2026-11-23T00:59:59"), last_has_ended=True).times == ()
+    fired, after, is_all = turn(one, ms("2026-11-23T01:00:00"), last_has_ended=True)
+    assert (stamps(fired), is_all) == (["2026-11-23T01:00:00Z"], True)
+    assert after.due_at_ms == ms("2026-11-23T02:00:00")
+    assert turn(after, ms("2026-11-23T01:30:00"), last_has_ended=True).times == ()
+
+
+@pytest.mark.parametrize(
+    ("overlap", "has_ended", "fired", "skipped"),
+    [
+        ("skip", False, [], 1), ("skip", True, ["01"], 0), ("allow", False, ["01"], 0), ("cancel", False, ["01"], 0),
+        ("queue", False, [], 0), ("queue", True, ["01"], 0),
+    ],
+)  # fmt: skip
+def test_what_happens_while_the_run_before_goes_on(
+    overlap: Any, has_ended: bool, fired: list[str], skipped: int
+) -> None:
+    found = turn(schedule(overlap=overlap), ms("2026-11-23T01:00:00"), last_has_ended=has_ended)
+    assert [each[11:13] for each in stamps(found.times)] == fired
+    assert (found.after.skipped, found.after.missed) == (skipped, 0)
+
+
+def test_one_waits_for_the_run_before_and_of_several_the_last_however_long_that_takes() -> None:
+    found = schedule(overlap="queue", catch_up_s=60)
+    for hour in (1, 2, 3):
+        now_ms = ms(f"2026-11-23T0{hour}:00:00")
+        found = turn(found, now_ms, last_has_ended=False).after
+        assert (found.queued_ms, found.due_at_ms) == (now_ms, now_ms + QUEUE_LOOK_MS)
+    fired, after, _ = turn(found, ms("2026-11-23T03:59:59"), last_has_ended=True)
+    assert stamps(fired) == ["2026-11-23T03:00:00Z"]
+    assert (after.skipped, after.missed, after.queued_ms) == (2, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "fired", "missed"), [("allow", 3, 69), ("skip", 1, 71), ("queue", 1, 71), ("cancel", 1, 71)]
+)
+def test_after_three_days_away_only_what_is_not_too_old_is_made_up_for(overlap: Any, fired: int, missed: int) -> None:
+    found = turn(schedule(overlap=overlap, catch_up_s=2 * 3600), ms("2026-11-26T00:00:00"), last_has_ended=True)
+    assert stamps(found.times)[-1] == "2026-11-26T00:00:00Z"
+    assert (len(found.times), found.after.missed, found.after.skipped) == (fired, missed, 0)
+
+
+def test_more_than_fit_into_one_go_come_in_the_next() -> None:
+    found = turn(
+        schedule("* * * * *", overlap="allow", catch_up_s=86_400), ms("2026-11-23T02:00:00"), last_has_ended=True
+    )
+    assert (len(found.times), found.is_all) == (MOST_FIRED, False)
+    rest = turn(found.after, ms("2026-11-23T02:00:00"), last_has_ended=True)
+    assert (len(rest.times), rest.is_all) == (120 - MOST_FIRED, True)
+
+
+def test_a_paused_one_is_never_due_and_goes_on_from_when_it_is_resumed() -> None:
+    paused = armed(msgspec.structs.replace(schedule(), paused=True), ms("2026-11-23T00:30:00"))
+    assert paused.due_at_ms is None
+    resumed = armed(msgspec.structs.replace(paused, paused=False), ms("2026-11-25T00:30:00"))
+    assert turn(resumed, ms("2026-11-25T01:00:00"), last_has_ended=True).after.missed == 0
+
+
+def test_the_jitter_of_a_time_is_the_same_for_everybody_and_within_its_bound() -> None:
+    one = schedule(jitter_s=600)
+    late = [starts_at_ms(one, at_ms) - at_ms for at_ms in range(0, 100 * HOUR_MS, HOUR_MS)]
+    assert late == [starts_at_ms(one, at_ms) - at_ms for at_ms in range(0, 100 * HOUR_MS, HOUR_MS)]
+    assert 0 <= min(late) < 100_000
+    assert 500_000 < max(late) <= 600_000
+    assert turn(one, one.due_at_ms - 1, last_has_ended=True).times == ()
+    assert len(turn(one, one.due_at_ms, last_has_ended=True).times) == 1
+
+
+def test_a_time_is_a_start_key_and_may_stand_in_the_input() -> None:
+    one = schedule(input=msgspec.Raw(b'{"of":"sales"}'), time_field="at", last_run=RunId("r"))
+    assert key_of(one, ms("2026-11-23T01:00:00")) == "schedule/nightly/2026-11-23T01:00:00Z"
+    assert input_of(one, ms("2026-11-23T01:00:00")) == b'{"of":"sales","at":"2026-11-23T01:00:00Z"}'
+    assert input_of(msgspec.structs.replace(one, time_field=None), 0) == b'{"of":"sales"}'

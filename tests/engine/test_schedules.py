@@ -1,0 +1,263 @@
+"""Schedules on a real engine: each time has one run, whoever fires it, however often, and whatever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from holdfast import Engine, flow
+from holdfast.authoring.flow import Flow
+from holdfast.control.schedule import MOST_MADE_UP_FOR
+from holdfast.core.schedules import Schedule, stamp
+from holdfast.core.status import status
+from holdfast.engine.firing import Firing
+from holdfast.errors import InvalidInput, NotFound, NotPermitted, StoreError
+from holdfast.service import command, query
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+from tests.engine.kit import Time, engine_at, opened
+
+HOUR_MS = 3_600_000
+
+
+class Wanted(BaseModel):
+    of: str = "sales"
+    at: str
+
+
+def report() -> Flow:
+    @flow(name="report")
+    async def handle(ctx, wanted: Wanted) -> str:
+        return f"{wanted.of} {wanted.at}"
+
+    return handle
+
+
+def waiting() -> Flow:
+    @flow(name="waiting")
+    async def handle(ctx) -> Any:
+        return await ctx.wait_signal("go")
+
+    return handle
+
+
+async def hourly(engine: Engine, workflow: Flow, hours_ago: int = 0, **given: Any) -> Schedule:
+    """A schedule that should have fired so many times."""
+    kept = {"time_field": "at"} if workflow.name == "report" else {}
+    await engine.set_schedule("nightly", workflow, "0 * * * *", **kept, **given)
+    found = await engine.store.schedules.find("default", "nightly")
+    assert found is not None
+    now_ms = engine.store.clock.now_ms()
+    back_ms = now_ms - hours_ago * HOUR_MS
+    moved = msgspec.structs.replace(found.schedule, checked_ms=back_ms, due_at_ms=back_ms if hours_ago else 2**50)
+    assert await engine.store.schedules.replace(moved, found.revision)
+    return moved
+
+
+async def fire(engine: Engine) -> Schedule:
+    await Firing(engine.runtime).turn()
+    return await engine.schedule("nightly")
+
+
+async def test_two_who_fire_at_once_start_one_run_for_each_time(store: str) -> None:
+    async with opened(store, workflows=[report()]) as one, opened(store, execute=False) as other:
+        await hourly(one, report(), 3, overlap="allow", catch_up_s=4 * 3600)
+        await asyncio.gather(*(Firing(each.runtime).turn() for each in (one, other, one, other)))
+        await one.idle()
+        runs = await one.runs(workflow="report")
+        after = await one.schedule("nightly")
+        assert sorted(run.key or "" for run in runs) == [
+            f"schedule/nightly/{stamp(at_ms)}"
+            for at_ms in range(after.last_nominal_ms - 2 * HOUR_MS, after.last_nominal_ms + 1, HOUR_MS)
+        ]
+        assert (after.fired, after.missed) == (3, 0)
+        assert [await one.output(await one.run(run.run).state()) for run in runs[:1]] == [
+            f"sales {stamp(after.last_nominal_ms)}"
+        ]
+
+
+async def test_a_process_that_dies_before_it_has_written_down_what_it_started_leaves_no_second_run(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        await hourly(engine, report(), 2, overlap="allow", catch_up_s=4 * 3600)
+
+        async def lost(*_: Any) -> bool:
+            raise StoreError("The store went away.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(engine.store.schedules), "replace", lost)
+            with pytest.raises(StoreError):
+                await Firing(engine.runtime).turn()
+        before = {run.run for run in await engine.runs(workflow="report")}
+        assert (await fire(engine)).fired == 2
+        assert {run.run for run in await engine.runs(workflow="report")} == before
+        assert len(before) == 2
+
+
+async def test_the_watch_of_any_process_fires_what_is_due(store: str) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        await hourly(engine, report(), 1)
+        engine._sweep._firing._next_s = 0.0  # it has just looked, and found nothing
+        while (found := await engine.schedule("nightly")).last_run is None:
+            await asyncio.sleep(0.02)
+        await engine.run(found.last_run).result()
+
+
+async def test_a_night_in_the_life_of_a_schedule(tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[report()]) as engine:
+        made = await engine.set_schedule(
+            "nightly",
+            "report",
+            "30 2 * * *",
+            timezone="Europe/Berlin",
+            input={"of": "orders"},
+            time_field="at",
+            by="ann",
+        )
+        for _ in range(2):
+            now.ms = (await engine.schedule("nightly")).due_at_ms - 1
+            assert (await fire(engine)).last_run == (await engine.schedule("nightly")).last_run
+            now.forward(0.001)
+            found = await fire(engine)
+            assert found.last_nominal_ms == now.ms
+            assert await engine.run(found.last_run).result() == f"orders {stamp(now.ms)}"
+            assert (await engine.find(found.last_run)).started_by == "ann"
+        assert (found.fired, found.due_at_ms - made.due_at_ms) == (2, 48 * HOUR_MS)
+
+
+async def test_while_a_run_goes_on_the_next_time_is_skipped_or_waits_for_its_end(tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[waiting()]) as engine:
+
+        async def next_hour(**how: Any) -> Schedule:
+            if how:
+                await engine.set_schedule("nightly", waiting(), "0 * * * *", **how)
+            now.ms = (await engine.schedule("nightly")).due_at_ms
+            return await fire(engine)
+
+        first = (await next_hour(overlap="skip")).last_run
+        await engine.run(first).until(lambda state: status(state) == "waiting")
+        skipped = await next_hour()
+        assert (skipped.last_run, skipped.skipped) == (first, 1)
+        queued = await next_hour(overlap="queue")
+        assert (queued.last_run, queued.queued_ms) == (first, now.ms)
+        await engine.signal(first, "go")
+        await engine.run(first).result()
+        began = await next_hour()
+        assert (began.last_nominal_ms, began.queued_ms, began.fired) == (queued.queued_ms, None, 2)
+        assert began.last_run != first
+
+
+async def test_what_goes_on_is_cancelled_for_the_next_and_never_for_itself(tmp_path: Path) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[waiting()]) as engine:
+        await engine.set_schedule("nightly", waiting(), "0 * * * *", overlap="cancel")
+        runs = []
+        for _ in range(2):
+            now.ms = (before := await engine.schedule("nightly")).due_at_ms
+            runs.append((await fire(engine)).last_run)
+            await engine.run(runs[-1]).until(lambda state: bool(state.steps))
+        state = await engine.run(runs[0]).until(lambda state: bool(state.ended))
+        assert (state.ended, state.reason) == ("cancelled", "schedule nightly begins anew")
+        kept = await engine.store.schedules.find("default", "nightly")
+        again = msgspec.structs.replace(before, last_run=runs[1])  # the same hour, which has its run
+        await engine.store.schedules.replace(again, kept.revision)
+        assert (await fire(engine)).last_run == runs[1]
+        assert not (await engine.run(runs[1]).state()).ended
+
+
+async def test_a_schedule_whose_workflow_is_gone_says_so_once_and_tries_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = Time()
+    async with engine_at(tmp_path, now, workflows=[report()]) as engine:
+        made = await hourly(engine, report(), 1)
+        found = await engine.store.schedules.find("default", "nightly")
+        await engine.store.schedules.replace(msgspec.structs.replace(made, workflow="gone"), found.revision)
+        for _ in range(2):
+            after = await fire(engine)
+            assert "There is no workflow 'gone' in this store" in (after.problem or "")
+            assert (after.checked_ms, after.fired) == (made.checked_ms, 0)
+            now.ms = after.due_at_ms
+    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(told) == 1
+
+
+async def test_what_cannot_be_scheduled_is_refused_in_words_and_nothing_is_kept(store: str) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        for given, problem, said in (
+            ((waiting(), "0 0 31 2 *"), InvalidInput, "is no cron line"),
+            (("report", "0 0 * * *"), InvalidInput, "does not fit"),
+            (("nothing", "0 0 * * *"), NotFound, "There is no workflow 'nothing'"),
+        ):
+            with pytest.raises(problem, match=said):
+                await engine.set_schedule("nightly", *given)
+        with pytest.raises(InvalidInput, match="there is no time zone"):
+            await engine.set_schedule("nightly", "report", "0 0 * * *", timezone="Nowhere", time_field="at")
+        with pytest.raises(InvalidInput, match="are kept at most"):
+            await engine.set_schedule("nightly", "report", "0 0 * * *", input={"of": "x" * 70_000}, time_field="at")
+        with pytest.raises(InvalidInput, match="needs an input that is an object"):
+            await engine.set_schedule("nightly", "report", "0 0 * * *", input=[1], time_field="at")
+        for asked in (engine.schedule, engine.pause_schedule, engine.resume_schedule, engine.remove_schedule):
+            with pytest.raises(NotFound, match="There is no schedule 'nightly'"):
+                await asked("nightly")
+        assert await engine.schedules() == []
+
+
+async def test_what_is_set_again_keeps_what_it_has_done_and_what_is_paused_stays_so(store: str) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        await hourly(engine, report(), 1)
+        fired = await fire(engine)
+        assert (await engine.pause_schedule("nightly")).due_at_ms is None
+        again = await engine.set_schedule("nightly", report(), "30 * * * *", time_field="at")
+        assert (again.cron, again.last_run, again.fired, again.paused) == ("30 * * * *", fired.last_run, 1, True)
+        assert again.due_at_ms is None
+        assert (await engine.resume_schedule("nightly")).due_at_ms is not None
+        await engine.remove_schedule("nightly")
+        assert await engine.store.schedules.next_due_ms() is None
+
+
+async def test_times_that_have_passed_are_made_up_for_once(store: str) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        await engine.set_schedule("nightly", report(), "0 * * * *", time_field="at")
+        now_ms = engine.store.clock.now_ms() // HOUR_MS * HOUR_MS
+        made = await engine.backfill_schedule("nightly", now_ms - 2 * HOUR_MS, now_ms)
+        assert [each.nominal_ms for each in made] == [now_ms - 2 * HOUR_MS, now_ms - HOUR_MS, now_ms]
+        assert await engine.backfill_schedule("nightly", now_ms - 2 * HOUR_MS, now_ms) == made
+        with pytest.raises(InvalidInput, match="past"):
+            await engine.backfill_schedule("nightly", now_ms, now_ms + 2 * HOUR_MS)
+        with pytest.raises(InvalidInput, match=f"more than {MOST_MADE_UP_FOR} times"):
+            await engine.backfill_schedule("nightly", 0, now_ms)
+        assert [await engine.run(each.run).result() for each in made[:1]] == [f"sales {stamp(made[0].nominal_ms)}"]
+
+
+async def test_who_acts_for_a_tenant_has_schedules_of_his_own(store: str) -> None:
+    async with opened(store, workflows=[report()]) as engine:
+        service = Service(engine, [report()])
+        acme, other = Principal("ann", tenant="acme"), Principal("bob", tenant="other")
+        told = command.SetSchedule(name="nightly", workflow="report", cron="0 0 * * *", time_field="at")
+        await service.tell(acme, told)
+        await service.tell(other, told)
+        (row,) = (await service.ask(acme, query.Schedules())).rows
+        assert (row["tenant"], row["by"], row["cron"], row["last_status"]) == ("acme", "ann", "0 0 * * *", None)
+        with pytest.raises(NotPermitted):
+            await service.tell(other, command.RemoveSchedule("nightly", "acme"))
+        await service.tell(other, command.RemoveSchedule("nightly"))
+        with pytest.raises(NotFound):
+            await service.ask(other, query.Schedules(name="nightly"))
+        everybody = Principal("root")
+        await service.tell(everybody, told)
+        page = await service.ask(everybody, query.Schedules(limit=1))
+        assert [row["tenant"] for row in page.rows] == ["acme"]
+        page = await service.ask(everybody, query.Schedules(cursor=page.cursor))
+        assert ([row["tenant"] for row in page.rows], page.cursor) == (["default"], None)
+        with pytest.raises(InvalidInput):
+            await service.ask(everybody, query.Schedules(cursor="nonsense"))
