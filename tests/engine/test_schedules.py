@@ -178,7 +178,7 @@ async def test_a_schedule_whose_workflow_is_gone_says_so_once_and_tries_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = Time()
-    async with engine_at(tmp_path, now, workflows=[report()]) as engine:
+    async with engine_at(tmp_path, now, execute=False) as engine:
         made = await hourly(engine, report(), 1)
         found = await engine.store.schedules.find("default", "nightly")
         await engine.store.schedules.replace(msgspec.structs.replace(made, workflow="gone"), found.revision)
