@@ -1150,6 +1150,7 @@ class Views(Port):
             and sought.get("workflow") in (None, row.workflow) and (statuses is None or row.status in statuses)
             and (not sought.get("in_doubt") or row.in_doubt_nanousd > 0)
             and (not (parent := sought.get("parent")) or row.run in _children_of(self._disk, parent))
+            and (not (root := sought.get("root")) or row.run in _below(self._disk, root))
             and sought.get("key") in (None, row.key) and row.started_at_ms >= (sought.get("since_ms") or 0)
             and ((until_ms := sought.get("until_ms")) is None or row.started_at_ms < until_ms)
         ][: sought.get("limit", MOST_LISTED)]  # fmt: skip
@@ -1260,6 +1261,10 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
 
 def _children_of(disk: Disk, parent: str) -> list[RunId]:
     return [name for name, (link, _) in disk.children.items() if link.parent == parent]
+
+
+def _below(disk: Disk, root: str) -> list[RunId]:
+    return [name for name, (link, _) in disk.children.items() if link.root == root]
 
 
 def _due(row: RunRow, lost: frozenset[SessionId]) -> DueRun:

@@ -41,6 +41,8 @@ class Asked(NamedTuple):
     key: str | None
     since: str | None
     until: str | None
+    parent: str | None = None
+    """The whole id of a run."""
 
     @property
     def is_any(self) -> bool:
@@ -56,6 +58,7 @@ class Asked(NamedTuple):
             "workflow": self.workflow,
             "status": among(self.statuses, get_args(Status), "status"),
             "key": self.key,
+            "parent": self.parent,
             "since_ms": None if self.since is None else moment.given(self.since, "--since", now_ms),
             "until_ms": None if self.until is None else moment.given(self.until, "--until", now_ms),
             "limit": limit,

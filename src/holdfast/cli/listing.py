@@ -48,7 +48,7 @@ async def _show(asked: Asked, before: str | None, limit: int, as_json: bool, sto
 
     async with looking(store) as inquiries:
         now_ms = inquiries.now_ms()
-        sought = asked.of(now_ms, limit + 1)
+        sought = (await _named(inquiries, asked)).of(now_ms, limit + 1)
         if before is not None:
             sought["before"] = (await reference.run(inquiries, before)).run
         rows = await inquiries.runs(**sought)
@@ -77,7 +77,7 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
     interruption.stops(task)
     seen: dict[str, int] = {}
     async with looking(store) as inquiries:
-        sought = asked.of(inquiries.now_ms(), limit)
+        sought = (await _named(inquiries, asked)).of(inquiries.now_ms(), limit)
         while not terminal.is_unread():
             rows = await _changed(inquiries, sought, seen)
             now_ms = inquiries.now_ms()
@@ -88,6 +88,11 @@ async def _follow(asked: Asked, limit: int, as_json: bool, store: str | None, in
             terminal.hand_over()
             await inquiries.store.watch.changed(_LOOK_EVERY_S)
             await asyncio.sleep(_LOOK_EVERY_S / 5)  # what follows at once is told together
+
+
+async def _named(inquiries: Inquiries, asked: Asked) -> Asked:
+    """The same, with the whole id of the run that is named by its beginning."""
+    return asked if asked.parent is None else asked._replace(parent=(await reference.run(inquiries, asked.parent)).run)
 
 
 async def _changed(inquiries: Inquiries, sought: RunFilter, seen: dict[str, int]) -> Sequence[RunRow]:

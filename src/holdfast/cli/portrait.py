@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import moment, reference, table, terminal
-from holdfast.cli.opening import asking
+from holdfast.cli.opening import asking, looking
 from holdfast.cli.table import ID, Column
 
 if TYPE_CHECKING:
+    from holdfast.control.tree import Member
     from holdfast.core.ids import SessionId
     from holdfast.core.state import State, Step
 
@@ -29,9 +30,45 @@ MAPS: Final = (
 EFFECTS: Final = (Column("call", ID), Column("tool", 8), Column("state"), Column("age"))
 
 
-def show(run: str, *, as_json: bool, store: str | None) -> None:
-    """Print a run: its steps, its money, its effects, and what it waits for."""
-    asyncio.run(_show(run, as_json, store))
+TREE: Final = (
+    Column("run", ID), Column("workflow", 8), Column("status"), Column("changed", goes=2), Column("cost"),
+    Column("limit", goes=1),
+)  # fmt: skip
+
+
+def show(run: str, *, tree: bool, as_json: bool, store: str | None) -> None:
+    """Print a run: its steps, its money, its effects, and what it waits for; or with everything below it, a line for each."""
+    asyncio.run(_show_tree(run, as_json, store) if tree else _show(run, as_json, store))
+
+
+async def _show_tree(run: str, as_json: bool, store: str | None) -> None:
+    from holdfast.core.money import usd
+    from holdfast.service import view
+
+    async with looking(store) as inquiries:
+        tree = await inquiries.tree((await reference.run(inquiries, run)).run)
+        now_ms = inquiries.now_ms()
+    if as_json:
+        terminal.emit(view.of_tree(tree))
+        return
+    table.show(TREE, [_member(each, now_ms) for each in tree.members])
+    held = tree.outstanding_nanousd
+    more = f", ${usd(held)} held or in doubt" if held else ""
+    terminal.show(f"\n{len(tree.members)} runs, ${usd(tree.settled_nanousd)} spent{more}")
+    if not tree.is_whole:
+        terminal.say(f"The tree has more: only its first {len(tree.members)} runs are shown.")
+
+
+def _member(member: Member, now_ms: int) -> tuple[str, ...]:
+    from holdfast.core.money import usd
+
+    name, row = "  " * member.depth + member.run, member.row
+    if row is None:
+        return name, "-", "requested", "-", "-", "-"
+    spent = row.settled_nanousd + row.held_nanousd + row.in_doubt_nanousd
+    limit = "-" if row.limit_nanousd is None else f"${usd(row.limit_nanousd)}"
+    changed = moment.ago(row.updated_at_ms, now_ms)
+    return name, f"{row.workflow} {row.version}", row.status, changed, f"${usd(spent)}", limit
 
 
 async def _show(run: str, as_json: bool, store: str | None) -> None:
@@ -92,6 +129,8 @@ def _head(state: State, found: dict[str, Any], now_ms: int) -> list[tuple[str, s
     ]
     if state.key is not None:
         pairs.append(("Key", state.key))
+    if state.parent is not None:
+        pairs.append(("Child of", f"{state.parent.run}, for {state.parent.step}"))
     if state.origin is not None:
         pairs.append(("Fork of", f"{state.origin.run}, from {state.origin.place}"))
     if state.ended:

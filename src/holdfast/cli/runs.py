@@ -45,6 +45,9 @@ def list_(
     before: Annotated[
         str | None, typer.Option("--before", metavar="RUN", help="Only those older than this run.")
     ] = None,
+    children_of: Annotated[
+        str | None, typer.Option("--children-of", metavar="RUN", help="Only those that this run has asked for.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1_000_000, help="At most so many.")] = 50,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on: print each of them again when it has changed, until interrupted.")
@@ -53,14 +56,21 @@ def list_(
     store: Store = None,
 ) -> None:
     """List runs, newest first."""
-    asked = Asked(tenant, workflow, status, key, since, until)
+    asked = Asked(tenant, workflow, status, key, since, until, children_of)
     listing.show(asked, before, limit, follow=follow, as_json=as_json, store=store)
 
 
 @app.command()
-def show(run: RunArgument, as_json: AsJson = False, store: Store = None) -> None:
+def show(
+    run: RunArgument,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="With everything below it: its children, theirs, and what all have cost.")
+    ] = False,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
     """Show a run: its steps, its money, its effects, and what it waits for."""
-    portrait.show(run, as_json=as_json, store=store)
+    portrait.show(run, tree=tree, as_json=as_json, store=store)
 
 
 @app.command()

@@ -27,6 +27,7 @@ from holdfast.ports import (
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
+    from holdfast.control.tree import Tree
     from holdfast.core.costs import Cost, CostKey
     from holdfast.core.graph import Graph
     from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
@@ -114,6 +115,12 @@ class Inquiries:
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         """Runs, newest first."""
         return await self.store.views.runs(**sought)
+
+    async def tree(self, run_id: str) -> Tree:
+        """A run with everything below it, and what that has cost. Raises NotFound."""
+        from holdfast.control.tree import tree_of  # noqa: PLC0415 - who lists runs needs none
+
+        return await tree_of(self.store, RunId(run_id))
 
     async def job_logs(self, run: RunId) -> Sequence[LogPiece]:
         """What there is of what the run's jobs have printed, as the store keeps it."""

@@ -53,6 +53,8 @@ class RunFilter(TypedDict, total=False):
     key: str | None
     parent: str | None
     """Whose children they are."""
+    root: str | None
+    """Below which run they are, however far."""
     since_ms: int | None
     until_ms: int | None
     in_doubt: bool

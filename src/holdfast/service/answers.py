@@ -46,7 +46,7 @@ class Answers:
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Streams: self._streams,
-            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Costs: self._costs,
+            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree, asked.Costs: self._costs,
             asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
@@ -111,6 +111,9 @@ class Answers:
         output = NOT_GIVEN if query.output is msgspec.UNSET else query.output
         plan = await self.control.fork_plan(query.run, query.step, output=output, state=query.state)
         return Page([view.of_fork(plan, query.cost_limit_usd)], None)
+
+    async def _tree(self, query: asked.Tree, _: str | None) -> Page:
+        return Page([view.of_tree(await self.control.tree(query.run))], None)
 
     async def _items(self, query: asked.Items, _: str | None) -> Page:
         row = await self.control.find(query.run)

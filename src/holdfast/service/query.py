@@ -77,6 +77,12 @@ class ForkQuote(Struct, frozen=True, kw_only=True):
     cost_limit_usd: str | int | float | None = None
 
 
+class Tree(Struct, frozen=True, kw_only=True):
+    """A run with everything below it, in one row: how each of them stands, and what all of them have cost."""
+
+    run: str
+
+
 class Items(Struct, frozen=True, kw_only=True):
     """How the items of a map (`review`; in a flow `flow/2`) have ended, in the order in which they did."""
 
@@ -166,6 +172,7 @@ class Queue(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Costs | Doubts | Schedules | Pools | Budget | Admission
+    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | Costs | Doubts | Schedules | Pools | Budget
+    | Admission
     | Workflows | Queue
 )  # fmt: skip

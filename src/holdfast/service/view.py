@@ -25,6 +25,7 @@ from holdfast.ports import WorkflowRecord
 
 if TYPE_CHECKING:
     from holdfast.control.control import Control
+    from holdfast.control.tree import Tree
     from holdfast.core.costs import Cost
     from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
@@ -86,6 +87,9 @@ async def of_run_whole(control: Control, state: State) -> dict[str, Any]:
         "tenant": state.tenant,
         "team": state.team,
         "key": state.key,
+        "parent": None
+        if state.parent is None
+        else {"run_id": state.parent.run, "step": state.parent.step, "root_id": state.parent.root},
         "forked_from": None
         if state.origin is None
         else {
@@ -204,6 +208,27 @@ def of_row(row: RunRow) -> dict[str, Any]:
         "held_usd": usd(row.held_nanousd + row.in_doubt_nanousd),
         "limit_usd": maybe_usd(row.limit_nanousd),
         "waiting_for": json.loads(row.waiting_for),
+    }
+
+
+def of_tree(tree: Tree) -> dict[str, Any]:
+    """A run and all below it. `cost_usd` and `held_usd` are of all of them together, the limit that of the one at the top."""
+    top = tree.members[0].row
+    return {
+        "run_id": tree.members[0].run,
+        "root_id": tree.root,
+        "cost_usd": usd(tree.settled_nanousd),
+        "held_usd": usd(tree.outstanding_nanousd),
+        "limit_usd": None if top is None else maybe_usd(top.limit_nanousd),
+        "is_whole": tree.is_whole,
+        "runs": [
+            {
+                "parent_id": each.parent,
+                "depth": each.depth,
+                **({"run_id": each.run, "status": "requested"} if each.row is None else of_row(each.row)),
+            }
+            for each in tree.members
+        ],
     }
 
 

@@ -52,8 +52,8 @@ class Views(Archives):
     async def runs(self, **sought: Unpack[RunFilter]) -> Sequence[RunRow]:
         status, prefix, before = sought.get("status"), sought.get("prefix"), sought.get("before")
         first, last = (None, None) if prefix is None else runs_from(prefix)
-        parent = sought.get("parent")
-        if any(each is not None and not is_run(each) for each in (before, parent)) or (
+        parent, root = sought.get("parent"), sought.get("root")
+        if any(each is not None and not is_run(each) for each in (before, parent, root)) or (
             prefix is not None and first is None
         ):
             return []
@@ -61,7 +61,7 @@ class Views(Archives):
             "runs.run >=": first, "runs.run <=": last, "runs.run <": before,
             "tenant =": sought.get("tenant"), "workflow =": sought.get("workflow"), "start_key =": sought.get("key"),
             "started_at_ms >=": sought.get("since_ms"), "started_at_ms <": sought.get("until_ms"),
-            self._sql["child_of"]: parent,
+            self._sql["child_of"]: parent, self._sql["below"]: root,
         }  # fmt: skip
         if sought.get("in_doubt"):
             conditions["in_doubt_nanousd >"] = 0

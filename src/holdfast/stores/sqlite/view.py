@@ -75,6 +75,7 @@ class Views(Archives):
             "in_doubt_nanousd > ?": 0 if sought.get("in_doubt") else None,
             "started_at_ms < ?": sought.get("until_ms"),
             "run in (select child from children where parent = ?)": sought.get("parent"),
+            "run in (select child from children where root = ?)": sought.get("root"),
             "id < (select id from runs where run = ?)": sought.get("before"),
         }  # fmt: skip
         limit = sought.get("limit", MOST_LISTED)

@@ -814,6 +814,10 @@ from holdfast.effects
 -- A condition of the list of runs: whose children they are.
 runs.run in (select child from holdfast.children where parent = {})
 
+-- name: below
+-- Another: below which run they are.
+runs.run in (select child from holdfast.children where root = {})
+
 -- name: effect_tenant
 -- The same of a line of the ledger.
 (select tenant from holdfast.runs where runs.run = effects.run) =
