@@ -231,3 +231,4 @@ def test_a_map_is_a_line_with_counts_and_its_items_are_listed_page_by_page(shell
         ("flow/0[air]", "failed", None), ("flow/0[iron]", "completed", 4), ("flow/0[tin]", "completed", 3)
     ]  # fmt: skip
     assert "it has no weight" in shell("runs", "items", run, "flow/0").out
+    assert "No item of 'nowhere' has ended" in shell("runs", "items", run, "nowhere").err

@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from holdfast import Context, Join, OperationFailed, RetryPolicy, RunFailed, Workflow, flow, map_node, step, task, tool
+from holdfast import (
+    Context,
+    Join,
+    OperationFailed,
+    RetryPolicy,
+    RunFailed,
+    Workflow,
+    child,
+    flow,
+    map_node,
+    step,
+    task,
+    tool,
+)
 from holdfast.core import events as ev
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
@@ -258,6 +271,29 @@ async def test_cancelling_a_run_reaches_its_items(store: str, world: list[Any]) 
         await engine.cancel(run.id)
         state = await run.until(lambda state: bool(state.ended))
         assert (state.ended, state.unfinished) == ("cancelled", {})
+
+
+async def test_items_that_are_children_have_runs_of_their_own(store: str) -> None:
+    @flow
+    async def square(ctx: Context, number: int) -> int:
+        return number * number
+
+    wf = Workflow("squares")
+    wf.node("all")(map_node(lambda state: state.input)(child(workflow=square)(lambda state, item: item)))
+
+    async def one(ctx: Context, number: int) -> Any:
+        return await ctx.child(square, number)
+
+    @flow
+    async def handle(ctx: Context) -> Any:
+        assert square
+        return await ctx.map(one, [1, 2, 3], max_parallel=2)
+
+    async with opened(store, workflows=[square]) as engine:
+        assert await (await engine.start(wf, [2, 3])).result() == [4, 9]
+        run = await engine.start(handle)
+        assert await run.result() == [1, 4, 9]
+        assert [each.status for each in await engine.runs(workflow="square")] == ["completed"] * 5
 
 
 def local() -> Any:

@@ -143,7 +143,7 @@ class MapDefinition(NodeDefinition):
     """A map node: its function returns the list, and `each` is what is done for an item."""
 
     def __init__(self, items: Handler, each: NodeDefinition, terms: Terms) -> None:
-        self.each = each
+        self.each: NodeDefinition = each
         self.terms = terms
         super().__init__(
             items, "map", retry=None, timeout_s=None, join=each.join, guard=each.guard,

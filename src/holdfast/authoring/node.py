@@ -45,6 +45,8 @@ class NodeDefinition:
 
     is_flow = False
     """Whether its function calls steps, whose results are recorded."""
+    each: NodeDefinition | None = None
+    """What is done for an item, where it is a map."""
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ _SHAPES = {
     "human_gate": '{{{{"{}"}}}}',
     "branch": '{{"{}"}}',
     "check": '[/"{}"/]',
+    "map": '[\\"{}"/]',
 }
 """A kind's shape in a Mermaid flowchart."""
 
@@ -156,7 +157,8 @@ def _of_models(workflow: Workflow, known: Settings, environment: Mapping[str, st
 def _models(workflow: Workflow) -> dict[str, list[str]]:
     """The models that nodes name, each with the nodes."""
     found: dict[str, list[str]] = {}
-    for name, node in workflow.nodes.items():
+    for name, made in workflow.nodes.items():
+        node = made.each or made
         named = [node.settings.get("model"), *node.settings.get("cheaper_models", ())]
         for model in named:
             if isinstance(model, str):

@@ -52,8 +52,14 @@ async def _show_items(run: str, map_: str, after: int, limit: int, as_json: bool
     if as_json:
         terminal.emit({"items": rows, "after": found.after})
         return
+    if not rows:
+        terminal.say(
+            f"No item of {map_!r} has ended{' after that' if after else ''}; `runs show` names the maps of a run."
+        )
+        return
     told = [
-        each["error"]["message"] if each["error"] else json.dumps(each["output"], ensure_ascii=False) for each in rows
+        each["error"]["message"] if each["error"] else each["reason"] or json.dumps(each["output"], ensure_ascii=False)
+        for each in rows
     ]
     table.show(ITEMS, [
         (each["item"], each["status"], str(each["attempts"]), each["ended_at"], what)

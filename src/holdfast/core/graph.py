@@ -29,7 +29,7 @@ Kind = Literal["task", "llm_node", "tool_node", "remote_task", "child", "human_g
 - `check`: validates: passes, fails, or sends back along a loop
 - `map`: a list whose items are done one by one, each as a step of its own
 """
-MAPPABLE: Final = frozenset({"task", "llm_node", "tool_node", "remote_task"})
+MAPPABLE: Final = frozenset({"task", "llm_node", "tool_node", "remote_task", "child"})
 """The kinds of steps that the items of a map may be. The others decide which edges are taken, and an item has none."""
 JoinMode = Literal["all", "all_required", "any", "quorum", "best_effort"]
 """When a node with several incoming edges starts. An optional edge is not waited for.

@@ -185,6 +185,7 @@ async def of_item(control: Control, recorded: Recorded, tenant: str) -> dict[str
         "ended_at": iso(recorded.at_ms),
         "output": await control.payloads.value(event.output, tenant) if isinstance(event, StepCompleted) else None,
         "error": _error(getattr(event, "error", None)),
+        "reason": getattr(event, "reason", None),
         "seq": recorded.seq,
     }
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from holdfast.authoring.context import Context
 from holdfast.authoring.flow import FlowDefinition
+from holdfast.authoring.mapping import MapDefinition
 from holdfast.authoring.node import NodeDefinition, branch, human_gate, task
 from holdfast.authoring.tool import GIVEN, Tool, find
 from holdfast.authoring.view import StateView, fields
@@ -221,6 +222,10 @@ def _with_tools(definition: NodeDefinition, tools: Mapping[str, Callable[..., An
     """The node as it is, without its join, and with other functions behind some of its tools."""
     alone = copy.copy(definition)
     alone.join = Join()
+    if isinstance(alone, MapDefinition):
+        alone.each = _with_tools(alone.each, tools)
+        alone.tools = alone.each.tools
+        return alone
     doubles = {}
     for name, function in tools.items():
         known = alone.tools.get(name)
