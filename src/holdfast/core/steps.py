@@ -304,8 +304,7 @@ def _settle(d: Decision, node: NodeName) -> Standing:
 
 
 def _come_to(d: Decision, node: NodeName) -> None:
-    id_ = next_step(d.state, node)
-    if id_ in d.state.given:
+    if d.state.given and (id_ := next_step(d.state, node)) in d.state.given:
         d.emit(ev.StepInherited(id_, "completed", d.state.given[id_]))
         d.touch(node)
     else:

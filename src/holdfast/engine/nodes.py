@@ -56,9 +56,10 @@ async def run(attempt: Attempt, context: StepContext) -> Result:
 async def _handled(attempt: Attempt, context: StepContext) -> Any:
     """What the node's function returns. A plain one runs in a thread, which cannot be stopped: it keeps its slot. One that
     cannot take long runs at once, if it sees nothing large."""
-    assert attempt.definition is not None
-    handler = attempt.definition.handler
-    given = attempt.definition.given(await attempt.view(), context)
+    definition = attempt.definition
+    assert definition is not None
+    handler = definition.handler
+    given = definition.given(await attempt.view(), context)
     if attempt.item is not None:
         given["item"] = await item.value(attempt)
     if not attempt.sees_large and is_immediate(handler):
