@@ -1382,15 +1382,18 @@ class StoreConformance:
         async def write(number: int) -> None:
             for n in range(10):
                 pieces = [Piece(name, f"{number}:{n}:{k}", 1, b"%d" % number) for k in range(2)]
+                if number:  # these two bring the same at the same moment, and each is there once
+                    pieces.append(Piece(name, f"both:{n}", 1, b"both"))
                 await stores[number].streams.append(pieces)
 
         async def watch() -> None:
-            while len(seen) < 60:
+            while len(seen) < 70:
                 seen.extend(await stores[0].streams.chunks([story.run], {name: len(seen)}, 7))
 
         async with asyncio.timeout(30):
             await asyncio.gather(*map(write, range(3)), watch())
-        assert [chunk.first for chunk in seen] == list(range(60))
+        assert [chunk.first for chunk in seen] == list(range(70))
+        assert sum(chunk.content == b"both" for chunk in seen) == 10
 
     async def test_what_jobs_print_is_kept_in_pieces_that_grow_and_may_be_cut(self, connect: Connect) -> None:
         store, story = await connect(), Story()

@@ -6,22 +6,35 @@ Never here: when something is written or let go of.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+from asyncpg import exceptions as pg
 
 from holdfast.core.ids import RunId
+from holdfast.errors import StoreBusy
 from holdfast.ports import Chunk, Piece, StreamName
+from holdfast.stores.postgres.connection import LOST, durable, explain
 from holdfast.stores.postgres.context import StorePort, is_run
+
+_MOST_TRIES: Final = 10
+"""At pieces that others bring at the same moment: a step has one attempt, or two while the first is frozen."""
 
 
 class Streams(StorePort):
     """Keeps ports.Streams."""
 
     async def append(self, pieces: Sequence[Piece]) -> None:
-        rows = [(*name, mark, size, content) for name, mark, size, content in pieces]
-        async with self._db.writing() as db:
-            # By a statement of its own: what is seen after it is as the streams are while nobody else adds to them.
-            await db.execute(self._sql["lock_streams"], *_columns({name for name, *_ in pieces}, 2))
-            await db.execute(self._sql["put_chunks"], *_columns(rows, 5), self._clock.now_ms())
+        columns = _columns([(*name, mark, size, content) for name, mark, size, content in pieces], 5)
+        for _ in range(_MOST_TRIES):
+            try:
+                async with self._db.taken() as db:
+                    await durable(db, db.execute(self._sql["append_chunks"], *columns, self._clock.now_ms()))
+                return
+            except pg.UniqueViolationError:
+                continue
+            except (*LOST, pg.PostgresError) as problem:
+                raise explain(problem, self._db.address) from problem
+        raise StoreBusy("Others bring the same pieces of a stream all the time; nothing was written.")
 
     async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
         asked = [run for run in runs if is_run(run)]

@@ -32,14 +32,18 @@ class Streams(StorePort):
         await self._writer.write(write)
 
     async def chunks(self, runs: Collection[RunId], known: Mapping[StreamName, int], limit: int) -> Sequence[Chunk]:
-        asked = encode([*runs]).decode(), encode([(*name, size) for name, size in known.items()]).decode(), limit
-        found = await self._reader.ask(lambda db: rows(db, "stream_chunks", asked))
-        return [Chunk(StreamName(run, stream), *chunk) for run, stream, *chunk in found]
+        def read(db: apsw.Connection) -> list[Chunk]:
+            found: list[Chunk] = []
+            for name, size in _sizes(db, runs).items():
+                if len(found) < limit and size > known.get(name, 0):
+                    asked = (*name, known.get(name, 0), limit - len(found))
+                    found += [Chunk(name, *chunk) for chunk in rows(db, "stream_chunks", asked)]
+            return found
+
+        return await self._reader.ask(read)
 
     async def sizes(self, runs: Collection[RunId]) -> Mapping[StreamName, int]:
-        asked = (encode([*runs]).decode(),)
-        found = await self._reader.ask(lambda db: rows(db, "stream_sizes", asked))
-        return {StreamName(run, stream): size for run, stream, size in found}
+        return await self._reader.ask(lambda db: _sizes(db, runs))
 
     async def forget(self, names: Collection[StreamName]) -> None:
         told = [tuple(name) for name in names]
@@ -49,3 +53,8 @@ class Streams(StorePort):
             db.executemany(SQL["forget_stream"], told)
 
         await self._writer.write(write)
+
+
+def _sizes(db: apsw.Connection, runs: Collection[RunId]) -> dict[StreamName, int]:
+    found = rows(db, "stream_sizes", (encode([*runs]).decode(),))
+    return {StreamName(run, stream): size for run, stream, size in found}

@@ -1213,51 +1213,50 @@ returning attempt
 
 -- --- What runs say meanwhile -----------------------------------------------------------------------------------------
 
--- name: lock_streams
--- Rows for the streams that are about to grow, locked in one order; from here on nobody else adds to them.
-insert into holdfast.streams (run, stream, size)
-select run, stream, 0 from unnest($1::uuid[], $2::text[]) as given (run, stream) order by run, stream
-on conflict (run, stream) do update set size = streams.size
-
--- name: put_chunks
--- What is not there yet goes to the end of its stream, in the order given.
+-- name: append_chunks
+-- What is not there yet goes to the end of its stream, in the order given. The stream's row is locked as it grows, and says where
+-- that is: whoever waited for it goes behind. Of two who bring the same piece at the same moment one breaks the rule that a mark
+-- is there once, and begins anew.
 with given as (
     select * from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
         with ordinality as given (run, stream, mark, size, content, place)
 ),
 fresh as (
-    select given.*, streams.size - given.size
-        + sum(given.size) over (partition by given.run, given.stream order by place) as first
-    from given join holdfast.streams on (streams.run, streams.stream) = (given.run, given.stream)
-    where not exists (
+    select given.*, sum(size) over (partition by run, stream order by place) as reach,
+        sum(size) over (partition by run, stream) as total
+    from given where not exists (
         select from holdfast.chunks known where (known.run, known.stream, known.mark) = (given.run, given.stream, given.mark)
     )
 ),
-put as (
-    insert into holdfast.chunks (run, stream, first, mark, size, written_at_ms, content)
-    select run, stream, first, mark, size, $6, content from fresh
+grown as (
+    insert into holdfast.streams (run, stream, size)
+    select run, stream, sum(size) from fresh group by run, stream order by run, stream
+    on conflict (run, stream) do update set size = streams.size + excluded.size
+    returning run, stream, size
 )
-update holdfast.streams set size = streams.size + grown.size
-from (select run, stream, sum(size) as size from fresh group by run, stream) as grown
-where (streams.run, streams.stream) = (grown.run, grown.stream)
+insert into holdfast.chunks (run, stream, first, mark, size, written_at_ms, content)
+select run, stream, grown.size - fresh.total + fresh.reach - fresh.size, mark, fresh.size, $6, content
+from fresh join grown using (run, stream)
 
 -- name: stream_chunks
--- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it.
-select streams.run::text, streams.stream, chunks.first, chunks.size, chunks.content
-from holdfast.streams
-left join unnest($2::uuid[], $3::text[], $4::bigint[]) as known (run, stream, size)
-    on (known.run, known.stream) = (streams.run, streams.stream)
-cross join lateral (
+-- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it. Which streams
+-- have more is found first: mostly none.
+with behind as materialized (
+    select streams.run, streams.stream, coalesce(known.size, 0) as size
+    from holdfast.streams left join unnest($2::uuid[], $3::text[], $4::bigint[]) as known (run, stream, size)
+        on (known.run, known.stream) = (streams.run, streams.stream)
+    where streams.run = any ($1::uuid[]) and streams.size > coalesce(known.size, 0)
+)
+select behind.run::text, behind.stream, chunks.first, chunks.size, chunks.content
+from behind cross join lateral (
     select first, size, content from holdfast.chunks
-    where (chunks.run, chunks.stream) = (streams.run, streams.stream)
-        and first >= (
-            select max(begun.first) from holdfast.chunks begun
-            where (begun.run, begun.stream) = (streams.run, streams.stream) and begun.first <= coalesce(known.size, 0)
-        )
-        and first + size > coalesce(known.size, 0)
+    where chunks.run = behind.run and chunks.stream = behind.stream and first + size > behind.size and first >= (
+        select first from holdfast.chunks begun
+        where begun.run = behind.run and begun.stream = behind.stream and begun.first <= behind.size
+        order by first desc limit 1
+    )
     order by first limit $5
 ) as chunks
-where streams.run = any ($1::uuid[]) and streams.size > coalesce(known.size, 0)
 order by 1, 2, 3 limit $5
 
 -- name: stream_sizes

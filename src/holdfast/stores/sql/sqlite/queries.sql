@@ -787,23 +787,16 @@ on conflict (run, stream, mark) do nothing returning first
 insert into streams (run, stream, size) values (?, ?, ?) on conflict do update set size = excluded.size
 
 -- name: stream_chunks
--- What there is of some runs' streams beyond what is known of each, from the piece on that holds the next of it.
-with known (run, stream, size) as (select value ->> 0, value ->> 1, value ->> 2 from json_each(?2))
-select streams.run, streams.stream, chunks.first, chunks.size, chunks.content
-from json_each(?1) as watched join streams on streams.run = watched.value
-left join known on (known.run, known.stream) = (streams.run, streams.stream)
-join chunks on (chunks.run, chunks.stream) = (streams.run, streams.stream)
-    and chunks.first >= (
-        select max(begun.first) from chunks as begun
-        where (begun.run, begun.stream) = (streams.run, streams.stream) and begun.first <= coalesce(known.size, 0)
-    )
-    and chunks.first + chunks.size > coalesce(known.size, 0)
-where streams.size > coalesce(known.size, 0)
-order by 1, 2, 3 limit ?3
+-- What there is of a stream from a place on, beginning with the piece that holds it.
+select first, size, content from chunks
+where run = ?1 and stream = ?2 and first + size > ?3 and first >= (
+    select max(first) from chunks where run = ?1 and stream = ?2 and first <= ?3
+)
+order by first limit ?4
 
 -- name: stream_sizes
 -- How much there is of each stream of some runs.
-select run, stream, size from streams where run in (select value from json_each(?))
+select run, stream, size from streams where run in (select value from json_each(?)) order by run, stream
 
 -- name: forget_stream
 -- A stream of which all stands in its run's history by now.
