@@ -50,6 +50,7 @@ _FROM_ATTEMPTS: Final = (
     ev.StepCompleted, ev.StepSuspended, ev.StepStopped, ev.OperationReused,
     ev.AttemptFailed, ev.FunctionFailed, ev.ModelCallHeld, ev.HoldDeferred, ev.ScopeExceeded,
     ev.EffectIntended, ev.EffectReused, ev.EffectDeferred, ev.ToolCallDenied, ev.TimerStarted, ev.SignalAwaited,
+    ev.ChildRequested, ev.ChildAwaited,
 )  # fmt: skip
 """What only the current attempt may say."""
 _AFTER_THE_END: Final = (
@@ -154,7 +155,8 @@ class Auditor:
             self.fault("store time does not run backwards in a run", run, f"{recorded.at_ms} after {books.at_ms}")
         books.seq, books.at_ms = recorded.seq, recorded.at_ms
         again = isinstance(event, ev.RunReopened) and books.ended == "RunFailed" and COMPENSATE not in books.steps
-        if books.ended and not isinstance(event, _AFTER_THE_END) and not again:
+        pays = isinstance(event, ev.LimitRaised) and f"tree/{run}" in books.shared
+        if books.ended and not isinstance(event, _AFTER_THE_END) and not (again or pays):
             self.fault("terminal states absorb", run, f"{name} after {books.ended}")
         if isinstance(event, _FROM_ATTEMPTS) or (isinstance(event, ev.GateOpened) and event.step is not None):
             self._check_attempt(books, run, event)
@@ -219,7 +221,8 @@ class Auditor:
         day = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d")
         tenant = quote(books.tenant, safe="")
         owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
-        return [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
+        dated = [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
+        return [*dated, *books.shared]
 
     def _move(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0) -> None:
         for scope in self._scopes(books, call.held_ms):
@@ -248,6 +251,8 @@ class Auditor:
             return
         for scope in self._scopes(books, books.at_ms):
             row = self.disk.books(scope)
+            if scope == f"tree/{append.run}" and row.limit != books.limit:
+                self.fault("the limit of a tree is its root's", append.run, f"{row} against {books.limit}")
             if row.limit is not None and sum(self.scopes[scope]) > row.limit:
                 self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
 
@@ -272,8 +277,40 @@ class Auditor:
         books.limit, books.most_steps, books.most_tokens = e.limit_nanousd, e.max_steps, e.max_tokens
         books.tenant, books.team = e.tenant, e.team
         books.placed, books.awaits = e.counted, e.awaits
-        if e.counted == (e.awaits is not None):
+        books.parent, books.shared = e.parent, e.shared
+        if e.parent is not None:
+            self._child_started(books, run, e.parent)
+        elif e.counted == (e.awaits is not None):
             self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
+
+    def _child_started(self, books: Books, run: RunId, parent: ev.Parent) -> None:
+        if run not in self.books[parent.run].children:
+            self.fault("a child is asked for before it starts", run, f"{parent}")
+        above = self.books[parent.run].shared
+        if books.shared != above or books.tenant != self.books[parent.run].tenant or books.placed or books.awaits:
+            self.fault("a child counts where its parent does, and takes no place", run, f"{books.shared}, not {above}")
+
+    def _tree_opened(self, books: Books, run: RunId, e: ev.TreeOpened) -> None:
+        tree, mine = f"tree/{run}", [books.settled, books.held, books.doubt]
+        if [e.settled_nanousd, e.held_nanousd, e.in_doubt_nanousd] != mine or e.limit_nanousd != books.limit:
+            self.fault("a tree begins with what its root has spent", run, f"{e} against {mine} of {books.limit}")
+        books.shared = (*books.shared, tree)
+        self.scopes[tree] = mine
+
+    def _child_requested(self, books: Books, run: RunId, e: ev.ChildRequested) -> None:
+        self._check_may_begin(books, run, e.step, "a child")
+        if (e.child in books.children) != e.again:
+            self.fault("a child is asked for once, but to be taken up again", run, f"{e}")
+        books.children[e.child] = False
+
+    def _child_ended(self, books: Books, run: RunId, e: ev.ChildEnded) -> None:
+        child = self.books.get(e.child)
+        ended = {"completed": "RunCompleted", "failed": "RunFailed", "cancelled": "RunCancelled"}[e.how]
+        if books.children[e.child]:
+            self.fault("the end of a child is heard of once", run, f"{e}")
+        if child is None or child.kinds[ended] == 0:
+            self.fault("what is heard of a child has happened", run, f"{e}")
+        books.children[e.child] = True
 
     def _run_admitted(self, books: Books, run: RunId, e: ev.RunAdmitted) -> None:
         if books.placed:
@@ -311,6 +348,8 @@ class Auditor:
             left = [call for call in books.compensable if call not in books.undone]
             if left:
                 self.fault("what can be undone is undone", run, f"{left}")
+        if not all(books.children.values()):
+            self.fault("a run ends after its children", run, f"{books.children}")
         if isinstance(e, ev.RunCompleted) and books.phase:
             self.fault("a failing run does not complete", run, books.phase)
 
@@ -318,7 +357,7 @@ class Auditor:
         books.ended = books.phase = ""
         books.before_the_end = [*books.steps.values()]
         books.placed, books.awaits = e.counted, e.awaits
-        if e.counted == (e.awaits is not None):
+        if books.parent is None and e.counted == (e.awaits is not None):
             self.fault("a run has its place or waits for it", run, f"{e.counted}, {e.awaits}")
         if e.awaits is not None:  # there it comes last
             books.number = max(each.number for each in self.books.values()) + 1
@@ -1062,6 +1101,9 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.RunCancelled: Auditor._run_ended,
     ev.RunReopened: Auditor._run_reopened,
     ev.RunForked: Auditor._run_forked,
+    ev.TreeOpened: Auditor._tree_opened,
+    ev.ChildRequested: Auditor._child_requested,
+    ev.ChildEnded: Auditor._child_ended,
     ev.StepInherited: Auditor._step_inherited,
     ev.OperationInherited: Auditor._operation_inherited,
     ev.RunMigrated: Auditor._run_migrated,

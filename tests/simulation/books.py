@@ -124,6 +124,11 @@ class Books:
         self.changed: set[str] = set()
         """The steps that another version of their code has gone on with."""
         self.kinds: Counter[str] = Counter()
+        self.parent: ev.Parent | None = None
+        self.shared: tuple[str, ...] = ()
+        """Where its money counts besides its tenant's and team's days and months."""
+        self.children: dict[str, bool] = {}
+        """The runs that it has asked for, and whether it has heard of their ends."""
         self.inherited: dict[tuple[str, str], str] = {}
         """What the origin of a fork has done, by its place: the hash of its request."""
         self.asks_before_repeats = False

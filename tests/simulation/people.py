@@ -187,7 +187,9 @@ class People:
                 await asyncio.sleep(1.0)
             return
         started = await asyncio.gather(*(self._ask(start) for _ in range(1 + twice)))
-        others = sum(not books.kinds["RunForked"] for books in self._auditor.books.values()) - 1
+        others = (
+            sum(not books.kinds["RunForked"] and books.parent is None for books in self._auditor.books.values()) - 1
+        )
         if len(set(started)) != 1 or others > program.neighbours:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
@@ -207,13 +209,24 @@ class People:
         if event.needed_nanousd <= event.limit_nanousd and self._stream.random() < 0.3:
             return
         await asyncio.sleep(spread_s(self._stream, 1.0, 3 * DAY_S))
-        kind, *_, named, _ = event.scope.split("/")
+        kind, *_, named, last = event.scope.split("/") if event.scope.count("/") > 1 else ("tree", "", event.scope[5:])
+        if kind == "tree":
+            await self._allow_tree_more(RunId(last), event)
+            return
         period: Period = "day" if named == "day" else "month"
         team = self._program.team if kind == "team" else None
         limit_usd = (event.limit_nanousd + event.needed_nanousd) * self._stream.choice((1, 3, 20)) / 1_000_000_000
         await self._ask(
             partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=f"{limit_usd:.9f}", team=team)
         )
+
+    async def _allow_tree_more(self, root: RunId, event: ev.ScopeExceeded) -> None:
+        """The limit of a run stops what is below it."""
+        limit = event.limit_nanousd + event.needed_nanousd * self._stream.choice((1, 3, 20))
+        try:
+            await self._ask(lambda engine: engine.extend(root, "cost", limit, by=self._name("raiser")))
+        except InvalidDecision as problem:  # somebody else has
+            self._refused(problem)
 
     async def _meddle(self, run: RunId) -> None:
         """What somebody may want of a run at any moment."""

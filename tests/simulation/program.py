@@ -36,6 +36,7 @@ from tests.simulation.workers import GPU, TASK
 from tests.simulation.world import here
 
 DAY_S: Final = 86_400.0
+_MOST_CHILDREN: Final = 6
 _BIG: Final = "large " * 12_000
 """More than fits into an event."""
 _MOST_DRAWS: Final = 50
@@ -59,6 +60,8 @@ TENANT: Final = "a tenant"
 _REMOTE: Final = 0.3
 """How many workflows have tasks of connected workers."""
 _DEMANDING: Final = 0.3
+_ASKING: Final = 0.25
+"""How many workflows have children."""
 _MAPPING: Final = 0.3
 """How many workflows have maps."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
@@ -94,6 +97,8 @@ class Program(msgspec.Struct):
     """The file that it is made of, where it is made of one."""
     is_learned: bool = False
     """Whether those who execute it know it from the store only."""
+    children: tuple[Workflow, ...] = ()
+    """The workflows that it asks for by their names."""
     has_shells: bool = False
     """Whether connected workers run scripts."""
 
@@ -112,7 +117,8 @@ def draw(stream: Random, name: str) -> Program:
     for _ in range(_MOST_DRAWS):
         seed = stream.getrandbits(64)
         try:
-            workflow = _Draft(Random(seed), name, 1).workflow
+            draft = _Draft(Random(seed), name, 1)
+            workflow = draft.workflow
             workflow.graph  # noqa: B018 - raises if it cannot be run
         except InvalidWorkflow:
             continue
@@ -120,7 +126,9 @@ def draw(stream: Random, name: str) -> Program:
         given = {"about": name, "text": _BIG if stream.random() < 0.05 else "small"}
         limit = stream.choice((None, 0.02, 0.06, 0.2, 1.0))
         key = f"start-{name}" if stream.random() < 0.7 else None
-        return _in_company(stream, Program(workflow, later, given, limit, key))
+        program = _in_company(stream, Program(workflow, later, given, limit, key))
+        program.children = tuple(draft.children)
+        return program
     raise AssertionError("no sound program in so many draws")
 
 
@@ -172,6 +180,12 @@ class _Draft:
             tasks = [node for node, kind in self._kinds.items() if kind == "task"]
             self._kinds |= {node: "map" for node in tasks if self._maps.random() < 0.5}
             self._mapping = True
+        self.children: list[Workflow] = []
+        self._family = Random(f"children of {name}")
+        self._asks = self._family.random() < _ASKING
+        if self._asks:
+            tasks = [node for node, kind in self._kinds.items() if kind == "task"]
+            self._kinds |= {node: "child" for node in tasks if self._family.random() < 0.4}
         self._demanding = self._demands.random() < _DEMANDING
         guards: tuple[Any, ...] = (_may, _may_too)
         for guard in guards:
@@ -278,6 +292,8 @@ class _Draft:
             ops = self._with_functions(ops)
         if self._mapping and self._maps.random() < 0.5:
             ops = (*ops, self._map_op())
+        if self._asks and self._family.random() < 0.6:
+            ops = (*ops, self._child_op())
         if not ops and self._stream.random() < 0.3:
             return kinds.task(_plain, **common)
 
@@ -288,6 +304,49 @@ class _Draft:
             return {"step": ctx.step_id, "got": got, "big": _BIG if big else ""}
 
         return kinds.task(handler, tools=TOOLS, **common)
+
+    def _child(self, common: dict[str, Any]) -> Any:
+        """A child node."""
+        stream, child = self._family, self._child_workflow()
+        common.pop("timeout_s", None)
+
+        async def given(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            return {"about": ctx.step_id}
+
+        return kinds.child(
+            workflow=stream.choice((child, child.name)), key=stream.choice((None, "child:{about}")),
+            cost_limit_usd=stream.choice((None, None, 0.01)), on_failure=stream.choice(("raise", "return")), **common,
+        )(given)  # fmt: skip
+
+    def _child_op(self) -> Op:
+        """The same as an operation; some at the same time, some in the background, some twice under one key."""
+        stream = self._family
+        how = stream.choice(("one", "one", "background", "named"))
+        one = Op("child", (self._child_workflow().name, how), stream.random() < 0.5)
+        return stream.choice((one, Op("gather", None, stream.random() < 0.5, (one, one))))
+
+    def _child_workflow(self) -> Workflow:
+        """One step that does what tasks do, perhaps with a child of its own, for less money."""
+        stream, self._stream = self._stream, self._family
+        ops = self._ops(self._family.choice((0, 1, 2)))
+        self._stream = stream
+        made = Workflow(
+            f"{self.workflow.name} child {len(self.children)}", on_limit=self._family.choice(("ask", "fail")),
+            cost_limit_usd=self._family.choice((None, None, 0.05)),
+        )  # fmt: skip
+        self.children.append(made)
+        if len(self.children) < _MOST_CHILDREN and self._family.random() < 0.3:
+            ops = (*ops, self._child_op())
+
+        async def handler(state: Any, ctx: Any) -> Any:
+            await _begin(state, ctx)
+            got = await _perform(ctx, ops, "")
+            await _end()
+            return {"done": ctx.step_id, "got": got}
+
+        made.node("work")(kinds.task(handler, tools=TOOLS, retry=self._family.choice((None, 3))))
+        return made
 
     def _map(self, common: dict[str, Any]) -> Any:
         """A map node, whose items do what tasks do."""
@@ -563,6 +622,19 @@ async def _do_gather(ctx: Any, op: Op, place: str) -> Any:
     return await ctx.gather(*(_perform(ctx, (part,), f"{place}.{n}.") for n, part in enumerate(op.parts)))
 
 
+async def _do_child(ctx: Any, op: Op, place: str) -> Any:
+    name, how = op.what
+    given = {"about": place}
+    if how == "background":
+        child = await ctx.child(name, given, background=True)
+        await ctx.sleep(2.0)
+        return await child.result()
+    if how == "named":
+        await ctx.child(name, given, key=f"{ctx.step_id} {place}", on_failure="return")
+    outcome = await ctx.child(name, given, key=f"{ctx.step_id} {place}" if how == "named" else None)
+    return outcome["done"]
+
+
 async def _do_map(ctx: Any, op: Op, place: str) -> Any:
     plan, count, terms = op.what
     return await ctx.map(_item, [{"plan": plan}] * count, **terms)
@@ -610,6 +682,7 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "ask": _do_ask,
     "gather": _do_gather,
     "map": _do_map,
+    "child": _do_child,
     "think": _do_think,
     "function": _do_function,
     "version": _do_version,

@@ -129,7 +129,8 @@ class _Simulation:
         return made
 
     def _workflows(self) -> list[Workflow]:
-        return [each for each in (self.program.workflow, self.program.later) if each is not None]
+        own = [each for each in (self.program.workflow, self.program.later) if each is not None]
+        return [*own, *self.program.children]
 
     # --- What happens to processes ------------------------------------------------------------------------------------
 

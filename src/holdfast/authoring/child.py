@@ -41,10 +41,10 @@ def mentioned(function: Callable[..., Any]) -> Iterator[Any]:
     if "child" not in names:
         return
     here = getattr(function, "__globals__", {})
-    for name in names & here.keys():
+    for name in sorted(names & here.keys()):
         yield here[name]
         if isinstance(here[name], ModuleType):
-            yield from (vars(here[name])[each] for each in names & vars(here[name]).keys())
+            yield from (vars(here[name])[each] for each in sorted(names & vars(here[name]).keys()))
     for cell in getattr(function, "__closure__", None) or ():
         with suppress(ValueError):  # not assigned yet
             yield cell.cell_contents

@@ -31,6 +31,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import EffectKey
+from holdfast.core.scopes import tree_of
 from holdfast.core.state import State
 from holdfast.errors import Conflict, NotFound, RunEnded
 
@@ -85,6 +86,11 @@ _NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
 
 
+def _pays_for_others(state: State, command: commands.Command) -> bool:
+    """Whether it is about the money of a tree whose root has ended: a child that failed may have been taken up since."""
+    return isinstance(command, commands.RaiseLimit) and command.limit == "cost" and tree_of(state.run) in state.shared
+
+
 def decide(
     graph: Graph, state: State, command: commands.Command, now_ms: int, worker: commands.Worker | None = None,
     shortages: Mapping[str, commands.Shortage] = _NO_SHORTAGES,
@@ -103,7 +109,7 @@ def decide(
         raise Conflict(
             f"Run {state.run} follows the graph {state.graph_hash[:16]}, not {graph.hash[:16]}; nothing was decided."
         )
-    if state.ended and not isinstance(command, _AFTER_THE_END):
+    if state.ended and not (isinstance(command, _AFTER_THE_END) or _pays_for_others(state, command)):
         if isinstance(command, commands.DecideGate) and command.gate in state.decided:
             raise gates.closed(state, command.gate)
         raise RunEnded(f"Run {state.run} has ended ({state.ended}); nothing about it can be changed any more.")

@@ -51,7 +51,7 @@ class Children:
         self._links = runtime.store.children
         self._payloads = payloads
         self._turn = asyncio.Semaphore(_MOST)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._looked_s = -math.inf
         self._closing = False
         runtime.runs.subscribers.append(self)
@@ -89,8 +89,8 @@ class Children:
             work.close()
             return
         task = self._runs.loop.create_task(self._in_turn(work), name="holdfast-child")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _in_turn(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -108,9 +108,10 @@ class Children:
         self._closing = True
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=_LAST_WORDS_S)
-        for task in self._tasks:
+        left = [*self._tasks]
+        for task in left:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
     # --- What was left undone -----------------------------------------------------------------------------------------
 
