@@ -51,3 +51,33 @@ def test_a_dry_run_tells_what_cancelling_would_undo_and_what_is_in_flight(shell:
     assert "1. reserve" in told
     assert "a person is asked before the run ends" in told
     assert shell("runs", "show", run, "--json").data["status"] == "requires_attention"
+
+
+def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: Shell) -> None:
+    runs = [started(shell, "broken", "--tenant", "acme") for _ in range(3)]
+    letters = shell("dead-letters", "list", "--json").data
+    assert [each["run_id"] for each in letters] == runs
+    assert {each["state"] for each in letters} == {"open"}
+    assert runs[0][:8] in shell("dead-letters", "list", "--tenant", "acme", "--error", letters[0]["error_class"]).out
+    assert shell("dead-letters", "list", "--error", "nothing", "--json").data == []
+    (kind,) = shell("dead-letters", "summary", "--json").data
+    assert (kind["open"], kind["resolved"]) == (3, 0)
+    assert kind["oldest_open_s"] >= 0
+    assert kind["node"] in shell("dead-letters", "summary").out
+    assert "Attempts" in shell("dead-letters", "show", runs[0]).out
+    assert shell("dead-letters", "show", letters[0]["letter"], "--json").data["status"] == "failed"
+    would = shell("dead-letters", "replay", "--all", "--tenant", "acme", "--dry-run", "--json").data
+    assert would == [each["letter"] for each in letters]
+    assert shell("dead-letters", "replay", "--all").code == 2
+    assert shell("dead-letters", "resolve", runs[0]).code == 2  # with what?
+    assert shell("dead-letters", "resolve", runs[0], "--fail", "--reason", "gone").code == 0
+    assert shell("dead-letters", "resolve", runs[1], "--output", "1").code == 4
+    assert shell("dead-letters", "edit", runs[1], "--input", "{").code == 2
+    edited = shell("dead-letters", "edit", runs[1], "--input", "{}", "--json")
+    assert (edited.code, edited.data["status"]) == (0, "failed")
+    assert [each["edited"] for each in shell("dead-letters", "list", "--json").data] == [True, False]
+    done = shell("dead-letters", "replay", "--all", "--workflow", "broken", "--yes", "--json")
+    assert (done.code, [each["letter"] for each in done.data["done"]]) == (0, [each["letter"] for each in letters[1:]])
+    assert shell("dead-letters", "list", "--json").data == []
+    assert len(shell("dead-letters", "list", "--state", "resolved", "--json").data) == 3
+    assert shell("dead-letters", "show", runs[0]).code == 3

@@ -124,6 +124,8 @@ class Game:
         self.state = State()
         self.history: list[bytes] = []
         self.times: list[int] = []
+        self.listed: list[str] = []
+        """The dead letters that the rows have."""
         self.scopes: dict[str, list[int]] = {}
         """What the run has settled, held and left in doubt in each scope."""
         if start:
@@ -170,6 +172,9 @@ class Game:
         if events:
             rows = self.rows(events)
             assert rows.run.seq == state.seq
+            if rows.dead_letters is not None:
+                self.listed = [letter.step for letter in rows.dead_letters]
+            assert self.listed == self.letters, "the list of dead letters follows the state"
             self.check_scopes(rows)
 
     def check_scopes(self, rows: Changes) -> None:
@@ -297,6 +302,17 @@ class Game:
 
     def retry(self, *, shortages: Mapping[str, cmd.Shortage] | None = None) -> list[ev.Event]:
         return self.do(cmd.RetryRun(ANN), shortages=shortages)
+
+    def edit_letter(self, step: str, data: Any = "edited") -> list[ev.Event]:
+        return self.do(cmd.EditDeadLetter(StepId(step), inline(data), ANN))
+
+    def resolve_letter(self, step: str) -> list[ev.Event]:
+        return self.do(cmd.ResolveDeadLetter(StepId(step), "enough", ANN))
+
+    @property
+    def letters(self) -> list[str]:
+        """The steps that have failed for good, and of which nobody has said what is to become."""
+        return [step.id for step in self.state.dead_letters()]
 
     def raise_limit(self, limit: str, value: int) -> list[ev.Event]:
         return self.do(cmd.RaiseLimit(limit, value, ANN))

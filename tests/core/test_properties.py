@@ -43,7 +43,7 @@ from holdfast.core.policies import RetryPolicy
 from holdfast.core.questions import CODE_CHANGED
 from holdfast.core.scopes import run_scopes
 from holdfast.core.state import FUNCTION, MAP, OPEN_STEPS, Operation, State, Step
-from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, Suspended
+from holdfast.errors import AlreadyClosed, Conflict, HoldfastError, InvalidInput, RunEnded, Suspended
 from tests.core.game import (
     ANN,
     COMPENSATE,
@@ -293,6 +293,7 @@ class Chaos:
     def __init__(self, graph: Graph, pick: random.Random) -> None:
         self.game = Record(graph, **in_line(pick))
         self.pick = pick
+        self.by_the_way = random.Random(pick.getstate()[1][0])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -311,6 +312,8 @@ class Chaos:
                 shortages = self.pick.choice([{}, {}, {}, shortages, dict.fromkeys(run_scopes("acme")[1:], FULL)])
                 events = self.game.do(self.move(), session=session, slots=self.pick.choice([0, 1, 5]), shortages=shortages,
                                       taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
+                if self.by_the_way.random() < 0.1:
+                    self.settle_letter()
             except HoldfastError:
                 continue
             for event in events:
@@ -320,6 +323,13 @@ class Chaos:
                     self.calls.append(event.call)
                 elif isinstance(event, ev.GateOpened):
                     self.gates.append(event.gate)
+
+    def settle_letter(self) -> None:
+        """Something is said of a step that has failed for good, or of one that has not."""
+        letters = [*self.game.letters, *(id_ for id_, _ in self.steps[-1:])]
+        if letters:
+            settle = self.by_the_way.choice([self.game.edit_letter, self.game.resolve_letter])
+            settle(self.by_the_way.choice(letters))
 
     def move(self) -> cmd.Command:
         pick = self.pick
@@ -511,6 +521,7 @@ class Crew:
     def __init__(self, graph: Graph, seed: int) -> None:
         self.seed = seed
         self.pick = random.Random(seed)
+        self.by_the_way = random.Random(f"{seed}/by the way")
         self.game = Record(graph, **in_line(random.Random(f"{seed}/line")))
         self.moves = 0
         self.refused: set[tuple[StepId, int, Path]] = set()
@@ -658,7 +669,16 @@ class Crew:
             call = self.pick.choice(doubted)
             self.game.reconcile(call, self.pick.randint(0, self.game.state.calls[call].hold_nanousd))
 
+    def edit(self) -> None:
+        """Another input may help."""
+        try:
+            self.game.edit_letter(self.by_the_way.choice(self.game.letters))
+        except (Conflict, RunEnded):
+            pass  # an effect of it is in doubt, or it has been undone
+
     def answer(self) -> None:
+        if self.game.letters and self.by_the_way.random() < 0.2:
+            self.edit()
         gate = self.pick.choice(list(self.game.state.gates.values())).opened
         decision = self.pick.choice(gate.allowed)
         data: dict[str, Any] = {}

@@ -438,6 +438,36 @@ def a_reopened_run() -> Golden:
     return of(game)
 
 
+def an_edited_dead_letter() -> Golden:
+    """A step that has sent something fails for good, is edited, tried again, keeps what it asks for as it was, and fails once
+    more, which a person accepts; another of the same run is refused."""
+    game = Game(graph("a > c", "b > c", on_exhausted="dead_letter"))
+    game.effect("a", "0", args="first")
+    game.fail("a", error(policies.TOOL))
+    game.edit_letter("a#1", {"to": "bob"})
+    game.decide("retry")
+    game.tick()
+    game.intend("a", path="0", args="first")
+    game.effect("a", "1", args="second")
+    game.complete("a")
+    game.fail("b")
+    game.decide("reject")
+    return of(game)
+
+
+def a_failed_run_with_letters() -> Golden:
+    """A run fails; somebody is done with its letter, takes the run up all the same, and edits the letter that comes of it."""
+    game = Game(graph("a"))
+    game.fail("a")
+    game.resolve_letter("a#1")
+    game.retry()
+    game.fail("a")
+    game.edit_letter("a#1")
+    game.retry()
+    game.complete("a")
+    return of(game)
+
+
 def a_fork() -> Golden:
     """A fork from the second round of a loop, inside a step: a guard has spoken, a signal came, a person had sent it back, of
     which nothing is known any more; of two effects one is asked for as it was, and one otherwise, which a person approves."""
@@ -696,6 +726,8 @@ HISTORIES: dict[str, Callable[[], Golden]] = {
     "admission": an_admission,
     "reopened": a_reopened_run,
     "fork": a_fork,
+    "edited-letter": an_edited_dead_letter,
+    "resolved-letter": a_failed_run_with_letters,
     "divergence": a_divergence,
     "tenant-wide-effect": a_tenant_wide_effect,
     "effect-unknown": an_unknown_effect,

@@ -59,6 +59,8 @@ _AFTER_THE_END: Final = (
     ev.ModelCallInDoubt,
     ev.ModelCallReconciled,
     ev.OutcomeOrphaned,
+    ev.DeadLetterEdited,
+    ev.DeadLetterResolved,
 )
 
 
@@ -131,6 +133,7 @@ class Auditor:
         for recorded in append.events:
             self._event(books, run, recorded)
         self._compare_rows(books, append)
+        self._compare_letters(books, run)
         self._check_money(books, append)
         self._check_scopes(books, append)
         for recorded in append.events:
@@ -186,6 +189,12 @@ class Auditor:
             for name in mine.run.__struct_fields__ if getattr(mine.run, name) != getattr(append.changes.run, name)
         ]  # fmt: skip
         self.fault("rows are the projection of the replayed history", append.run, "; ".join(differ) or "beside the run")
+
+    def _compare_letters(self, books: Books, run: RunId) -> None:
+        """The open dead letters of the store are the state's, after every commit."""
+        kept = {step for (of, step), each in self.disk.letters.items() if of == run and each.resolved_at_ms is None}
+        if kept != {step.id for step in books.state.dead_letters()}:
+            self.fault("what failed for good is listed until somebody settles it", run, f"{sorted(kept)}")
 
     def observe(self, observation: Observation) -> None:
         """A process tells what it holds of a run after a commit."""

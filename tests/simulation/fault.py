@@ -76,6 +76,7 @@ RATES: Final[dict[str, float]] = {
     # users' code again: each draws in this order
     "function_raises": 0.4,
     "forked": 0.6,
+    "letter_edited": 0.4,
 }
 """How likely each is, at each occasion, where it happens at all."""
 

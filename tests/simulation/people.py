@@ -390,6 +390,8 @@ class People:
                 return await self._what_happened(gate)
             case reason if reason == EXHAUSTED:
                 self._replays += 1
+                if self._faults.strikes("letter_edited"):
+                    await self._edit(f"{run_of(gate.gate)}:{gate.subject}")
                 if self._replays <= _MOST_REPLAYS and "retry" in gate.allowed and self._stream.random() < 0.7:
                     return "retry", None
                 if "answer" in gate.allowed and self._stream.random() < 0.5:
@@ -412,6 +414,15 @@ class People:
                 if data is not None and gate.form is not None:
                     data = {name: value for name, value in data.items() if name in gate.form["properties"]}
                 return decision, data
+
+    async def _edit(self, letter: str) -> None:
+        """Another input may help; here the same, so that whoever looks on knows what comes of it."""
+        try:
+            await self._ask(
+                lambda engine: engine.edit_dead_letter(letter, self._program.input, by=self._name("editor"))
+            )
+        except (Conflict, NotFound, InvalidInput) as problem:
+            self._refused(problem)
 
     def _limit(self, gate: ev.GateOpened) -> tuple[str, Any]:
         if self._stream.random() < 0.15:

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.events import Recorded, decode, encode
-from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId
+from holdfast.core.ids import AppendId, CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
 from holdfast.core.lending import DeclaredPool, Grant, Life, PoolRow, Share, Visit, Visitor, declared, lend
 from holdfast.core.payload import Payload
 from holdfast.core.projection import (
@@ -59,6 +59,9 @@ from holdfast.ports import (
     DueRun,
     History,
     KeptSchedule,
+    Letter,
+    LetterCount,
+    LetterFilter,
     LogPiece,
     LogPlace,
     Piece,
@@ -194,6 +197,7 @@ class Disk:
         """Every event, in the order of the commits."""
         self.keys: dict[tuple[str, str], tuple[RunId, str]] = {}
         self.gates: dict[GateId, tuple[GateRow, GateChange | None]] = {}
+        self.letters: dict[tuple[RunId, StepId], Letter] = {}
         self.effects: dict[CallId, tuple[EffectRow, EffectChange | None]] = {}
         self.scopes: dict[str, ScopeRow] = {}
         """Books, without their limits."""
@@ -393,6 +397,12 @@ class Disk:
     def _write_beside(self, changes: Changes) -> None:
         if (key := changes.start_key) is not None:
             self.keys[key.tenant, key.key] = (key.run, key.input_digest)
+        if changes.dead_letters is not None:
+            run, at_ms = changes.run.run, changes.run.updated_at_ms
+            for place, known in self.letters.items():
+                if place[0] == run and known.resolved_at_ms is None:
+                    self.letters[place] = Letter(known.letter, at_ms)
+            self.letters |= {(run, letter.step): Letter(letter, None) for letter in changes.dead_letters}
         for gate in changes.gates:
             self.gates.pop(gate.gate, None)
             self.gates[gate.gate] = (gate, None)
@@ -790,6 +800,26 @@ class Schedules(Port):
         await self._mount.read()
         due = [kept.schedule.due_at_ms for kept in self._disk.schedules.values()]
         return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+
+class DeadLetters(Port):
+    """Keeps ports.DeadLetters, as far as anybody here asks."""
+
+    async def letters(self, **sought: Unpack[LetterFilter]) -> Sequence[Letter]:
+        await self._mount.read()
+        run = sought.get("run")
+        return [each for (of, _), each in sorted(self._disk.letters.items()) if run in (None, of)]
+
+    async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
+        raise NotImplementedError
+
+    async def forget(self, before_ms: int) -> int:
+        await self._mount.write("forget_letters")
+        letters = self._disk.letters
+        over = [place for place, each in letters.items() if (each.resolved_at_ms or before_ms) < before_ms]
+        for place in over:
+            del letters[place]
+        return len(over)
 
 
 class Costs(Port):
@@ -1253,7 +1283,8 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         sessions = Sessions(mount)
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
-            children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount), job_logs=JobLogs(mount),
+            children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
+            dead_letters=DeadLetters(mount), job_logs=JobLogs(mount),
             streams=Streams(mount), schedules=Schedules(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip

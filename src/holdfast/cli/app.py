@@ -61,6 +61,10 @@ _COMMANDS: Final = {
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),
     "effects": ("effects", "See what the tools did to the world, and resolve a call of unknown outcome."),
+    "dead-letters": (
+        "dead_letters",
+        "See what has failed for good, and have it tried again, perhaps with another input, or be done with it.",
+    ),
     "store": ("store", "See how the store stands, migrate its tables, and archive or remove months."),
 }
 """Every command and group: the module that has it (as its name, a group as `app`), and what it says of itself in a list.

@@ -73,12 +73,7 @@ async def do(
             return await cancelling.tell_all(service.control, name, [row.run for row in rows], as_json)
         if rows:
             _expect_sure(name, rows, many)
-        done, refused = await _each(service, who, deed, rows, as_json)
-    if as_json:
-        terminal.emit({"done": done, "refused": refused, "more": more})
-    rest = " There are more: say it again." if more else ""
-    terminal.say(f"{name}: {len(done)} done, {len(refused)} refused.{rest}")
-    return CONFLICT if refused else OK
+        return await tell_each(service, who, name, [row.run for row in rows], deed, more, as_json)
 
 
 async def _found(control: Control, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
@@ -103,7 +98,12 @@ def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
     what = (
         f"{len(rows)} run{'' if len(rows) == 1 else 's'} ({', '.join(f'{n} {status}' for status, n in counts.items())})"
     )
-    if many.yes:
+    expect_agreed(name, what, many.yes)
+
+
+def expect_agreed(name: str, what: str, yes: bool) -> None:
+    """The same of anything that a command is about."""
+    if yes:
         return
     if not (sys.stdin is not None and sys.stdin.isatty() and terminal.is_live()):
         raise UsageError(f"This is about {what}. Nothing was done; say --yes if that is meant.")
@@ -111,25 +111,40 @@ def _expect_sure(name: str, rows: Sequence[RunRow], many: Many) -> None:
         raise UsageError("Nothing was done.")
 
 
+async def tell_each(
+    service: Service, who: Principal, name: str, ids: Sequence[str], deed: Deed, more: bool, as_json: bool
+) -> int:
+    """Tell it of each, one after the other, with what becomes of it; the exit code."""
+    done, refused = await _each(service, who, deed, ids, as_json)
+    if as_json:
+        terminal.emit({"done": done, "refused": refused, "more": more})
+    rest = " There are more: say it again." if more else ""
+    terminal.say(f"{name}: {len(done)} done, {len(refused)} refused.{rest}")
+    return CONFLICT if refused else OK
+
+
 async def _each(
-    service: Service, who: Principal, deed: Deed, rows: Sequence[RunRow], as_json: bool
+    service: Service, who: Principal, deed: Deed, ids: Sequence[str], as_json: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """`ids` are those of runs, or begin with one."""
     from holdfast.core.status import status
 
     done: list[dict[str, Any]] = []
     refused: list[dict[str, Any]] = []
-    for row in rows:
+    for id_ in ids:
+        run, _, step = id_.partition(":")
+        named = {"run_id": run, **({"letter": id_} if step else {})}
         try:
-            await service.tell(who, deed(row.run))
+            await service.tell(who, deed(id_))
         except StoreError:
-            terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {row.run}.")
+            terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {id_}.")
             raise
         except HoldfastError as problem:
-            refused.append({"run_id": row.run, "message": problem.message})
+            refused.append({**named, "message": problem.message})
             words = f"refused: {problem.message}"
         else:
-            words = status(await service.state(who, row.run))
-            done.append({"run_id": row.run, "status": words})
+            words = status(await service.state(who, run))
+            done.append({**named, "status": words})
         if not as_json:
-            terminal.show(f"{row.run}  {words}")
+            terminal.show(f"{id_}  {words}")
     return done, refused

@@ -119,6 +119,8 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.AttemptLost: lambda e, at_ms: f"{named(e.step)} lost its process and is taken up again",
     ev.StepFailed: lambda e, at_ms: f"{named(e.step)} failed: {failure(e.error)}",
     ev.StepReplayed: lambda e, at_ms: f"{named(e.step)} is tried again",
+    ev.DeadLetterEdited: lambda e, at_ms: f"the run has another input{by(e)}, for {named(e.step)}",
+    ev.DeadLetterResolved: lambda e, at_ms: f"{named(e.step)} stays failed{by(e)}",
     ev.ValueRecorded: lambda e, at_ms: f"{named(e.step)}: {e.name} completed" if e.kind == FUNCTION else None,
     ev.FunctionFailed: lambda e, at_ms: f"{named(e.step)}: {e.name} failed: {failure(e.error)}",
     ev.RetryScheduled: lambda e, at_ms: f"{named(e.step)} tries that again in {span(e.retry_at_ms - at_ms)}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -60,9 +60,11 @@ from holdfast.models.quota import Quotas
 from holdfast.ports import (
     Blobs,
     Clock,
+    DeadLettered,
     Ids,
     Leadership,
     Model,
+    Observation,
     Observer,
     Queue,
     Store,
@@ -154,6 +156,7 @@ class Engine(Control):
         workers: WorkerGateway | None = None,
         shell: bool = True,
         observers: Sequence[Observer] = (),
+        on_dead_letter: Callable[[DeadLettered], None] | None = None,
         environment: Environment | None = None,
     ) -> AsyncIterator[Engine]:
         """An engine on `store` (`sqlite:///PATH`, a path, or an open store) that takes up the runs of `workflows`.
@@ -166,7 +169,8 @@ class Engine(Control):
         `execute=False` it only starts, asks and decides; other processes work.
         `workers` are the workers that are connected to this process and do remote tasks, and run the scripts of workflow
         files if they have a shell. Without `shell` this process runs none of these itself.
-        The `observers` are told what happens here, one after the other; none of them can break anything.
+        The `observers` are told what happens here, one after the other; none of them can break anything. `on_dead_letter` is
+        told only of steps that have failed for good, by the process in which they did.
         `model` stands in for the providers, `queue` for the one that the settings name, `environment` for the machine.
         At the end, steps that still run get `grace_s` to finish, the rest is handed over, and calls that have left get
         `call_grace_s` to bring their outcomes home. Raises InvalidWorkflow, and
@@ -184,7 +188,13 @@ class Engine(Control):
             opened.graphs, labels=labels, lanes=lanes, lane=lane, runs_scripts=shell, adopts=yaml and execute
         )
         runtime = Runtime.of(
-            opened, around.clock, around.ids, catalog, around.label, works=execute, observers=Observers(observers)
+            opened,
+            around.clock,
+            around.ids,
+            catalog,
+            around.label,
+            works=execute,
+            observers=Observers((*observers, *_alerted(on_dead_letter))),
         )
         scheduler = Scheduler(
             known.strategy(lane) if strategy is None else strategy,
@@ -259,6 +269,16 @@ class Engine(Control):
         """Wait until nothing of its workflows runs or will fall due soon, here or in another process: all runs have ended
         or wait. Returns those of which something could be done now, but by no process that lives."""
         return await self._idleness.reached()
+
+
+def _alerted(on_dead_letter: Callable[[DeadLettered], None] | None) -> Sequence[Observer]:
+    """Who is told of dead letters, as an observer."""
+
+    def alert(observation: Observation, /) -> None:
+        if on_dead_letter is not None and isinstance(observation, DeadLettered):
+            on_dead_letter(observation)
+
+    return () if on_dead_letter is None else (alert,)
 
 
 def _check(slots: int, resources: Resources | None, workflows: Sequence[Workflow]) -> None:

@@ -16,6 +16,9 @@ from holdfast.ports import (
     ANY_YAML,
     MOST_LISTED,
     Hindered,
+    Letter,
+    LetterCount,
+    LetterState,
     LogPiece,
     LogPlace,
     PlacedStep,
@@ -150,6 +153,24 @@ class Inquiries:
             run=RunId(run_id) if run_id else None, tenant=tenant, state=state,
             after=None if after is None else CallId(after), limit=limit,
         )  # fmt: skip
+
+    async def dead_letters(
+        self, *, run_id: str | None = None, tenant: str | None = None, workflow: str | None = None,
+        node: str | None = None, error_class: str | None = None, state: LetterState | None = "open",
+        since_ms: int | None = None, until_ms: int | None = None, after: str | None = None, limit: int = MOST_LISTED,
+    ) -> Sequence[Letter]:  # fmt: skip
+        """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`; the oldest
+        run's first. Times are those of the latest failure. With `after` those after that letter, `RUN:STEP`."""
+        run, _, step = (after or "").partition(":")
+        return await self.store.dead_letters.letters(
+            run=None if run_id is None else RunId(run_id), tenant=tenant, workflow=workflow, node=node,
+            error_class=error_class, state=state, since_ms=since_ms, until_ms=until_ms,
+            after=None if after is None else (RunId(run), StepId(step)), limit=limit,
+        )  # fmt: skip
+
+    async def dead_letter_counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
+        """How many there are by workflow, node and class of error, those with the oldest open one first."""
+        return await self.store.dead_letters.counts(tenant)
 
     async def line(self) -> Sequence[PlacedStep]:
         """The steps that wait for a worker or a pool, longest first."""

@@ -1,4 +1,4 @@
-"""What people do about runs that did not come to what they were to: fork one from a step of it.
+"""What people do about runs that did not come to what they were to: fork one from a step of it, settle its dead letters.
 
 Never here: taking up a failed run, answering a question (command), what a fork has of its origin (core.forking).
 """
@@ -19,11 +19,15 @@ from holdfast.control.handle import Run
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.events import Event
-from holdfast.core.forking import Fork, Wish, forked
+from holdfast.core.forking import MOST_INHERITED, Fork, Wish, forked
 from holdfast.core.graph import Graph
-from holdfast.core.ids import NodeName, Path, StepId
+from holdfast.core.ids import GateId, NodeName, Path, RunId, StepId
 from holdfast.core.payload import Payload, digest
+from holdfast.core.questions import EXHAUSTED
+from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, NotFound
+from holdfast.ports import Letter
 
 
 class Repairs(Commands):
@@ -97,6 +101,79 @@ class Repairs(Commands):
         plan: Fork = await self.executor.services.threads.run(partial(forked, graph, history, wish), {})
         return plan
 
+    # --- Dead letters -------------------------------------------------------------------------------------------------
+
+    async def dead_letter(self, letter: str) -> tuple[Letter, State]:
+        """A dead letter by its id, `RUN:STEP`, or by its run's where that has one open: its row, and the run's state. Raises
+        NotFound, and Conflict where the run has several."""
+        run, step = _named(letter)
+        known = await self.dead_letters(run_id=run, state="open" if step is None else None, limit=MOST_INHERITED)
+        found = [each for each in known if step in (None, each.letter.step)]
+        if not found:
+            raise NotFound(
+                f"There is no dead letter {letter} in this store; `holdfast dead-letters list` shows those that are."
+            )
+        if len(found) > 1:
+            names = ", ".join(f"{run}:{each.letter.step}" for each in found)
+            raise Conflict(f"Run {run} has {len(found)} dead letters; say which: {names}. Nothing was done.")
+        return found[0], await self.run(run).state()
+
+    async def edit_dead_letter(self, letter: str, input: Any, *, by: str | Claim | None = None) -> None:  # noqa: A002
+        """Give the run another input, which must fit its workflow's schema, for the step to be tried again with. When it is
+        replayed, what it has completed and asks for again is kept, under its key; what it asks for otherwise has another key
+        and is approved anew. Steps that are done stay as they are. Raises InvalidInput; Conflict while an effect of the step is
+        in doubt; NotFound; RunEnded where the run has undone what it did."""
+        found, state = await self.dead_letter(letter)
+        await self._expect_in_tables(state.run)
+        payload = await self._kept(await self._valid(await self.graph_of(state.graph_hash), input), state.tenant)
+        command = cmd.EditDeadLetter(found.letter.step, payload, self._claim(by))
+        await self.runtime.runs.send(state.run, command)
+
+    async def replay_dead_letter(self, letter: str, *, by: str | Claim | None = None) -> None:
+        """Try it again: the step that its run waits for, or, where the run has failed, all that failed in it. What was
+        completed keeps its keys. Raises what `retry` raises, and Conflict while an effect of the step is in doubt."""
+        found, state = await self.dead_letter(letter)
+        step = found.letter.step
+        for id_, call in state.calls.items():
+            if call.kind == "effect" and call.step == step and not call.repeatable:
+                raise Conflict(
+                    f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
+                    " (`holdfast effects list`)."
+                )
+        gate = _gate_about(state, step)
+        if gate is not None:
+            await self.decide(gate, "retry", by=by)
+        elif found.resolved_at_ms is not None and state.ended != "failed":
+            raise Conflict(f"The dead letter {letter} is resolved, and its run goes on. Nothing was changed.")
+        else:
+            await self.retry(state.run, by=by)
+
+    async def resolve_dead_letter(
+        self, letter: str, output: Any = NOT_GIVEN, *, reason: str | None = None, by: str | Claim | None = None
+    ) -> None:
+        """Say what is to become of it instead of another try. Where the run waits for that: `output` is what the step comes to,
+        and without one the run fails. Where the run has failed: nothing more. It is listed for three days then; the history
+        stays."""
+        found, state = await self.dead_letter(letter)
+        gate = _gate_about(state, found.letter.step)
+        if gate is not None and output is not NOT_GIVEN:
+            await self.decide(gate, "answer", output, by=by, reason=reason)
+        elif gate is not None:
+            await self.decide(gate, "reject", by=by, reason=reason)
+        elif output is not NOT_GIVEN:
+            raise Conflict(
+                f"Run {state.run} has failed, and waits for no output. Nothing was changed: replay the letter, or fork the run"
+                " with that output."
+            )
+        else:
+            command = cmd.ResolveDeadLetter(found.letter.step, self._clean(reason), self._claim(by))
+            await self._expect_in_tables(state.run)
+            await self.runtime.runs.send(state.run, command)
+
+    async def _expect_in_tables(self, run: RunId) -> None:
+        if await self.store.log.is_archived(run):
+            raise Conflict(f"Run {run} is archived with its month, and final. Nothing was changed: start another run.")
+
     async def _kept(self, value: Any, tenant: str) -> Payload:
         return await self.payloads.keep(value, tenant, self.now_ms())
 
@@ -140,3 +217,14 @@ def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
             said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__}
         )
     return said
+
+
+def _named(letter: str) -> tuple[RunId, StepId | None]:
+    run, _, step = letter.partition(":")
+    return RunId(run), StepId(step) if step else None
+
+
+def _gate_about(state: State, step: StepId) -> GateId | None:
+    """The question about a step that has failed for good, where the run waits for the answer."""
+    asked = {gate.opened.subject: id_ for id_, gate in state.gates.items() if gate.opened.reason == EXHAUSTED}
+    return asked.get(step)

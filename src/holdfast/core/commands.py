@@ -106,6 +106,22 @@ class RetryRun(Command, frozen=True):
     by: Claim = NOBODY
 
 
+class EditDeadLetter(Command, frozen=True):
+    """Give the run another input, for its step that has failed for good to be tried again with."""
+
+    step: StepId
+    input: Payload
+    by: Claim = NOBODY
+
+
+class ResolveDeadLetter(Command, frozen=True):
+    """Say that nothing more is to become of a step that has failed for good."""
+
+    step: StepId
+    reason: str | None = None
+    by: Claim = NOBODY
+
+
 class RaiseLimit(Command, frozen=True):
     """Extend `limit` (`cost`, `steps`, `tokens`, `active`, `lifespan`) to `value`, answering its gate if one is open."""
 

@@ -15,6 +15,7 @@ from holdfast.core import (
     calls,
     children,
     commands,
+    dead_letters,
     deployment,
     divergence,
     endings,
@@ -75,12 +76,17 @@ _RULES: Final[dict[type[commands.Command], Callable[[Decision, Any], None]]] = {
     commands.ResumeRun: endings.resume_run,
     commands.CancelRun: endings.cancel_run,
     commands.RetryRun: reopening.retry_run,
+    commands.EditDeadLetter: dead_letters.edit_dead_letter,
+    commands.ResolveDeadLetter: dead_letters.resolve_dead_letter,
     commands.MigrateRun: endings.migrate_run,
 }
 
-_AFTER_THE_END: Final = (commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun)
+_AFTER_THE_END: Final = (
+    commands.CallCommand, commands.ReconcileCall, commands.Tick, commands.RetryRun, commands.EditDeadLetter,
+    commands.ResolveDeadLetter,
+)  # fmt: skip
 """The truth about money and effects is taken even when the run has ended; a tick finds nothing in it. And one that has
-failed may be taken up again."""
+failed may be taken up again, or be said to be done with."""
 
 _NO_SHORTAGES: Final[Mapping[str, commands.Shortage]] = {}
 _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}

@@ -288,11 +288,32 @@ class StepStopped(Event, frozen=True):
 class JournalDropped(Event, frozen=True):
     """A person had a step go on with other code: its journal no longer counts from `path` on; None: from its beginning.
 
-    What had been completed there is kept for whatever asks for the same again.
+    What had been completed there is kept for whatever asks for the same again. `edited`: it is the run's input that is other.
     """
 
     step: StepId
     path: Path | None = None
+    edited: bool = False
+
+
+class DeadLetterEdited(Event, frozen=True):
+    """A person gave the run another input, for a step of it that has failed for good to be tried again with."""
+
+    step: StepId
+    input: Payload
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+
+
+class DeadLetterResolved(Event, frozen=True):
+    """A person said that nothing more is to become of a step that has failed for good."""
+
+    step: StepId
+    reason: str | None = None
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
 
 
 class OperationReused(Event, frozen=True):
@@ -942,6 +963,7 @@ AnyEvent = (
     | RunFailed | RunCancelled | RunReopened | RunForked | RunMigrated | LimitRaised
     | StepReady | StepStarted | StepSuspended | StepCompleted | AttemptFailed | AttemptLost | StepFailed | StepReplayed
     | StepStopped | JournalDropped | OperationReused | StepInherited | OperationInherited
+    | DeadLetterEdited | DeadLetterResolved
     | StepSkipped | StepCancelled | ItemsMapped | MapEnded | MapReopened
     | LoopTaken | GuardAsked | GuardJudged | JoinOpened | JoinTimedOut
     | ValueRecorded | FunctionFailed | RetryScheduled | PoolsAwaited | ModelCallHeld | HoldDeferred | ScopeExceeded

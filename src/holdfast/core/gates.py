@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.core import calls, commands, divergence, endings, limits, mapping, steps, waits
+from holdfast.core import calls, commands, dead_letters, divergence, endings, limits, mapping, steps, waits
 from holdfast.core import events as ev
 from holdfast.core.claim import folded, is_among
 from holdfast.core.decision import Decision
@@ -306,12 +306,13 @@ def _failure_answered(d: Decision, opened: ev.GateOpened, c: commands.DecideGate
     if step is None:
         return
     if c.decision == "retry":
-        d.emit(ev.StepReplayed(step.id, step.failed_path))
+        dead_letters.replay(d, step.id, step.failed_path)
         mapping.resume(d, step)
         waits.deliver(d)  # what came while the step was parked
     elif c.decision == "answer":
         steps.finish_step(d, step, data, None)
     elif step.error is not None:
+        d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
         endings.begin_failing(d, step.error)
 
 

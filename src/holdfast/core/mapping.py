@@ -24,8 +24,9 @@ def map_items(d: Decision, c: commands.MapItems) -> None:
     name = node_of(c.step)
     node = d.graph.nodes.get(name)
     each = node.each if node is not None else None
-    # The first map of a map node is called as the node; with other code it is another.
-    map_ = map_name(name, step.named(c.path) if each is None or step.generation else None)
+    # The first map of a map node is called as the node; with other code it is another, and so is a second one.
+    is_other = each is None or step.generation or map_name(name, None) in step.maps
+    map_ = map_name(name, step.named(c.path) if is_other else None)
     demand = d.graph.demand_of(each) if each is not None else c.demand
     d.emit(
         ev.ItemsMapped(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId
+from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import PLACEMENT, Posting, Waiter, family_of, postings
 from holdfast.core.state import State
@@ -105,6 +105,24 @@ class EffectChange(msgspec.Struct, frozen=True):
     by: str | None = None
 
 
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A step that has failed for good and of which nobody has said what is to become: how often it was tried, since when, and
+    what it failed of at last. `asked`: its run goes on, and a gate asks. `edited`: the run has another input for it since."""
+
+    run: RunId
+    step: StepId
+    tenant: str
+    workflow: str
+    node: str
+    error_class: str
+    message: str
+    attempts: int
+    first_at_ms: int
+    last_at_ms: int
+    asked: bool
+    edited: bool
+
+
 class StartKey(msgspec.Struct, frozen=True):
     """A start's idempotency key, unique in its tenant."""
 
@@ -169,7 +187,8 @@ class Changes(msgspec.Struct, frozen=True):
     """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
 
     `postings` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
-    there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs.
+    there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs. `dead_letters` are all
+    that the run has from now on, None where nothing about them has changed.
     """
 
     run: RunRow
@@ -183,6 +202,7 @@ class Changes(msgspec.Struct, frozen=True):
     waiters: tuple[Waiter, ...] = ()
     effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
     children: tuple[ChildRow | ChildChange | ChildOrder, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] | None = None
 
 
 Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
@@ -191,6 +211,7 @@ Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
 def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Changes:
     """The changes of a commit of `events`, which led to the state `after`; see `due_at_ms` for `executing`."""
     start_key: StartKey | None = None
+    is_about_letters = False
     gates: list[GateRow] = []
     gate_changes: list[GateChange] = []
     effects: list[EffectRow] = []
@@ -199,6 +220,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         derive = _ROWS.get(type(event))  # most events change no row but the run's own
         if derive is None:
             continue
+        is_about_letters = is_about_letters or _is_about_dead_letters(after, event)
         match derive(after, event):
             case None:
                 pass
@@ -218,6 +240,37 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
         postings(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
         tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
+        _dead_letters(after) if is_about_letters else None,
+    )  # fmt: skip
+
+
+_MOST_WORDS: Final = 1000
+"""Of an error, in a row of a list; the history has all of it."""
+_OF_DEAD_LETTERS: Final = (ev.StepReplayed, ev.RunReopened, ev.DeadLetterEdited, ev.DeadLetterResolved)
+_ASKED: Final = ":!exhausted."
+"""In the id of a gate that asks about a dead letter."""
+
+
+def _is_about_dead_letters(after: State, event: ev.Event) -> bool:
+    """Whether steps that have failed for good may be others after it."""
+    kind = type(event)
+    if kind is ev.RunCancelling:
+        return any(step.status == "failed" for step in after.steps.values())
+    if kind is ev.StepFailed:
+        return not event.absorbed  # type: ignore[attr-defined]
+    if kind is ev.GateDecided or kind is ev.GateWithdrawn:
+        return _ASKED in event.gate  # type: ignore[attr-defined]
+    return kind in _OF_DEAD_LETTERS
+
+
+def _dead_letters(s: State) -> tuple[DeadLetter, ...]:
+    return tuple(
+        DeadLetter(
+            s.run, step.id, s.tenant, s.workflow, node_of(step.id), step.error.error_class,
+            step.error.message[:_MOST_WORDS], step.attempt, step.began_ms or step.since_ms, step.since_ms, step.parked,
+            step.edited,
+        )
+        for step in s.dead_letters() if step.error is not None
     )  # fmt: skip
 
 
@@ -358,6 +411,10 @@ def _effect_orphaned(after: State, e: ev.OutcomeOrphaned) -> EffectChange:
     return EffectChange(e.call, "orphaned", after.at_ms, e.response, error)
 
 
+def _no_row(after: State, e: ev.Event) -> None:
+    """What it changes are the run's dead letters."""
+
+
 _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.RunStarted: _start_key,
     ev.GateOpened: _gate,
@@ -373,6 +430,7 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.EffectUnanswered: _effect_in_doubt,
     ev.EffectReopened: _effect_repeated,
     ev.OutcomeOrphaned: _effect_orphaned,
+    **dict.fromkeys((ev.StepFailed, ev.RunCancelling, *_OF_DEAD_LETTERS), _no_row),
 }
 
 

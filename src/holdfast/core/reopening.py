@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.core import admission, commands, mapping, waits
+from holdfast.core import admission, commands, dead_letters, mapping, waits
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.graph import COMPENSATE, Graph, reachable
@@ -31,7 +31,7 @@ def retry_run(d: Decision, c: commands.RetryRun) -> None:
     if state.paused:  # by somebody, before it failed; since it had ended, nobody could let it go on
         d.emit(ev.RunResumed(*c.by.kept))
     for step in going_on:
-        d.emit(ev.StepReplayed(step.id, paths.get(step.id)))
+        dead_letters.replay(d, step.id, paths.get(step.id))
         mapping.resume(d, step)
     waits.deliver(d)  # what was kept of signals while the run had ended
     for name in graph.order:

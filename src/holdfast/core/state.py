@@ -22,12 +22,13 @@ from holdfast.core.ids import (
     Seq,
     SessionId,
     StepId,
+    is_item,
     item_name,
     node_of,
 )
 from holdfast.core.money import Budget
 from holdfast.core.payload import NULL, Payload
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import REJECTED, ErrorRecord
 
 REPEATABLE: Final = frozenset({"read", "idempotent"})
 """The effect policies under which a call of unknown outcome may simply be made again, under its key."""
@@ -149,6 +150,10 @@ class Step(msgspec.Struct, omit_defaults=True):
     """What it asks for; it starts only where it was placed."""
     absorbed: bool = False
     parked: bool = False
+    resolved: bool = False
+    """It has failed for good, and somebody has said that nothing more is to become of it."""
+    edited: bool = False
+    """It has failed for good, and is to be tried again with another input of the run."""
     failed_path: Path | None = None
     reason: str | None = None
     """Why it was skipped or called off, or what the person said who decided its gate."""
@@ -507,6 +512,17 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
                 timed.names.discard(name)
         timed.moved.clear()
         return sorted(timed.names) if timed.names else []
+
+    def dead_letters(self) -> list[Step]:
+        """The steps that have failed for good, and of which nobody has said what is to become. Who said no has said it. Items
+        are their map's affair."""
+        if self.ended in ("completed", "cancelled") or self.phase == "cancelling":
+            return []
+        return [
+            step for step in self.steps.values()
+            if step.status == "failed" and not step.absorbed and not step.resolved and not step.id.startswith("!")
+            and step.error is not None and step.error.error_class != REJECTED and not is_item(node_of(step.id))
+        ]  # fmt: skip
 
     def step(self, step: StepId) -> Step | None:
         """The step, if it is the current visit of its node."""

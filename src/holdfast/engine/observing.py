@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.core import events as ev
 from holdfast.core.events import Event
 from holdfast.core.ids import step_of
-from holdfast.core.policies import ErrorRecord
+from holdfast.core.policies import REJECTED, ErrorRecord
 from holdfast.core.state import State
 from holdfast.ports.observer import (
     CallBegan,
@@ -20,6 +20,7 @@ from holdfast.ports.observer import (
     CallKind,
     CallOutcome,
     Committed,
+    DeadLettered,
     GateBegan,
     GateEnded,
     Observation,
@@ -89,6 +90,9 @@ class Observers:
         for event in events if own else ():
             if (observation := _began(event, state) or _ended(event, state)) is not None:
                 self.notify(observation)
+            if type(event) is ev.StepFailed and not event.absorbed and event.error.error_class != REJECTED:
+                about = (state.run, state.tenant, state.workflow, state.at_ms)
+                self.notify(DeadLettered(*about, event.step, event.attempt, event.error, event.parked))
 
 
 NOBODY: Final = Observers()

@@ -25,7 +25,7 @@ from holdfast.engine.placing import in_line
 from holdfast.engine.rollup import Daily
 from holdfast.engine.stored_line import StoredLine
 from holdfast.errors import Conflict, CorruptHistory, NotFound, StoreError, StoreGone, Unstorable
-from holdfast.ports import DueRun
+from holdfast.ports import RESOLVED_FOR_MS, DueRun
 
 log = logging.getLogger("holdfast")
 
@@ -192,6 +192,7 @@ class Sweep:
         self._maintained_s = now_s
         try:
             await self._runtime.store.upkeep.maintain()
+            await self._runtime.store.dead_letters.forget(self._runtime.store.clock.now_ms() - RESOLVED_FOR_MS)
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 

@@ -9,6 +9,14 @@ from holdfast.ports.administration import Administration, Freed, Holder, MonthSt
 from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.child import ChildLink, Children
 from holdfast.ports.cost import Costs
+from holdfast.ports.dead_letter import (
+    RESOLVED_FOR_MS,
+    DeadLetters,
+    Letter,
+    LetterCount,
+    LetterFilter,
+    LetterState,
+)
 from holdfast.ports.environment import Clock, Ids, Threads
 from holdfast.ports.graph import Graphs, WorkflowRecord
 from holdfast.ports.job_log import JobLogs, LogPiece, LogPlace
@@ -38,6 +46,7 @@ from holdfast.ports.observer import (
     CallBegan,
     CallEnded,
     Committed,
+    DeadLettered,
     Flushed,
     GateBegan,
     GateEnded,
@@ -65,6 +74,7 @@ __all__ = [
     "ANY_YAML",
     "JOB_LOG",
     "MOST_LISTED",
+    "RESOLVED_FOR_MS",
     "Administration",
     "AnswerSpec",
     "Append",
@@ -79,6 +89,8 @@ __all__ = [
     "Clock",
     "Committed",
     "Costs",
+    "DeadLettered",
+    "DeadLetters",
     "DueRun",
     "Flushed",
     "Freed",
@@ -96,6 +108,10 @@ __all__ = [
     "KeptSchedule",
     "Leadership",
     "Lending",
+    "Letter",
+    "LetterCount",
+    "LetterFilter",
+    "LetterState",
     "Log",
     "LogPiece",
     "LogPlace",

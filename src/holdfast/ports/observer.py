@@ -68,6 +68,16 @@ class StepEnded(Observed, frozen=True):
     error: ErrorRecord | None = None
 
 
+class DeadLettered(Observed, frozen=True):
+    """A step has failed for good, after so many attempts, and nothing takes that up: a person is to say what becomes of it.
+    `asked`: its run waits for that; otherwise it fails."""
+
+    step: StepId
+    attempts: int
+    error: ErrorRecord
+    asked: bool
+
+
 class CallBegan(Observed, frozen=True):
     """A call is about to leave: of the model or the tool `name`."""
 
@@ -146,7 +156,7 @@ class PoolWaited(msgspec.Struct, frozen=True):
 
 
 Observation = (
-    RunBegan | RunEnded | StepBegan | StepEnded | CallBegan | CallEnded | GateBegan | GateEnded
+    RunBegan | RunEnded | StepBegan | StepEnded | DeadLettered | CallBegan | CallEnded | GateBegan | GateEnded
     | Committed | Flushed | StepPlaced | PoolWaited
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.ports.blob import Blobs
 from holdfast.ports.child import Children
 from holdfast.ports.cost import Costs
+from holdfast.ports.dead_letter import DeadLetters
 from holdfast.ports.graph import Graphs
 from holdfast.ports.job_log import JobLogs
 from holdfast.ports.lane import Leadership
@@ -59,6 +60,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     children: Children
     lending: Lending
     costs: Costs
+    dead_letters: DeadLetters
     job_logs: JobLogs
     streams: Streams
     schedules: Schedules

@@ -46,7 +46,8 @@ class Answers:
         self._lists: Mapping[type, Callable[[Any, str | None], Awaitable[Page]]] = {
             asked.Runs: self._runs, asked.Gates: self._gates, asked.Effects: self._effects, asked.Events: self._events,
             asked.Streams: self._streams,
-            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree, asked.Costs: self._costs,
+            asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree,
+            asked.DeadLetters: self._dead_letters, asked.DeadLetterSummary: self._dead_letter_summary, asked.Costs: self._costs,
             asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
@@ -76,6 +77,8 @@ class Answers:
         if not 1 <= (limit := getattr(query, "limit", 1)) <= MOST:
             raise InvalidInput(f"limit is {limit}; a page has 1 to {MOST} rows.")
         run: str | None = getattr(query, "run", None)
+        if isinstance(query, asked.DeadLetters) and query.letter is not None:
+            run = query.letter.partition(":")[0]
         if run is not None:
             await self.row(who, run)
         elif isinstance(query, asked.Queue | asked.Workflows):
@@ -143,6 +146,20 @@ class Answers:
                     if follow or len(told) == query.limit:
                         break
         return told
+
+    async def _dead_letters(self, query: asked.DeadLetters, tenant: str | None) -> Page:
+        if query.letter is not None:
+            return Page([await view.of_letter_whole(self.control, *await self.control.dead_letter(query.letter))], None)
+        found = await self.control.dead_letters(
+            run_id=query.run, tenant=tenant, workflow=query.workflow, node=query.node, error_class=query.error_class,
+            state=query.state, since_ms=query.since_ms, until_ms=query.until_ms, after=query.cursor,
+            limit=query.limit + 1,
+        )  # fmt: skip
+        return _page([view.of_letter(each) for each in found], query.limit, "letter")
+
+    async def _dead_letter_summary(self, query: asked.DeadLetterSummary, tenant: str | None) -> Page:
+        now_ms = self.control.now_ms()
+        return Page([view.of_letters(each, now_ms) for each in await self.control.dead_letter_counts(tenant)], None)
 
     async def _costs(self, query: asked.Costs, tenant: str | None) -> Page:
         """As of now, as far as counting takes no long time; the pages after the first do not count again."""

@@ -71,6 +71,28 @@ class Cancel(Struct, frozen=True):
     reason: str = "cancelled"
 
 
+class EditDeadLetter(Struct, frozen=True):
+    """Give a run another input, for its step that has failed for good (`RUN:STEP`) to be tried again with."""
+
+    letter: str
+    input: Any
+
+
+class ReplayDeadLetter(Struct, frozen=True):
+    """Try a step that has failed for good again; in a run that has failed, all that failed."""
+
+    letter: str
+
+
+class ResolveDeadLetter(Struct, frozen=True):
+    """Say what is to become of a step that has failed for good: this output, the failure of a run that waits for the answer, or
+    nothing more."""
+
+    letter: str
+    output: Any | UnsetType = UNSET
+    reason: str | None = None
+
+
 class Extend(Struct, frozen=True):
     """Raise a limit of a run: on its steps, its tokens, its active time or its lifespan, these two in seconds."""
 
@@ -204,7 +226,9 @@ class Backfill(Struct, frozen=True):
     tenant: str | None = None
 
 
-OfRun: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
+OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
+OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
+OfRun: TypeAlias = OfOne | OfLetter
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
 Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule

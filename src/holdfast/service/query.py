@@ -6,7 +6,7 @@ Never here: finding the answer.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -105,6 +105,30 @@ class Streams(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class DeadLetters(Struct, frozen=True, kw_only=True):
+    """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved` (None: both),
+    the oldest run's first. Times are those of the latest failure."""
+
+    letter: str | None = None
+    """Only this one, `RUN:STEP`, with all about it."""
+    run: str | None = None
+    tenant: str | None = None
+    workflow: str | None = None
+    node: str | None = None
+    error_class: str | None = None
+    state: Literal["open", "resolved"] | None = "open"
+    since_ms: int | None = None
+    until_ms: int | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
+class DeadLetterSummary(Struct, frozen=True):
+    """How many there are by workflow, node and class of error, with the age of the oldest open one."""
+
+    tenant: str | None = None
+
+
 class Costs(Struct, frozen=True, kw_only=True):
     """What models cost on the days from `first_day` to `last_day` (`2026-11-21`), by day, tenant, workflow, node and model."""
 
@@ -172,7 +196,6 @@ class Queue(Struct, frozen=True):
 
 
 Query: TypeAlias = (
-    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | Costs | Doubts | Schedules | Pools | Budget
-    | Admission
-    | Workflows | Queue
+    Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts
+    | Schedules | Pools | Budget | Admission | Workflows | Queue
 )  # fmt: skip

@@ -19,7 +19,7 @@ from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
 from holdfast.service.answers import Answers
-from holdfast.service.command import Command, OfAll, OfRun, OfSchedule
+from holdfast.service.command import Command, OfAll, OfLetter, OfOne, OfRun, OfSchedule
 from holdfast.service.principal import Principal
 from holdfast.service.query import View
 
@@ -55,7 +55,10 @@ class Service(Answers):
             return await self._fork(who, command)
         run = _run_of(command)
         await self.row(who, run)
-        await self._tell_run(who, command)
+        if isinstance(command, OfLetter):
+            await self._tell_of_letter(who, command)
+        else:
+            await self._tell_run(who, command)
         return run
 
     async def done(self, who: Principal, command: OfRun) -> View:
@@ -109,7 +112,7 @@ class Service(Answers):
             raise NotFound(f"This server has no workflow {asked!r}; it has: {known}. Nothing was started.")
         return found
 
-    async def _tell_run(self, who: Principal, command: OfRun) -> None:
+    async def _tell_run(self, who: Principal, command: OfOne) -> None:
         control, by = self.control, who.claim
         match command:
             case cmd.Pause(run):
@@ -134,6 +137,16 @@ class Service(Answers):
                 await control.resolve_effect(call, decision, _given(response), by=by, reason=reason)
             case cmd.Reconcile(call, cost_usd):
                 await control.reconcile(call, cost_usd, by=by)
+
+    async def _tell_of_letter(self, who: Principal, command: OfLetter) -> None:
+        control, by = self.control, who.claim
+        match command:
+            case cmd.EditDeadLetter(letter, data):
+                await control.edit_dead_letter(letter, data, by=by)
+            case cmd.ReplayDeadLetter(letter):
+                await control.replay_dead_letter(letter, by=by)
+            case cmd.ResolveDeadLetter(letter, output, reason):
+                await control.resolve_dead_letter(letter, _given(output), reason=reason, by=by)
 
     async def _tell_all(self, who: Principal, command: OfAll) -> None:
         control = self.control
@@ -179,5 +192,7 @@ def _run_of(command: OfRun) -> RunId:
             return run_of(GateId(gate))
         case cmd.Resolve(call) | cmd.Reconcile(call):
             return run_of(CallId(call))
+        case cmd.EditDeadLetter(letter) | cmd.ReplayDeadLetter(letter) | cmd.ResolveDeadLetter(letter):
+            return RunId(letter.partition(":")[0])
         case _:
             return RunId(command.run)

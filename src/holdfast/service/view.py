@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from holdfast.engine.diagnosis import WaitReason
     from holdfast.engine.doubt import Doubt
     from holdfast.engine.stored_workflow import StoredWorkflow
-    from holdfast.ports import PlacedStep
+    from holdfast.ports import Letter, LetterCount, PlacedStep
 
 
 MOST_EFFECTS: Final = 1000
@@ -139,6 +139,57 @@ def _done(done: Done) -> dict[str, Any]:
         "kind": done.kind,
         "name": done.name,
         "cost_usd": usd(done.settled_nanousd),
+    }
+
+
+def of_letter(found: Letter) -> dict[str, Any]:
+    """A dead letter as lists show it."""
+    letter = found.letter
+    return {
+        "letter": f"{letter.run}:{letter.step}",
+        "run_id": letter.run,
+        "step": letter.step,
+        "tenant": letter.tenant,
+        "workflow": letter.workflow,
+        "node": letter.node,
+        "error_class": letter.error_class,
+        "message": letter.message,
+        "attempts": letter.attempts,
+        "first_at": iso(letter.first_at_ms),
+        "last_at": iso(letter.last_at_ms),
+        "asked": letter.asked,
+        "edited": letter.edited,
+        "state": "open" if found.resolved_at_ms is None else "resolved",
+        "resolved_at": iso(found.resolved_at_ms),
+    }
+
+
+async def of_letter_whole(control: Control, found: Letter, state: State) -> dict[str, Any]:
+    """A dead letter with what its step had come to: its error, the operations of its journal, the input of the run."""
+    step = state.step(found.letter.step)
+    return {
+        **of_letter(found),
+        "status": status.status(state),
+        "input": await control.payloads.value(state.input, state.tenant),
+        "error": None if step is None else _error(step.error),
+        "failed_at": None if step is None else step.failed_path,
+        "operations": [] if step is None else [
+            {"path": path, "kind": op.kind, "name": op.name, "status": op.status, "key": op.key, "error": _error(op.error)}
+            for path, op in step.journal.items()
+        ],
+        "gate": next((id_ for id_, gate in state.gates.items() if gate.opened.subject == found.letter.step), None),
+    }  # fmt: skip
+
+
+def of_letters(count: LetterCount, now_ms: int) -> dict[str, Any]:
+    return {
+        "workflow": count.workflow,
+        "node": count.node,
+        "error_class": count.error_class,
+        "open": count.open,
+        "resolved": count.resolved,
+        "oldest_open_at": iso(count.oldest_open_ms),
+        "oldest_open_s": None if count.oldest_open_ms is None else (now_ms - count.oldest_open_ms) // 1000,
     }
 
 

@@ -14,6 +14,7 @@ from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
 from holdfast.core.schedules import Schedule
 from holdfast.errors import NotFound
+from holdfast.ports import LetterState
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -52,6 +53,11 @@ def of_effect(effect: EffectRow) -> Row:
 def of_effect_change(change: EffectChange) -> Row:
     call, state, updated_at_ms, response, error, by = astuple(change)
     return call, state, updated_at_ms, None if response is None else encode(response), error, by
+
+
+def is_resolved(state: LetterState | None) -> tuple[str, ...]:
+    """The condition that finds dead letters of a state."""
+    return () if state is None else ("resolved_at_ms is null",) if state == "open" else ("resolved_at_ms is not null",)
 
 
 def gate_of(row: Row) -> tuple[GateRow, GateChange | None]:

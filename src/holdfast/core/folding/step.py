@@ -97,7 +97,7 @@ def _step_failed(s: State, e: ev.StepFailed, at_ms: int) -> None:
     step = s.steps[name]
     _count(step, e.error)
     step.error, step.absorbed, step.retry_at_ms = e.error, e.absorbed, None
-    step.failed_path, step.output = e.path, e.output
+    step.failed_path, step.output, step.resolved = e.path, e.output, False
     remember(s, e.error)
     forget_deferred(s, e.step)
     move(s, name, step, "failed", at_ms)
@@ -159,7 +159,7 @@ def _step_stopped(s: State, e: ev.StepStopped, at_ms: int) -> None:
 def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
     name = node_of(e.step)
     step = s.steps[name]
-    keeps = KEPT_FROM_THE_BEGINNING if e.path is None else KEPT_FROM_A_PLACE
+    keeps = KEPT_FROM_A_PLACE if e.edited or e.path is not None else KEPT_FROM_THE_BEGINNING
     dropped = [path for path in step.journal if e.path is None or comes_from(path, e.path)]
     if step.maps:
         items.drop_maps(s, step, frozenset(dropped))
@@ -174,7 +174,7 @@ def _journal_dropped(s: State, e: ev.JournalDropped, at_ms: int) -> None:
         elif op.kind == CHILD and op.status == "open":
             step.kept[step.named(path)] = op  # it goes on meanwhile
     step.generation += 1
-    step.stops, step.retry_at_ms = 0, None
+    step.stops, step.retry_at_ms, step.edited = 0, None, False
     move(s, name, step, "suspended", at_ms)
     wake(s, step)
 
@@ -233,6 +233,15 @@ def _as_it_was(step: Step) -> Step:
     )  # fmt: skip
 
 
+def _dead_letter_edited(s: State, e: ev.DeadLetterEdited, at_ms: int) -> None:
+    s.input = e.input
+    s.steps[node_of(e.step)].edited = True
+
+
+def _dead_letter_resolved(s: State, e: ev.DeadLetterResolved, at_ms: int) -> None:
+    s.steps[node_of(e.step)].resolved = True
+
+
 def _step_inherited(s: State, e: ev.StepInherited, at_ms: int) -> None:
     name = node_of(e.step)
     s.given.pop(e.step, None)
@@ -286,6 +295,8 @@ FOLDS: Final[Folds] = {
     ev.StepStopped: _step_stopped,
     ev.JournalDropped: _journal_dropped,
     ev.OperationReused: _operation_reused,
+    ev.DeadLetterEdited: _dead_letter_edited,
+    ev.DeadLetterResolved: _dead_letter_resolved,
     ev.StepInherited: _step_inherited,
     ev.OperationInherited: _operation_inherited,
     ev.StepSkipped: _step_skipped,

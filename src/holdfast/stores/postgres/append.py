@@ -21,7 +21,7 @@ from holdfast.ports import Append
 from holdfast.stores.history import expect_next, unstorable
 from holdfast.stores.postgres.connection import Connection
 from holdfast.stores.postgres.context import is_run
-from holdfast.stores.row import Row, astuple, of_effect, of_effect_change, of_gate
+from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
 
 _KEY_COLUMNS: Final = 4
 _WAITER_COLUMNS: Final = 3
@@ -47,7 +47,8 @@ class Entry(msgspec.Struct):
         changes = self.changes
         ledger = changes.gates or changes.gate_changes or changes.effects or changes.effect_changes
         limits = changes.postings and any(each.limit is not None for each in changes.postings)
-        return not (ledger or changes.effect_keys or changes.children or limits)
+        beside = changes.effect_keys or changes.children or changes.dead_letters is not None
+        return not (ledger or beside or limits)
 
     @property
     def is_simple(self) -> bool:
@@ -132,6 +133,11 @@ async def write_ledger(db: Connection, sql: dict[str, str], entries: Sequence[En
         for change in each.effect_changes
     }
     await _put(db, sql["change_effects"], closed.values())
+    letters = [(new.run, new.changes.run.updated_at_ms, found) for new in entries
+               if (found := new.changes.dead_letters) is not None]  # fmt: skip
+    of_runs = [(run, at_ms, encode([each.step for each in found]).decode()) for run, at_ms, found in letters]
+    await _put(db, sql["resolve_letters"], of_runs)
+    await _put(db, sql["put_letters"], [astuple(each) for _, _, found in letters for each in found])
 
 
 async def fates_of(

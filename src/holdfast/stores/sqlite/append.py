@@ -61,6 +61,7 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
             _move_flights(db, new, set(_decode_sessions(sessions)))
     _write_people(db, accepted)
     _write_ledger(db, accepted)
+    _write_letters(db, accepted)
     balances.write(accepted)
     child.write(db, accepted)
     return fates
@@ -108,6 +109,16 @@ def _write_people(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
     changes = [astuple(change) for new in accepted for change in new.changes.gate_changes]
     if changes:
         db.executemany(SQL["change_gate"], changes)
+
+
+def _write_letters(db: apsw.Connection, accepted: Sequence[Entry]) -> None:
+    """Those that a run has are all that it has; the others are resolved."""
+    for new in accepted:
+        letters = new.changes.dead_letters
+        if letters is not None:
+            steps = encode([letter.step for letter in letters]).decode()
+            rows(db, "resolve_letters", (new.run, new.changes.run.updated_at_ms, steps))
+            db.executemany(SQL["put_letter"], map(astuple, letters))
 
 
 def _write_ledger(db: apsw.Connection, accepted: Sequence[Entry]) -> None:

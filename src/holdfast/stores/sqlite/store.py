@@ -17,6 +17,7 @@ from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, value
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
+from holdfast.stores.sqlite.dead_letter import DeadLetters
 from holdfast.stores.sqlite.graph import Graphs
 from holdfast.stores.sqlite.job_log import JobLogs
 from holdfast.stores.sqlite.lending import Lending
@@ -83,7 +84,8 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
         return cls(
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
-            lending=Lending(context, sessions), costs=Costs(context), job_logs=JobLogs(context),
+            lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
+            job_logs=JobLogs(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip

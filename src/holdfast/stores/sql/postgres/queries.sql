@@ -1320,3 +1320,42 @@ select body, revision from holdfast.schedules where due_at_ms <= $1 order by due
 -- name: next_schedule
 -- When somebody must look at one next.
 select min(due_at_ms) from holdfast.schedules
+
+-- --- Dead letters ----------------------------------------------------------------------------------------------------
+
+-- name: resolve_letters
+-- Those of some runs that are no more are resolved, at the times of their commits.
+update holdfast.dead_letters set resolved_at_ms = given.at_ms
+from unnest($1::uuid[], $2::bigint[], $3::text[]) as given (run, at_ms, steps)
+where dead_letters.run = given.run and resolved_at_ms is null
+    and not dead_letters.step = any (select jsonb_array_elements_text(given.steps::jsonb))
+
+-- name: put_letters
+-- Steps have failed for good, perhaps once more.
+insert into holdfast.dead_letters as dead_letters (
+    run, step, tenant, workflow, node, error_class, message, attempts, first_at_ms, last_at_ms, asked, edited
+)
+select * from unnest(
+    $1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+    $10::bigint[], $11::boolean[], $12::boolean[]
+)
+on conflict (run, step) do update set
+    error_class = excluded.error_class, message = excluded.message, attempts = excluded.attempts,
+    last_at_ms = excluded.last_at_ms, asked = excluded.asked, edited = excluded.edited, resolved_at_ms = null
+
+-- name: letters
+-- Dead letters, as lists show them.
+select run::text, step, tenant, workflow, node, error_class, message, attempts, first_at_ms, last_at_ms, asked, edited,
+    resolved_at_ms
+from holdfast.dead_letters
+
+-- name: letter_counts
+-- How many there are of each kind, of a tenant or of all.
+select workflow, node, error_class, count(*) filter (where resolved_at_ms is null), count(resolved_at_ms),
+    min(last_at_ms) filter (where resolved_at_ms is null) as oldest
+from holdfast.dead_letters where $1::text is null or tenant = $1
+group by workflow, node, error_class order by oldest nulls last, workflow, node, error_class
+
+-- name: forget_letters
+-- Those that were resolved some time ago.
+delete from holdfast.dead_letters where resolved_at_ms < $1 returning step

@@ -853,3 +853,35 @@ select body, revision from schedules where due_at_ms <= ?1 order by due_at_ms li
 -- name: next_schedule
 -- When somebody must look at one next.
 select min(due_at_ms) from schedules
+
+-- --- Dead letters ----------------------------------------------------------------------------------------------------
+
+-- name: resolve_letters
+-- Those of a run that are no more are resolved.
+update dead_letters set resolved_at_ms = ?2
+where run = ?1 and resolved_at_ms is null and step not in (select value from json_each(?3))
+
+-- name: put_letter
+-- A step has failed for good, perhaps once more.
+insert into dead_letters (run, step, tenant, workflow, node, error_class, message, attempts, first_at_ms, last_at_ms, asked, edited)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (run, step) do update set
+    error_class = excluded.error_class, message = excluded.message, attempts = excluded.attempts,
+    last_at_ms = excluded.last_at_ms, asked = excluded.asked, edited = excluded.edited, resolved_at_ms = null
+
+-- name: letters
+-- Dead letters, as lists show them.
+select run, step, tenant, workflow, node, error_class, message, attempts, first_at_ms, last_at_ms, asked, edited,
+    resolved_at_ms
+from dead_letters
+
+-- name: letter_counts
+-- How many there are of each kind, of a tenant or of all.
+select workflow, node, error_class, count(*) filter (where resolved_at_ms is null),
+    count(resolved_at_ms), min(last_at_ms) filter (where resolved_at_ms is null) as oldest
+from dead_letters where ?1 is null or tenant = ?1
+group by workflow, node, error_class order by oldest is null, oldest, workflow, node, error_class
+
+-- name: forget_letters
+-- Those that were resolved some time ago.
+delete from dead_letters where resolved_at_ms < ? returning run

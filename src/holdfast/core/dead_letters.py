@@ -1,0 +1,67 @@
+"""The rules of dead letters: steps that have failed for good, until somebody says what is to become of them.
+
+Where the run goes on without its failing (`on_exhausted`), a gate asks about each; else the run has failed. An edit is of the
+run's input: what the step has completed is kept for whatever asks for the same, and anything else gets another key and is
+approved anew. Never here: how the run goes on (reopening, gates), the rows of lists (projection).
+"""
+
+from __future__ import annotations
+
+from holdfast.core import commands
+from holdfast.core import events as ev
+from holdfast.core.decision import Decision
+from holdfast.core.graph import COMPENSATE
+from holdfast.core.ids import Path, StepId
+from holdfast.core.state import Step
+from holdfast.errors import Conflict, NotFound, RunEnded
+
+
+def edit_dead_letter(d: Decision, c: commands.EditDeadLetter) -> None:
+    step, state = _open(d, c.step), d.state
+    if COMPENSATE in state.steps:
+        raise RunEnded(
+            f"Run {state.run} has undone what it did, or tried to: {step.id} cannot be tried again. Nothing was changed."
+        )
+    expect_no_doubt(d, step)
+    d.emit(ev.DeadLetterEdited(step.id, c.input, *c.by.kept))
+
+
+def resolve_dead_letter(d: Decision, c: commands.ResolveDeadLetter) -> None:
+    step = _open(d, c.step)
+    if step.parked:
+        raise Conflict(
+            f"Run {d.state.run} waits for an answer about {step.id}: say what the step comes to, or have the run fail. Nothing"
+            " was changed."
+        )
+    d.emit(ev.DeadLetterResolved(step.id, c.reason, *c.by.kept))
+
+
+def replay(d: Decision, step: StepId, path: Path | None) -> None:
+    """Have a step that failed for good tried again; one whose run's input was edited from its beginning."""
+    known = d.state.step(step)
+    edited = known is not None and known.edited
+    d.emit(ev.StepReplayed(step, path))
+    if edited:
+        d.emit(ev.JournalDropped(step, edited=True))
+
+
+def expect_no_doubt(d: Decision, step: Step) -> None:
+    """Raises Conflict while nobody knows what became of an effect of the step: done otherwise, it might be done twice."""
+    for id_, call in d.state.calls.items():
+        if call.kind == "effect" and call.step == step.id:
+            raise Conflict(
+                f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
+                " (`holdfast effects list`), or replay the letter unedited where its key makes that harmless."
+            )
+
+
+def _open(d: Decision, id_: StepId) -> Step:
+    step = next((each for each in d.state.dead_letters() if each.id == id_), None)
+    if step is None:
+        known = d.state.step(id_)
+        now = "has no such step now" if known is None else f"{id_} is {known.status}"
+        raise NotFound(
+            f"There is no open dead letter {id_} in run {d.state.run}: {now}. `holdfast dead-letters list` shows those that"
+            " are."
+        )
+    return step
