@@ -4,6 +4,7 @@ reaches what is its tenant's only."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -126,6 +127,39 @@ async def test_what_runs_share_is_said_and_asked(client: Client) -> None:
     assert await client.ask(query.Doubts()) == Page([], None)
     assert await client.ask(query.Queue()) == Page([], None)
     assert await client.ask(query.Effects(run=run)) == Page([], None)
+
+
+async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) -> None:
+    told = command.SetSchedule(name="nightly", workflow="gated", cron="30 2 * * *", tenant="nightly", overlap="queue")
+    await client.tell(told, by="ann")
+    (row,) = (await client.ask(query.Schedules(tenant="nightly"))).rows
+    assert (row["by"], row["timezone"], row["catch_up_s"], row["overlap"]) == ("ann", "UTC", 3600, "queue")
+    await client.tell(command.PauseSchedule("nightly", "nightly"))
+    (row,) = (await client.ask(query.Schedules(name="nightly", tenant="nightly"))).rows
+    assert (row["paused"], row["next_times"]) == (True, [])
+    await client.tell(command.ResumeSchedule("nightly", "nightly"))
+    day_ms = 86_400_000
+    now_ms = time.time_ns() // 1_000_000
+    await client.tell(command.Backfill("nightly", now_ms - 2 * day_ms, now_ms - 1000, "nightly"))
+    assert len((await client.ask(query.Runs(tenant="nightly", workflow="gated"))).rows) == 2
+    await client.tell(command.RemoveSchedule("nightly", "nightly"))
+    assert await client.ask(query.Schedules(tenant="nightly")) == Page([], None)
+    with pytest.raises(InvalidInput, match="no cron line"):
+        await client.tell(command.SetSchedule(name="never", workflow="gated", cron="0 0 31 2 *"))
+
+
+async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
+    run = await client.submit("gated", by="ann")
+    gate = await gate_of(client, run)
+    await client.tell(command.Decide(gate, "approve"), by="ida", roles=["legal"])
+    await client.result(run)
+    (quote,) = (await client.ask(query.ForkQuote(run=run, step="ask#1"))).rows
+    fork = await client.tell(command.Fork(run=run, step="ask#1"), by="ann")
+    assert fork is not None
+    assert fork.run not in (run, quote["run_id"])
+    await gate_of(client, fork.run)  # a decision is never carried over
+    (tree,) = (await client.ask(query.Tree(run=run))).rows
+    assert tree["runs"][0]["run_id"] == run
 
 
 async def test_the_workflows_that_the_store_knows_are_listed_and_started(client: Client) -> None:

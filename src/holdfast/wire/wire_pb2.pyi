@@ -266,6 +266,98 @@ class RemovePoolRequest(_message.Message):
     name: str
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
+class ForkRequest(_message.Message):
+    __slots__ = ("run", "step", "input_json", "output_json", "state_json", "repeat_effects", "cost_limit_usd", "key", "queue", "by")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    INPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    STATE_JSON_FIELD_NUMBER: _ClassVar[int]
+    REPEAT_EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    step: str
+    input_json: str
+    output_json: str
+    state_json: str
+    repeat_effects: bool
+    cost_limit_usd: str
+    key: str
+    queue: bool
+    by: str
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., input_json: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., cost_limit_usd: _Optional[str] = ..., key: _Optional[str] = ..., queue: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SetScheduleRequest(_message.Message):
+    __slots__ = ("name", "workflow", "cron", "timezone", "input_json", "time_field", "version", "tenant", "team", "cost_limit_usd", "jitter_s", "overlap", "catch_up_s", "by")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    TEAM_FIELD_NUMBER: _ClassVar[int]
+    COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    JITTER_S_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_S_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    workflow: str
+    cron: str
+    timezone: str
+    input_json: str
+    time_field: str
+    version: int
+    tenant: str
+    team: str
+    cost_limit_usd: str
+    jitter_s: float
+    overlap: str
+    catch_up_s: float
+    by: str
+    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., input_json: _Optional[str] = ..., time_field: _Optional[str] = ..., version: _Optional[int] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., jitter_s: _Optional[float] = ..., overlap: _Optional[str] = ..., catch_up_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
+
+class PauseScheduleRequest(_message.Message):
+    __slots__ = ("name", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class ResumeScheduleRequest(_message.Message):
+    __slots__ = ("name", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class RemoveScheduleRequest(_message.Message):
+    __slots__ = ("name", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class BackfillRequest(_message.Message):
+    __slots__ = ("name", "since_ms", "until_ms", "tenant")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    since_ms: int
+    until_ms: int
+    tenant: str
+    def __init__(self, name: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., tenant: _Optional[str] = ...) -> None: ...
+
 class Done(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -369,6 +461,50 @@ class DoubtsRequest(_message.Message):
     cursor: str
     limit: int
     def __init__(self, run: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ItemsRequest(_message.Message):
+    __slots__ = ("run", "map", "cursor", "limit")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    MAP_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    map: str
+    cursor: str
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., map: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class TreeRequest(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    def __init__(self, run: _Optional[str] = ...) -> None: ...
+
+class ForkQuoteRequest(_message.Message):
+    __slots__ = ("run", "step", "output_json", "state_json", "cost_limit_usd")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    STATE_JSON_FIELD_NUMBER: _ClassVar[int]
+    COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    step: str
+    output_json: str
+    state_json: str
+    cost_limit_usd: str
+    def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ...) -> None: ...
+
+class SchedulesRequest(_message.Message):
+    __slots__ = ("name", "tenant", "cursor", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class PoolsRequest(_message.Message):
     __slots__ = ("name",)

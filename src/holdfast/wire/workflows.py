@@ -35,12 +35,15 @@ _JSON: Final = "_json"
 
 _OF_RUN: Final = (
     command.Cancel, command.Decide, command.Signal, command.Pause, command.Resume, command.Retry, command.Extend,
-    command.RaiseBudget, command.Resolve, command.Reconcile,
+    command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork,
 )  # fmt: skip
-_OF_ALL: Final = (command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool)
+_OF_ALL: Final = (
+    command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
+    command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.Backfill,
+)  # fmt: skip
 _LISTS: Final = (
-    query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Costs, query.Doubts, query.Pools,
-    query.Budget, query.Admission, query.Workflows, query.Queue,
+    query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
+    query.Costs, query.Doubts, query.Schedules, query.Pools, query.Budget, query.Admission, query.Workflows, query.Queue,
 )  # fmt: skip
 METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_LISTS)))
 """Those that answer with one message."""
