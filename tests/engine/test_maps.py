@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from holdfast import (
     Context,
+    Demand,
     Join,
     OperationFailed,
     RetryPolicy,
@@ -346,3 +347,68 @@ def test_what_cannot_be_a_map_node_is_refused_where_it_is_written() -> None:
 
         @wf.node("n")
         def review(state: Any, item: Any) -> None: ...
+
+
+# --- A step with a place of its own -------------------------------------------------------------------------------------
+
+
+@step(demand=Demand(labels=("gpu",)), retry=SOON)
+async def render(scene: str, *, frames: int = 1) -> Size:
+    if scene == "broken":
+        raise LookupError("no such scene")
+    return Size(of=scene, letters=frames)
+
+
+@step(effect="idempotent", demand=Demand(labels=("gpu",)))
+async def publish(scene: str) -> str:
+    return scene.upper()
+
+
+@flow(name="film")
+async def film(ctx: Context, scenes: list[str]) -> Any:
+    rendered = await ctx.gather(*(render(scene, frames=3) for scene in scenes))
+    return [[each.of, each.letters] for each in rendered], await publish(scenes[0])
+
+
+@flow(name="spoilt")
+async def spoilt(ctx: Context) -> Any:
+    try:
+        await render("broken")
+    except OperationFailed as failed:
+        return failed.error.error_class, failed.error.message
+
+
+async def test_a_step_with_a_demand_is_done_where_that_is_and_its_flow_goes_on_with_what_it_returned(
+    store: str,
+) -> None:
+    async with opened(store, workflows=[film], labels=["cpu"]) as here, opened(store, workflows=[film], labels=["gpu"]):
+        run = await here.start(film, ["sea", "sky"])
+        assert await run.result() == [[["sea", 3], ["sky", 3]], "SEA"]
+        assert await started(run) == ["flow#1", "flow/0.0.0[0]#1", "flow/0.1.0[0]#1", "flow/1[0]#1"]
+        demands = [each.demand for each in await events_of(run, ev.ItemsMapped)]
+        assert [demand and demand.labels for demand in demands] == [("gpu",)] * 3
+        (intent,) = await events_of(run, ev.EffectIntended)
+        assert intent.tool == "publish"
+
+
+async def test_a_step_with_a_demand_fails_as_itself_after_its_own_attempts(store: str) -> None:
+    async with opened(store, workflows=[spoilt], labels=["gpu"]) as engine:
+        run = await engine.start(spoilt)
+        error_class, message = await run.result()
+        assert error_class == "error"
+        assert message.startswith("LookupError: no such scene")
+        assert len(await events_of(run, ev.AttemptFailed)) == 2
+
+
+def test_a_step_with_a_demand_is_no_method_and_its_demand_can_be_met() -> None:
+    class Studio:
+        @step(demand=Demand(gpus=1))
+        def cut(self, scene: str) -> str:
+            return scene
+
+    with pytest.raises(UsageError, match="a method of Studio"):
+        _ = Studio().cut
+    with pytest.raises(UsageError, match="gpus is -1"):
+        step(demand=Demand(gpus=-1))(len)
+    with pytest.raises(UsageError, match="it is dict"):
+        step(demand={"gpus": 1})(len)  # type: ignore[call-overload]

@@ -109,6 +109,10 @@ def terms(
     return Terms(key, max_parallel, min_successful, tolerated_failures, join)
 
 
+ONE: Final = Terms(None, 1, None, None, Join())
+"""Of a map that is one call."""
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -233,9 +237,10 @@ def map_node(
 class ItemDefinition(NodeDefinition):
     """What is done for an item of a map that the code of a step asked for."""
 
-    def __init__(self, mapped: Mapped, around: NodeDefinition) -> None:
-        """`around` is the step that has asked, whose tools it may call."""
+    def __init__(self, mapped: Mapped, around: NodeDefinition, *, is_call: bool) -> None:
+        """`around` is the step that has asked, whose tools it may call. `is_call`: the item is the arguments by their names."""
         self.mapped = mapped
+        self.is_call = is_call
         self.handler = mapped.function if isinstance(mapped, Step | Tool) else mapped
         self.kind, self.settings, self.tools = "task", around.settings, around.tools
         self.retry, self.timeout_s = retry_of(mapped), getattr(mapped, "timeout_s", None)
@@ -263,7 +268,7 @@ def retry_of(mapped: Mapped) -> RetryPolicy:
     return mapped.retry if isinstance(mapped, Step) else DEFAULT_RETRY
 
 
-def item_definition(name: str, around: NodeDefinition) -> ItemDefinition:
+def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> ItemDefinition:
     """What is done for an item by what the code around calls `name`. Raises UsageError where there is none any more."""
     mapped = known(name, around.handler)
     if mapped is None:
@@ -271,7 +276,7 @@ def item_definition(name: str, around: NodeDefinition) -> ItemDefinition:
             f"The items of this map are done by {name!r}, which the code does not have any more. Bring it back; until then"
             " none of them can go on."
         )
-    return ItemDefinition(mapped, around)
+    return ItemDefinition(mapped, around, is_call=is_call)
 
 
 def check_known(mapped: Mapped, near: NodeDefinition) -> None:
@@ -279,7 +284,7 @@ def check_known(mapped: Mapped, near: NodeDefinition) -> None:
     name = name_of(mapped)
     if known(name, near.handler) is not mapped:
         raise UsageError(
-            f"ctx.map({name}): whichever process does an item has to find {name!r} by its name, and from"
+            f"{name}: whichever process does an item has to find {name!r} by its name, and from"
             f" {getattr(near.handler, '__qualname__', 'the handler')!r} that leads to something else, or to nothing. Define it"
             " in the same module, or import it there, under one name; what it needs besides the item belongs into the items."
         )

@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 from holdfast.authoring.node import NodeDefinition, retry_policy
 from holdfast.authoring.result import reader_of
 from holdfast.authoring.tool import GIVEN, Approval, EffectPolicy, Tool, Verify, check_policy
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.ids import MOST_NAME_BYTES, Unique
 from holdfast.core.policies import RetryPolicy
 from holdfast.errors import UsageError
@@ -56,12 +57,12 @@ class Step(Generic[P, T]):
     """A function whose result is recorded where a flow calls it: `await f(...)`. Elsewhere, calling it calls the function;
     `function` always is that.
 
-    `retry` and `timeout_s` are those of `@step`.
+    `retry`, `timeout_s` and `demand` are those of `@step`.
     """
 
     def __init__(
         self, function: Callable[P, Any], *, name: str, retry: RetryPolicy | int | None = None,
-        timeout_s: float | None = None, names: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None, demand: Demand = NOTHING, names: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """`names` are those that its return hint may use besides its module's."""
         functools.update_wrapper(self, function)
@@ -69,6 +70,7 @@ class Step(Generic[P, T]):
         self.name = _name(name)
         self.retry = _retry(name, retry)
         self.timeout_s = _limit(name, timeout_s)
+        self.demand = _demand(name, demand)
         self.read = reader_of(function, names)
         """Makes what it says that it returns of what was recorded."""
 
@@ -83,6 +85,8 @@ class Step(Generic[P, T]):
         """A method is the step of its object; only its arguments say what was asked for."""
         if instance is None:
             return self
+        if self.demand is not NOTHING:
+            raise _is_method(self, instance)
         bound: Any = self.function.__get__(instance, owner)
         return Step(bound, name=self.name, retry=self.retry, timeout_s=self.timeout_s)
 
@@ -115,11 +119,12 @@ class EffectStep(Tool, Generic[P, T]):
     """A step that touches the world: a tool that a flow calls as `await f(...)`. Elsewhere, calling it calls the function."""
 
     def __init__(
-        self, function: Callable[P, Any], *, retry: RetryPolicy | int | None, key: str | None, unique: Unique,
+        self, function: Callable[P, Any], *, retry: RetryPolicy | int | None, demand: Demand, key: str | None, unique: Unique,
         names: Mapping[str, Any], **of_tool: Any,
     ) -> None:  # fmt: skip
         super().__init__(function, names=names, **of_tool)
         self.retry = _retry(self.name, retry)
+        self.demand = _demand(self.name, demand)
         self.key = key
         self.unique = unique
         self.read = reader_of(function, names)
@@ -137,10 +142,7 @@ class EffectStep(Tool, Generic[P, T]):
     def __get__(self, instance: Any, owner: Any = None) -> EffectStep[P, T]:
         if instance is None:
             return self
-        raise UsageError(
-            f"{self!r} is a method of {type(instance).__name__}, whose object no other process has: make it a function that"
-            " is given what it needs."
-        )
+        raise _is_method(self, instance)
 
     def __repr__(self) -> str:
         return f"<step {self.name!r} effect={self.policy!r}>"
@@ -178,8 +180,9 @@ def step(function: Callable[P, Coroutine[Any, Any, T]], /) -> Step[P, T]: ...
 def step(function: Callable[P, T], /) -> Step[P, T]: ...
 @overload
 def step(
-    *, name: str | None = None, retry: RetryPolicy | int | None = None, timeout_s: float | None = None
-) -> StepDecorator: ...
+    *, name: str | None = None, retry: RetryPolicy | int | None = None, timeout_s: float | None = None,
+    demand: Demand = NOTHING,
+) -> StepDecorator: ...  # fmt: skip
 @overload
 def step(
     *,
@@ -187,6 +190,7 @@ def step(
     name: str | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
+    demand: Demand = NOTHING,
     description: str | None = None,
     approval: Approval = False,
     verify: Verify | None = None,
@@ -204,6 +208,7 @@ def step(
     name: str | None = None,
     retry: RetryPolicy | int | None = None,
     timeout_s: float | None = None,
+    demand: Demand = NOTHING,
     description: str | None = None,
     approval: Approval = False,
     verify: Verify | None = None,
@@ -226,6 +231,9 @@ def step(
     passes by itself (time-outs, rate limits) is tried again, three times. Between two attempts the flow holds nothing.
     `timeout_s` bounds one attempt. When none is left, the flow sees OperationFailed, with the recorded error.
 
+    With a `demand` it is done as a step of the run, in a place of its own where all of that is free. Another process may do it,
+    which finds it by its name; its arguments are JSON data then.
+
     Outside of a flow, inside another step and in a tool, calling it is calling the function. Raises UsageError for what cannot
     be a step.
     """
@@ -245,11 +253,18 @@ def step(
         _check(inner)
         label = _name(name or getattr(inner, "__name__", None))
         if effect is None:
-            return Step(inner, name=label, retry=retry, timeout_s=timeout_s, names=names)
+            return Step(inner, name=label, retry=retry, timeout_s=timeout_s, demand=demand, names=names)
         check_policy(label, effect, verify)
         told = {**of_tool, "description": description or inspect.getdoc(inner) or ""}
         return EffectStep(
-            inner, name=label, policy=effect, retry=retry, timeout_s=_limit(label, timeout_s), names=names, **told
+            inner,
+            name=label,
+            policy=effect,
+            retry=retry,
+            timeout_s=_limit(label, timeout_s),
+            demand=demand,
+            names=names,
+            **told,
         )
 
     return make(function) if function is not None else make
@@ -289,6 +304,8 @@ def step_of(name: str, function: Any) -> Step[Any, Any]:
     if isinstance(function, Tool):
         raise UsageError(f"{function!r} is called with ctx.tool(...), which records that it is about to be.")
     if isinstance(function, Step):
+        if function.demand is not NOTHING:
+            raise UsageError(f"{function!r} asks for a place of its own: call it as `await {function.name}(...)`.")
         return Step(function.function, name=name, retry=function.retry, timeout_s=function.timeout_s)
     _check(function)
     return Step(function, name=name)
@@ -307,6 +324,20 @@ def _retry(name: str, given: Any) -> RetryPolicy:
     if problems := policy.problems():
         raise UsageError(f"The step {name!r}: its retry policy {', '.join(problems)}.")
     return policy
+
+
+def _demand(name: str, given: Any) -> Demand:
+    if not isinstance(given, Demand) or (problems := list(given.problems())):
+        why = f"it is {type(given).__name__}" if not isinstance(given, Demand) else "; ".join(problems)
+        raise UsageError(f"The step {name!r}: demand= is a Demand that can be met; {why}.")
+    return NOTHING if given == NOTHING else given
+
+
+def _is_method(step: Any, instance: Any) -> UsageError:
+    return UsageError(
+        f"{step!r} is a method of {type(instance).__name__}, whose object no other process has: make it a function that is"
+        " given what it needs."
+    )
 
 
 def _limit(name: str, timeout_s: float | None) -> float | None:

@@ -249,7 +249,7 @@ class Workflow:
         around = self.definition_of(node_of(opened.step), maps)
         if isinstance(around, MapDefinition):
             return around.each
-        return item_definition(opened.name, around)
+        return item_definition(opened.name, around, is_call=opened.is_call)
 
     def _edge(self, problems: list[str], *, source: str, target: str, when: Any, guard: Any, **more: Any) -> Edge:
         if when in self.guards:

@@ -305,6 +305,7 @@ class MapItems(AttemptCommand, frozen=True):
     keys: tuple[str, ...] = ()
     pages: tuple[Payload, ...] = ()
     starts: tuple[int, ...] = ()
+    is_call: bool = False
     values: tuple[Value, ...] = ()
 
 

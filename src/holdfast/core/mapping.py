@@ -6,6 +6,8 @@ items came to.
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.core import commands, endings
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
@@ -32,6 +34,7 @@ def map_items(d: Decision, c: commands.MapItems) -> None:
         ev.ItemsMapped(
             c.step, c.attempt, c.path, map_, c.name, c.args_hash, c.count, c.max_parallel, c.enough, c.tolerated, c.timeout_ms,
             c.settles, c.retry if each is None else each.retry, demand, c.keys, c.pages, c.starts,
+            c.is_call,
         )
     )  # fmt: skip
     go_on(d, map_)
@@ -65,6 +68,9 @@ def tolerates(d: Decision, item: NodeName) -> bool:
 def fail(d: Decision, item: NodeName, error: ErrorRecord) -> None:
     """More have failed than may."""
     map_ = d.state.maps[map_of(item)]
+    if map_.opened.is_call:
+        _end(d, map_, msgspec.structs.replace(error, node=node_of(map_.opened.step)))
+        return
     may = map_.opened.tolerated
     many = (
         f"{map_.failed + 1} of {map_.opened.count} items of {map_.opened.map!r} have failed, and {may or 'none'} may: "

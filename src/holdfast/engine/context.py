@@ -240,11 +240,22 @@ class StepContext(AttemptContext):
 
     async def call_step(self, step: Step[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
         with cursor().place() as path:
+            if step.demand is not NOTHING:
+                alone: T = await mapping.alone(self._journal, path, step, step.bound(args, given))
+                return alone
             result: T = step.read(await function.call(self._journal, path, step, args, given))
         return result
 
     async def call_effect(self, step: EffectStep[Any, T], args: tuple[Any, ...], given: Mapping[str, Any]) -> T:
         arguments = step.bound(args, given)
+        if step.demand is NOTHING:
+            return await self.effect(step, arguments)
+        with cursor().place() as path:
+            alone: T = await mapping.alone(self._journal, path, step, arguments)
+        return alone
+
+    async def effect(self, step: EffectStep[Any, T], arguments: dict[str, Any]) -> T:
+        """Call a step that touches the world, here."""
         with cursor().place() as path, outside_of_flows():
             try:
                 answer = await self._services.tools.call(

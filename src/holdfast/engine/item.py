@@ -46,8 +46,9 @@ async def value(attempt: Attempt) -> Any:
 async def do(attempt: Attempt, context: StepContext, definition: ItemDefinition) -> Any:
     """What an item comes to that the code of a step maps."""
     given, mapped = await value(attempt), definition.mapped
+    args, named = ((), given) if definition.is_call else ((given,), {})
     if isinstance(mapped, EffectStep):
-        return await context.call_effect(mapped, (given,), {})
+        return await context.effect(mapped, mapped.bound(args, named))
     if isinstance(mapped, Tool):
         if not isinstance(given, dict):
             raise InvalidInput(
@@ -57,7 +58,7 @@ async def do(attempt: Attempt, context: StepContext, definition: ItemDefinition)
         return await context.call_tool(mapped.name, given, allowed={mapped.name: definition.called(mapped)})
     if not isinstance(mapped, Step):
         return await mapped(context, given)
-    run = partial(attempt.services.threads.run, partial(mapped.function, given), {})
+    run = partial(attempt.services.threads.run, partial(mapped.function, *args, **named), {})
     with cursor.inside(mapped.name), outside_of_flows():
         if mapped.timeout_s is None:
             return await run()

@@ -7,13 +7,14 @@ Never here: which items begin, and when they have done enough (core.mapping).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.authoring.mapping import (
+    ONE,
     MapDefinition,
     Mapped,
     Terms,
@@ -56,10 +57,25 @@ async def over(
     definition = journal.attempt.definition
     assert definition is not None
     check_known(function, definition)
-    policy, asked = retry_of(function), demand if demand != NOTHING else None
-    results = await _done(journal, path, name_of(function), _listed(journal, items, terms), terms, policy, asked)
+    own = function.demand if isinstance(function, Step | EffectStep) else NOTHING
+    asked = own if demand == NOTHING else demand
+    listed = _listed(journal, items, terms)
+    results = await _done(journal, path, name_of(function), listed, terms, retry_of(function), asked)
     read = function.read if isinstance(function, Step | EffectStep) else fields
     return [None if each is None else read(each) for each in results]
+
+
+async def alone(
+    journal: StepJournal, path: Path, step: Step[Any, Any] | EffectStep[Any, Any], arguments: Mapping[str, Any]
+) -> Any:
+    """What a step came to that asks for a place of its own: a map whose one item is its arguments. Raises and lets through as
+    `over`, and OperationFailed with the step's own error."""
+    definition = journal.attempt.definition
+    assert definition is not None
+    check_known(step, definition)
+    retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE)
+    (found,) = await _done(journal, path, step.name, listed, ONE, retry, step.demand, is_call=True)
+    return step.read(found)
 
 
 async def of_node(journal: StepJournal, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:
@@ -68,7 +84,7 @@ async def of_node(journal: StepJournal, definition: MapDefinition, items: Callab
     op = journal.before.journal.get(path)
     if op is None:
         listed = _listed(journal, await items(), definition.terms)
-        return await _done(journal, path, name, listed, definition.terms, DEFAULT_RETRY, None)
+        return await _done(journal, path, name, listed, definition.terms, DEFAULT_RETRY, NOTHING)
     return await _outcome(journal, path, name, op.args_hash, None)
 
 
@@ -129,8 +145,9 @@ def _listed(journal: StepJournal, items: Any, terms: Terms) -> _List:
 
 
 async def _done(
-    journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demand: Demand | None
-) -> list[Any]:
+    journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demand: Demand,
+    *, is_call: bool = False,
+) -> list[Any]:  # fmt: skip
     args_hash = listed.digest(name)
     count = len(listed.items)
     if journal.found(path, MAP, name, args_hash, {"items": count}) is None:
@@ -139,8 +156,9 @@ async def _done(
         kept = [await _kept(journal.attempt, page, is_small=is_small) for _, page in pages]
         await journal.send(
             cmd.MapItems(
-                journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry, demand, listed.keys,
-                tuple(kept), tuple(start for start, _ in pages), journal.take(),
+                journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry,
+                None if demand == NOTHING else demand, listed.keys,
+                tuple(kept), tuple(start for start, _ in pages), is_call, journal.take(),
             )
         )  # fmt: skip
     return await _outcome(journal, path, name, args_hash, {"items": count})
