@@ -81,3 +81,19 @@ def test_dead_letters_are_listed_counted_edited_replayed_and_resolved(shell: She
     assert shell("dead-letters", "list", "--json").data == []
     assert len(shell("dead-letters", "list", "--state", "resolved", "--json").data) == 3
     assert shell("dead-letters", "show", runs[0]).code == 3
+
+
+def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Shell) -> None:
+    runs = [started(shell, "broken", "--tenant", "acme") for _ in range(2)]
+    (step,) = [each["step"] for each in shell("runs", "show", runs[0], "--json").data["steps"]]
+    would = shell("runs", "fork", "--all", "--tenant", "acme", "--from", step, "--dry-run", "--json").data
+    assert {(each["run_id"], each["refused"]) for each in would} == {(run, None) for run in runs}
+    assert "would be forked" in shell("runs", "fork", "--all", "--from", step, "--dry-run").out
+    assert shell("runs", "fork", "--all", "--from", step).code == 2
+    assert shell("runs", "fork", "--from", step).code == 2
+    assert shell("runs", "fork", "--all", "--from", step, "--key", "k", "--yes").code == 2
+    done = shell("runs", "fork", "--all", "--from", step, "--yes", "--json")
+    assert (done.code, {each["run_id"] for each in done.data["done"]}) == (0, {*runs})
+    assert len({each["fork"] for each in done.data["done"]} - {*runs}) == 2
+    refused = shell("runs", "fork", "--all", "--status", "failed", "--from", "nowhere#1", "--yes", "--json")
+    assert (refused.code, len(refused.data["refused"])) == (4, 2)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.filter import Asked
     from holdfast.control.control import Control
     from holdfast.core.projection import RunRow
-    from holdfast.service.command import OfRun
+    from holdfast.service.command import Fork, OfRun
     from holdfast.service.principal import Principal
     from holdfast.service.service import Service
 
@@ -29,13 +29,13 @@ MOST: Final = 1000
 _PAGE: Final = 500
 
 All = Annotated[bool, typer.Option("--all", help="All runs that the options --status to --until find.")]
-Yes = Annotated[bool, typer.Option("--yes", help="With --all: do not ask. Without a terminal it has to be said.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask. With --all and without a terminal it has to be said.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and to which runs.")]
 Limit = Annotated[
     int, typer.Option("--limit", metavar="N", min=1, max=10_000, help="With --all: at most so many, newest first.")
 ]
 
-Deed = Callable[[str], "OfRun"]
+Deed = Callable[[str], "OfRun | Fork"]
 """What is told a run, of the run's id."""
 
 
@@ -135,7 +135,7 @@ async def _each(
         run, _, step = id_.partition(":")
         named = {"run_id": run, **({"letter": id_} if step else {})}
         try:
-            await service.tell(who, deed(id_))
+            told = await service.tell(who, deed(id_))
         except StoreError:
             terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {id_}.")
             raise
@@ -144,7 +144,9 @@ async def _each(
             words = f"refused: {problem.message}"
         else:
             words = status(await service.state(who, run))
-            done.append({**named, "status": words})
+            made = {"fork": told} if told not in (None, run) else {}
+            done.append({**named, "status": words, **made})
+            words = f"{words}, forked as {told}" if made else words
         if not as_json:
             terminal.show(f"{id_}  {words}")
     return done, refused

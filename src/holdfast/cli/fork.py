@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import reference, terminal
-from holdfast.cli.bulk import DryRun
+from holdfast.cli import bulk, reference, terminal
+from holdfast.cli.bulk import MOST, All, DryRun, Limit, Many, Yes
+from holdfast.cli.exit_code import OK
+from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting
-from holdfast.cli.option import AsJson, RunArgument, Store, Who
+from holdfast.cli.option import AsJson, MaybeRun, Store, Who
 from holdfast.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,16 +53,21 @@ CostLimit = Annotated[
     typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
 ]
 Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again is the same run.")]
-Yes = Annotated[bool, typer.Option("--yes", help="At a terminal: do not ask.")]
 
 
 def fork(
-    run: RunArgument, step: From, data: Input = None, output: Output = None, state: State = None,
-    repeat_effects: RepeatEffects = False, cost_limit: CostLimit = None, key: Key = None, yes: Yes = False,
-    dry_run: DryRun = False, by: Who = None, as_json: AsJson = False, store: Store = None,
-) -> None:  # fmt: skip
-    """Start a run with another's history before a step; what it asks for as that run did is not done again."""
+    step: From, run: MaybeRun = None, data: Input = None, output: Output = None, state: State = None,
+    repeat_effects: RepeatEffects = False, cost_limit: CostLimit = None, key: Key = None, every: All = False,
+    tenant: Tenant = None, workflow: Workflow = None, status: Statuses = None, since: Since = None, until: Until = None,
+    limit: Limit = MOST, yes: Yes = False, dry_run: DryRun = False, by: Who = None, as_json: AsJson = False,
+    store: Store = None,
+) -> int:  # fmt: skip
+    """Start a run with another's history before a step, or with that of each of some; what it asks for as that run did is not
+    done again."""
     from holdfast.service import command as cmd
+
+    many = Many(Asked(tenant, workflow, status, None, since, until), limit, yes, dry_run)
+    bulk.expect_one_or_all(run, every, many)
 
     said: dict[str, Any] = {}
     for name, text in (("input", data), ("output", output), ("state", state)):
@@ -70,10 +77,36 @@ def fork(
         raise UsageError(
             '--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.'
         )
-    wish = cmd.Fork(
-        run=run, step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said
-    )  # fmt: skip
-    asyncio.run(_fork(wish, who(by), yes, dry_run, as_json, store))
+    if run is None and key is not None:
+        raise UsageError("--key names one fork; with --all there may be many. Nothing was done.")
+
+    def wish(of: str) -> Fork:
+        return cmd.Fork(run=of, step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
+
+    if run is None:
+        return asyncio.run(_fork_all(wish, step, who(by), many, as_json, store))
+    asyncio.run(_fork(wish(run), who(by), yes, dry_run, as_json, store))
+    return OK
+
+
+async def _fork_all(
+    wish: Callable[[str], Fork], step: str, by: Principal, many: Many, as_json: bool, store: str | None
+) -> int:
+    if not many.dry_run:
+        return await bulk.do("fork", wish, by, ("failed",), many, as_json, store)
+    from holdfast.service import view
+
+    async with acting(store) as service:
+        sought = many.asked.of(service.control.now_ms(), many.limit)
+        rows = [
+            view.of_outcome(each) for each in await service.control.bulk("fork", step=step, dry_run=True, **sought)
+        ]  # fmt: skip
+    if as_json:
+        terminal.emit(rows)
+    for row in () if as_json else rows:
+        terminal.show(f"{row['run_id']}  {row['refused'] or 'would be forked'}")
+    terminal.say(f"fork: {sum(row['refused'] is None for row in rows)} of {len(rows)} would be. Nothing was done.")
+    return OK
 
 
 async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:

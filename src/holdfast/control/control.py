@@ -9,14 +9,14 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.allowance import Allowances
+from holdfast.control.bulk import Bulks
 from holdfast.control.pool import DeclaredPools
-from holdfast.control.repair import Repairs
 from holdfast.control.schedule import Schedules
 from holdfast.control.stream import Streams
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Repairs, Schedules, Allowances, DeclaredPools, Streams):
+class Control(Bulks, Schedules, Allowances, DeclaredPools, Streams):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

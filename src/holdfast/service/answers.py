@@ -6,7 +6,7 @@ Never here: what a row looks like (view), changing anything.
 from __future__ import annotations
 
 from asyncio import timeout
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, Final, TypeVar, get_args
 
@@ -86,8 +86,7 @@ class Answers:
         return await self._lists[type(query)](query, who.of_tenant(getattr(query, "tenant", None)))
 
     async def _runs(self, query: asked.Runs, tenant: str | None) -> Page:
-        if wrong := next((each for each in query.status if each not in get_args(Status)), None):
-            raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
+        expect_statuses(query.status)
         rows = await self.control.runs(
             tenant=tenant, workflow=query.workflow, status=query.status or None, key=query.key, since_ms=query.since_ms,
             until_ms=query.until_ms, in_doubt=query.in_doubt, before=query.cursor, limit=query.limit + 1,
@@ -209,6 +208,12 @@ class Answers:
         if query.run is not None:
             return Page([view.of_wait(each) for each in await self.control.why(query.run, query.step)], None)
         return Page([view.of_placed(each) for each in await self.control.line()], None)
+
+
+def expect_statuses(given: Iterable[str]) -> None:
+    """Raises InvalidInput for a status that there is not."""
+    if wrong := next((each for each in given if each not in get_args(Status)), None):
+        raise InvalidInput(f"There is no status {wrong!r}; there are {', '.join(get_args(Status))}.")
 
 
 def _page(rows: list[View], limit: int, cursor: str) -> Page:

@@ -93,6 +93,25 @@ class ResolveDeadLetter(Struct, frozen=True):
     reason: str | None = None
 
 
+class Bulk(Struct, frozen=True, kw_only=True):
+    """Do the same to all runs that are found, newest first; with `dry_run` only say what would become of it.
+    `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked."""
+
+    deed: Literal["retry", "cancel", "pause", "resume", "fork"]
+    step: str | None = None
+    reason: str = "cancelled"
+    repeat_effects: bool = False
+    tenant: str | None = None
+    workflow: str | None = None
+    status: tuple[str, ...] = ()
+    key: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    cursor: str | None = None
+    limit: int = 100
+    dry_run: bool = False
+
+
 class Extend(Struct, frozen=True):
     """Raise a limit of a run: on its steps, its tokens, its active time or its lifespan, these two in seconds."""
 

@@ -18,10 +18,11 @@ from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
-from holdfast.service.answers import Answers
+from holdfast.service import view
+from holdfast.service.answers import Answers, expect_statuses
 from holdfast.service.command import Command, OfAll, OfLetter, OfOne, OfRun, OfSchedule
 from holdfast.service.principal import Principal
-from holdfast.service.query import View
+from holdfast.service.query import Page, View
 
 
 class Service(Answers):
@@ -60,6 +61,17 @@ class Service(Answers):
         else:
             await self._tell_run(who, command)
         return run
+
+    async def tell_many(self, who: Principal, bulk: cmd.Bulk) -> Page:
+        """Do the same to a page of runs; a row for each says what became of it, or why it refused. Raises InvalidInput."""
+        expect_statuses(bulk.status)
+        found = await self.control.bulk(
+            bulk.deed, step=bulk.step, reason=bulk.reason, repeat_effects=bulk.repeat_effects, dry_run=bulk.dry_run,
+            by=who.claim, tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, status=bulk.status or None,
+            key=bulk.key, since_ms=bulk.since_ms, until_ms=bulk.until_ms, before=bulk.cursor, limit=bulk.limit,
+        )  # fmt: skip
+        rows = [view.of_outcome(each) for each in found]
+        return Page(rows, found[-1].run if len(found) == bulk.limit else None)
 
     async def done(self, who: Principal, command: OfRun) -> View:
         """Tell a run something; how it stands afterwards."""

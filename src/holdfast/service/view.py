@@ -24,6 +24,7 @@ from holdfast.core.scopes import in_words
 from holdfast.ports import WorkflowRecord
 
 if TYPE_CHECKING:
+    from holdfast.control.bulk import BulkOutcome
     from holdfast.control.control import Control
     from holdfast.control.tree import Tree
     from holdfast.core.costs import Cost
@@ -139,6 +140,16 @@ def _done(done: Done) -> dict[str, Any]:
         "kind": done.kind,
         "name": done.name,
         "cost_usd": usd(done.settled_nanousd),
+    }
+
+
+def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
+    """What became of one of many runs."""
+    return {
+        "run_id": outcome.run,
+        "status": outcome.status,
+        "refused": outcome.refused,
+        "fork": outcome.fork,
     }
 
 

@@ -1,0 +1,84 @@
+"""The same done to many runs: all that a filter finds, each by itself, so that one which refuses keeps nobody else from it.
+
+Never here: what is done to one (command, repair), asking a person whether he means it (cli).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Unpack
+
+from holdfast.control.repair import Repairs
+from holdfast.core.claim import Claim
+from holdfast.core.ids import RunId
+from holdfast.errors import HoldfastError, InvalidInput, StoreError
+from holdfast.ports import RunFilter
+
+Deed = Literal["retry", "cancel", "pause", "resume", "fork"]
+MOST_RUNS: Final = 1000
+"""Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
+
+_UNENDED: Final = ("running", "waiting", "requires_attention", "budget_blocked")
+USUAL: Final[Mapping[Deed, Sequence[str]]] = {
+    "cancel": (*_UNENDED, "paused"), "pause": _UNENDED, "resume": ("paused",), "retry": ("failed",), "fork": ("failed",),
+}  # fmt: skip
+"""The statuses of the runs that are meant where no other is said."""
+
+
+class BulkOutcome(NamedTuple):
+    """What became of one run, or would: how it stands, why it refused, and the run that was forked from it."""
+
+    run: RunId
+    status: str
+    refused: str | None = None
+    fork: RunId | None = None
+
+
+class Bulks(Repairs):
+    """Told in one call, done one after the other."""
+
+    async def bulk(
+        self, deed: Deed, *, step: str | None = None, reason: str = "cancelled", repeat_effects: bool = False,
+        dry_run: bool = False, by: str | Claim | None = None, **sought: Unpack[RunFilter],
+    ) -> Sequence[BulkOutcome]:  # fmt: skip
+        """Retry, cancel, pause, resume or fork (from `step`) the runs that `sought` finds, newest first: 1000 unless `limit`
+        says fewer. With `dry_run` nothing is done, and told is what would be refused as things stand. A `status` that is not
+        said is that of runs of which it can be done: `failed` for retry and fork. Raises StoreError where the store fails in
+        between; what was done is done.
+        """
+        if (step is None) == (deed == "fork"):
+            raise InvalidInput(
+                "step= says from where runs are forked, and goes with fork and nothing else. Nothing was done."
+            )
+        if not 1 <= sought.get("limit", MOST_RUNS) <= MOST_RUNS:
+            raise InvalidInput(
+                f"limit is {sought['limit']}; one call is about 1 to {MOST_RUNS} runs. Nothing was done."
+            )
+        sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
+        found = await self.runs(**sought)
+        return [
+            await self._outcome(deed, row.run, row.status, step, reason, repeat_effects, dry_run, by) for row in found
+        ]  # fmt: skip
+
+    async def _outcome(
+        self, deed: Deed, run: RunId, status: str, step: str | None, reason: str, repeats: bool, dry_run: bool,
+        by: str | Claim | None,
+    ) -> BulkOutcome:  # fmt: skip
+        fork: RunId | None = None
+        try:
+            if step is not None and dry_run:
+                await self.fork_plan(run, step, repeat_effects=repeats, by=by)
+            elif step is not None:
+                fork = RunId((await self.fork(run, step, repeat_effects=repeats, by=by)).id)
+            elif dry_run:
+                may = status in USUAL[deed] or (deed in ("pause", "resume") and status in (*_UNENDED, "paused"))
+                return BulkOutcome(run, status, None if may else f"It is {status}.")
+            elif deed == "cancel":
+                await self.cancel(run, reason=reason, by=by)
+            else:
+                await {"retry": self.retry, "pause": self.pause, "resume": self.resume}[deed](run, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            return BulkOutcome(run, status, problem.message)
+        return BulkOutcome(run, status if dry_run else await self.run(run).status(), None, fork)

@@ -1,0 +1,69 @@
+"""The same done to all runs that a filter finds: each by itself, told before, and of one's own tenant only."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import StateView, Workflow, task
+from holdfast.errors import InvalidInput, NotPermitted
+from holdfast.service import command as cmd
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
+from tests.engine.kit import opened
+
+
+async def test_runs_that_are_found_are_retried_or_forked_each_by_itself_and_a_dry_run_only_tells(store: str) -> None:
+    mended: list[bool] = []
+    wf = Workflow("fragile")
+
+    @wf.node("plan")
+    @task
+    def plan(state: StateView) -> int:
+        return state.input.get("n", 0)
+
+    @wf.node("break")
+    @task
+    def break_(state: StateView) -> int:
+        if not mended:
+            raise RuntimeError("broken")
+        return state.events["plan"].output
+
+    wf.edge("plan", "break")
+    async with opened(store, workflows=[wf]) as engine:
+        service, ann = Service(engine, [wf]), Principal("ann", tenant="acme")
+        runs = [await engine.start(wf, {"n": n}, tenant="acme") for n in range(3)]
+        other = await engine.start(wf, tenant="other")
+        for run in (*runs, other):
+            await run.until(lambda state: bool(state.ended))
+        would = await engine.bulk("retry", dry_run=True)
+        assert ({each.run for each in would}, {each.refused for each in would}) == (
+            {run.id for run in (*runs, other)}, {None},
+        )  # fmt: skip
+        assert await runs[0].status() == "failed"
+        ids = [run.id for run in reversed(runs)]
+        quotes = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", dry_run=True))
+        assert [(row["run_id"], row["refused"], row["fork"]) for row in quotes.rows] == [
+            (id_, None, None) for id_ in ids
+        ]
+        mended.append(True)
+        page = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", limit=2))
+        rest = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", limit=2, cursor=page.cursor))
+        forks = [row["fork"] for row in (*page.rows, *rest.rows)]
+        assert [await engine.run(fork).result() for fork in forks] == [2, 1, 0]
+        assert rest.cursor is None
+        nowhere = await engine.bulk("fork", step="nowhere#1", tenant="acme")
+        assert all("nowhere#1" in (each.refused or "") for each in nowhere)
+        done = await service.tell_many(ann, cmd.Bulk(deed="retry", workflow="fragile"))
+        assert [row["run_id"] for row in done.rows] == ids
+        for run in runs:
+            await run.result()
+        assert await other.status() == "failed"
+        refused = await engine.bulk("cancel", tenant="acme", status=["completed"], limit=1, reason="late")
+        assert [each.refused is not None for each in refused] == [True]
+        for wrong in (cmd.Bulk(deed="retry", step="break#1"), cmd.Bulk(deed="fork"), cmd.Bulk(deed="retry", limit=0)):
+            with pytest.raises(InvalidInput):
+                await service.tell_many(ann, wrong)
+        with pytest.raises(InvalidInput, match="no status"):
+            await service.tell_many(ann, cmd.Bulk(deed="retry", status=("brokn",)))
+        with pytest.raises(NotPermitted):
+            await service.tell_many(ann, cmd.Bulk(deed="retry", tenant="other"))
