@@ -16,8 +16,8 @@ import signal
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ import msgspec
 from holdfast.core.events import decode
 from holdfast.core.payload import digest
 from holdfast.models.providers import Providers
-from holdfast.ports import ModelReply, ModelRequest, ModelTurn, UserTurn
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ModelTurn, TextDelta, UserTurn
 from holdfast.testing.journal_file import JournalFile
 
 _CHANGED = re.compile(r"\s*(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)", re.IGNORECASE)
@@ -154,11 +154,26 @@ class CountedModel(Providers):
         self._boundaries = boundaries
 
     async def request(self, request: ModelRequest) -> ModelReply:
-        users = [turn.text for turn in request.turns if isinstance(turn, UserTurn)]
-        turn = 1 + sum(isinstance(turn, ModelTurn) for turn in request.turns)
-        facts = {"asked": [users[-1], turn], "args_hash": digest(msgspec.to_builtins(request))}
-        with self._boundaries.around("model request", **facts):
+        with self._boundaries.around("model request", **_asked(request)):
             return await super().request(request)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        """And one in the middle of each sentence."""
+        with self._boundaries.around("model stream", **_asked(request)):
+            async with aclosing(super().stream(request)) as pieces:
+                said = 0
+                async for piece in pieces:
+                    yield piece
+                    said += isinstance(piece, TextDelta)
+                    if said == 2:
+                        self._boundaries.cross("amid", ["model stream"])
+                        said += 1
+
+
+def _asked(request: ModelRequest) -> dict[str, Any]:
+    users = [turn.text for turn in request.turns if isinstance(turn, UserTurn)]
+    turn = 1 + sum(isinstance(turn, ModelTurn) for turn in request.turns)
+    return {"asked": [users[-1], turn], "args_hash": digest(msgspec.to_builtins(request))}
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:

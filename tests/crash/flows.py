@@ -32,6 +32,7 @@ RULES = (
     Rule(user=": research", turn=2, tool_calls=(ToolCall("search", {"what": "three"}),)),
     Rule(user=": research", turn=3, text="three findings"),
     Rule(user=": word", text="a word"),
+    Rule(user=": view", text="hills, and behind them the sea, as far as one can see", pause_s=0.005),
     Rule(user=": confirm", turn=1, tool_calls=(ToolCall("peek", {"what": "inside"}),)),
     Rule(user=": confirm", turn=2, text="a parcel"),
 )
@@ -268,12 +269,18 @@ async def post(ctx: Context, line: str) -> Any:
     return [await ctx.tool(note, line=line), await bare(f"post {line}")()]
 
 
-@flow(cost_limit_usd="0.0001")
+@flow(cost_limit_usd="0.0016")
 async def stroll(ctx: Context) -> list[Any]:
-    """A bare step that fails at first, a step with an effect, a sleep, two bare steps at once, and a map of two items."""
+    """A bare step that fails at first, a step with an effect, a sleep, a model that is heard while it speaks, two bare steps at
+    once, and a map of two items; it says how far it is."""
+    await ctx.stream("progress").write("off")
     first = await bare("flaky", fails=True)() if ctx.version("way", 2) == 2 else "old"
     await charge(3)
+    async with ctx.stream("progress") as progress:
+        await progress.write({"charged": 3})
     await ctx.sleep(0.02)
+    view = await ctx.model(MODEL, f"{ctx.tenant}: view", system="Do as you are told.", max_tokens=50, stream=True)
+    await ctx.stream("progress").write(view)
     posted = await ctx.map(post, ["one", "two"], max_parallel=1)
     return [first, *await ctx.gather(bare("left")(), bare("right")()), *posted]
 

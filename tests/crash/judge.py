@@ -157,6 +157,32 @@ def _judge(case: Case, reference: Case) -> None:
     _assert_no_recorded_step_runs_again(case, book)
     _assert_unknown_is_asked(case, book)
     _assert_money(case, state, each)
+    _assert_streams(case, reference)
+
+
+def _assert_streams(case: Case, reference: Case) -> None:
+    """What was said is there once, in order and without a gap; of a reply that is in the history nothing else is, or what somebody
+    was killed over."""
+    said, expected = read_streams(case.directory / STORE), read_streams(reference.directory / STORE)
+    assert said.get("progress") == expected.get("progress")
+
+
+def read_streams(path: Path) -> dict[str, list[bytes]]:
+    """What each stream of the store's only run holds, in order."""
+    db = sqlite3.connect(path)
+    try:
+        chunks = db.execute("select stream, first, size, content from chunks order by run, stream, first").fetchall()
+        sizes = dict(db.execute("select stream, size from streams").fetchall())
+    finally:
+        db.close()
+    found: dict[str, list[bytes]] = {}
+    ends: Counter[str] = Counter()
+    for stream, first, size, content in chunks:
+        assert first == ends[stream], f"there is a gap in the stream {stream}"
+        ends[stream] += size
+        found.setdefault(stream, []).append(content)
+    assert dict(ends) == sizes, "a stream is not as long as its pieces"
+    return found
 
 
 def _assert_told_stays(case: Case, book: Book) -> None:
