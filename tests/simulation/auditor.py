@@ -34,7 +34,7 @@ from holdfast.core.ids import (
 from holdfast.core.payload import Payload
 from holdfast.core.projection import project
 from holdfast.core.state import FOLD_VERSION, MAP, State
-from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord
+from holdfast.ports import Append, Committed, ModelRequest, Observation, SnapshotRecord, StreamName
 from tests.simulation.books import Books, Call, Mapped, Visit
 from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
@@ -623,6 +623,19 @@ class Auditor:
             self._item_ended(books, run, e.step, e.output)
         visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
         visit.provisional = e.provisional
+        self._check_said(books, run, e)
+
+    def _check_said(self, books: Books, run: RunId, e: ev.StepCompleted) -> None:
+        """What code wrote to a stream that will not run again is there, each once and without gaps."""
+        pieces = [chunk for _, chunk in self.disk.streams.get(StreamName(run, "said"), ())]
+        if [chunk.first for chunk in pieces] != list(range(len(pieces))):
+            self.fault("a stream has no gaps", run, str(pieces))
+        times = Counter(chunk.content for chunk in pieces)
+        if e.step in books.changed:
+            return  # where the code was another, another value stands at its place
+        for place in books.said.get((e.step, e.attempt), ()):
+            if (said := times[msgspec.json.encode([e.step, place])]) != 1:
+                self.fault("what was written to a stream is there once", run, f"{e.step} {place}: {said} times")
 
     def _step_failed(self, books: Books, run: RunId, e: ev.StepFailed) -> None:
         visit = self._visit(books, run, e.step)
@@ -1039,6 +1052,9 @@ class Auditor:
     def operation_gave(self, run: str, step: str, attempt: int, place: str, kind: str, value: Any) -> None:
         """A handler got a result: whoever asks at the same place again gets the same."""
         books = self.books[run]
+        if kind == "say":
+            books.said.setdefault((step, attempt), []).append(place)
+            return
         visit = books.steps.get(node_of(StepId(step)))
         if kind in ("uuid", "version", "gather") and step in books.changed:
             return  # nothing is kept of it but its place, and where nothing follows that is kept, other code has another;

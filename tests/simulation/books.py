@@ -121,6 +121,8 @@ class Books:
         self.done: dict[tuple[str, str, bytes], list[str]] = {}
         """What a step had done when its journal was dropped, by what it was."""
         self.told: dict[tuple[str, str, str], bytes] = {}
+        self.said: dict[tuple[str, int], list[str]] = {}
+        """What the code of an attempt has said in a stream."""
         self.changed: set[str] = set()
         """The steps that another version of their code has gone on with."""
         self.kinds: Counter[str] = Counter()

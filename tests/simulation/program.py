@@ -64,6 +64,8 @@ _ASKING: Final = 0.25
 """How many workflows have children."""
 _MAPPING: Final = 0.3
 """How many workflows have maps."""
+_SAYING: Final = 0.2
+"""How many workflows have tasks that say something."""
 _POOLS: Final[tuple[dict[str, int | None], ...]] = (
     {}, {}, {"SLOTS": 1}, {"SLOTS": 2}, {"RATE": 1}, {"SLOTS": 1, "RATE": 2},
 )  # fmt: skip
@@ -175,7 +177,8 @@ class _Draft:
         self._demands = Random(f"demands of {name}")
         self._reviewers, self._talks = Random(f"reviewers of {name}"), Random(f"conversations of {name}")
         self._functions = Random(f"functions of {name}")
-        self._maps = Random(f"maps of {name}")
+        self._maps, self._says = Random(f"maps of {name}"), Random(f"streams of {name}")
+        self._saying = self._says.random() < _SAYING
         if self._maps.random() < _MAPPING:
             tasks = [node for node, kind in self._kinds.items() if kind == "task"]
             self._kinds |= {node: "map" for node in tasks if self._maps.random() < 0.5}
@@ -296,6 +299,8 @@ class _Draft:
             ops = (*ops, self._child_op())
         if not ops and self._stream.random() < 0.3:
             return kinds.task(_plain, **common)
+        if self._saying and self._says.random() < 0.7:
+            ops = self._saying_so(ops)
 
         async def handler(state: Any, ctx: Any) -> Any:
             await _begin(state, ctx)
@@ -347,6 +352,11 @@ class _Draft:
 
         made.node("work")(kinds.task(handler, tools=TOOLS, retry=self._family.choice((None, 3))))
         return made
+
+    def _saying_so(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        """The same with words about it before each, and with models that are heard while they speak."""
+        heard = [Op("heard", op.what, op.caught) if op.kind == "model" else op for op in ops]
+        return (*(each for op in heard for each in (Op("say"), op)), Op("say"))
 
     def _map(self, common: dict[str, Any]) -> Any:
         """A map node, whose items do what tasks do."""
@@ -581,7 +591,7 @@ async def _do_tool(ctx: Any, op: Op, place: str) -> Any:
     return await ctx.tool(tool, {"item": item, "step": ctx.step_id if named is None else "any"}, key=named)
 
 
-async def _do_model(ctx: Any, op: Op, place: str) -> Any:
+async def _do_model(ctx: Any, op: Op, place: str, *, stream: bool = False) -> Any:
     model, max_tokens, shaped = op.what
     return await ctx.model(
         model,
@@ -589,7 +599,16 @@ async def _do_model(ctx: Any, op: Op, place: str) -> Any:
         system=f"{ctx.run_id} {ctx.step_id}",
         max_tokens=max_tokens,
         output=Report if shaped else None,
+        stream=stream,
     )
+
+
+async def _do_heard(ctx: Any, op: Op, place: str) -> Any:
+    return await _do_model(ctx, op, place, stream=True)
+
+
+async def _do_say(ctx: Any, op: Op, place: str) -> Any:
+    await ctx.stream("said").write([ctx.step_id, place])
 
 
 async def _do_sleep(ctx: Any, op: Op, place: str) -> Any:
@@ -686,4 +705,6 @@ _DOINGS: Final[dict[str, Callable[[Any, Op, str], Any]]] = {
     "think": _do_think,
     "function": _do_function,
     "version": _do_version,
+    "heard": _do_heard,
+    "say": _do_say,
 }
