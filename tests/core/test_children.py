@@ -10,7 +10,7 @@ from holdfast.core.claim import NOBODY
 from holdfast.core.ids import RunId, StepId
 from holdfast.core.policies import CANCELLED, CHILD_FAILED
 from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
-from holdfast.core.scopes import family_of, in_words, over_at_ms, tree_of
+from holdfast.core.scopes import family_of, in_words, over_at_ms, run_scopes, tree_of
 from holdfast.errors import InvalidInput, KeyReused, NonDeterministicStep, NotFound
 from tests.core.game import NULL, RUN, START_MS, Game, Path, cmd, ev, graph, inline, kinds
 
@@ -167,6 +167,16 @@ def test_a_tree_has_a_depth_and_a_run_a_number_of_children(monkeypatch: pytest.M
     deep.do(cmd.StartRun(RUN, "acme", NULL, "", parent=parent))
     with pytest.raises(InvalidInput, match="as deep as a tree may go"):
         deep.ask_for("a")
+
+
+def test_a_child_takes_no_place_among_the_active_runs() -> None:
+    """Its root has one: a parent that waited for a child which waited for a place would wait for ever."""
+    game = Game(graph("a"), start=False)
+    parent = ev.Parent(RunId("parent"), StepId("a#1"), Path("0"), RunId("root"), 1)
+    full = {run_scopes("acme")[0]: cmd.Shortage(1, 0, 1)}
+    events = game.do(cmd.StartRun(RUN, "acme", NULL, "", parent=parent), shortages=full)
+    assert kinds(events) == ["RunStarted", "StepStarted"]
+    assert game.rows(events).postings == ()
 
 
 # --- Down ---------------------------------------------------------------------------------------------------------------
