@@ -121,6 +121,17 @@ def test_a_placed_item_starts_only_where_it_was_placed() -> None:
     assert game.active == ["a/0[1]"]
 
 
+def test_each_item_may_ask_for_something_else() -> None:
+    game = Game(graph("a"))
+    mapped(game, 3, "a", max_parallel=1, demands=(Demand(), Demand(labels=("gpu",)), Demand()), keys=("x", "y", "z"))
+    assert game.active == ["a/0[x]"]
+    game.complete("a/0[x]")
+    assert list(game.state.unplaced) == ["a/0[y]"]
+    game.tick(placed=["a/0[y]#1"])
+    game.complete("a/0[y]")
+    assert game.active == ["a/0[z]"]
+
+
 # --- What is enough ---------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from holdfast import (
     tool,
 )
 from holdfast.core import events as ev
+from holdfast.core.status import waiting_for
 from holdfast.errors import UsageError
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer
@@ -297,6 +299,25 @@ async def test_items_that_are_children_have_runs_of_their_own(store: str) -> Non
         assert [each.status for each in await engine.runs(workflow="square")] == ["completed"] * 5
 
 
+async def test_an_item_is_placed_by_what_it_asks_for_itself(tmp_path: Path) -> None:
+    def asks(item: Any) -> Demand:
+        return Demand(labels=("gpu",)) if item == "large" else Demand()
+
+    @flow
+    async def handle(ctx: Context) -> Any:
+        return await ctx.map(fails_on, ["small", "large"], demand=asks)
+
+    store = f"sqlite:///{tmp_path / 'db'}"
+    async with opened(store) as small:
+        run = await small.start(handle)
+        state = await run.until(
+            lambda state: state.maps.get("flow/0") is not None and state.maps["flow/0"].completed == 1
+        )
+        assert [wait.demand.labels for wait in waiting_for(state) if wait.demand is not None] == [("gpu",)]
+    async with opened(store, workflows=[handle], labels=["gpu"]) as large:
+        assert await large.run(run.id).result() == ["small", "large"]
+
+
 def local() -> Any:
     async def nowhere(ctx: Context, item: Any) -> None: ...
 
@@ -318,6 +339,7 @@ def local() -> Any:
         ((measure, [{}], {"key": "id"}), "Item 0 has no 'id'"),
         ((measure, ["a"], {"key": lambda word: None}), "Item 0 would be called None"),
         ((measure, [object()]), "JSON"),
+        ((measure, ["a"], {"demand": lambda item: "gpu"}), "it is str, and no Demand"),
         ((len, ["a"]), r"each item is done by a step \(@step\), a tool, or a function"),
         ((local(), ["a"]), "has to find 'nowhere' by its name"),
     ],

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeV
 from pydantic import BaseModel
 
 from holdfast.authoring.child import ChildHandle, ChildOutcome
-from holdfast.authoring.mapping import Mapped
+from holdfast.authoring.mapping import Demanded, Mapped
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
-from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
+from holdfast.core.policies import RetryPolicy
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -162,14 +163,16 @@ class Context(Protocol):
         min_successful: int | None = None,
         tolerated_failures: int | float | None = None,
         collect: Join | str = "all",
-        demand: Demand = NOTHING,
+        demand: Demanded = NOTHING,
+        retry: RetryPolicy | int | None = None,
     ) -> list[Any]:
         """Have a list done item by item, each as a step of its own, with its own attempts; the results in the order of the
         items. Meanwhile this step holds nothing.
 
         `function` is a step (@step), a tool, which is called with the item as its arguments, or `async def f(ctx, item)`, which
         has operations of its own; whichever process does an item finds it by its name. `demand` is what each item asks for
-        besides a slot. All else is as of `map_node`: in the place of an item that failed, and might, or that was not needed any
+        besides a slot, or a function of the item that says it; `retry` is how often an item is tried, if not as its step
+        says. All else is as of `map_node`: in the place of an item that failed, and might, or that was not needed any
         more, the list has None.
 
         Raises OperationFailed (class `join`) where more failed than may, or not enough were done in time.

@@ -15,12 +15,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from holdfast.authoring.node import Handler, NodeDefinition, join_of, task
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.tool import Tool, variables
+from holdfast.core.demand import Demand
 from holdfast.core.graph import MAPPABLE, MOST_ITEMS, MOST_PARALLEL, Join
 from holdfast.core.policies import DEFAULT_RETRY, RetryPolicy
 from holdfast.errors import InvalidInput, UsageError
 
 Mapped: TypeAlias = Step[Any, Any] | Tool | Callable[..., Coroutine[Any, Any, Any]]
 """What a flow may have done for an item: a step, a tool, or a function `async def f(ctx, item)` with operations of its own."""
+
+Demanded: TypeAlias = Demand | Callable[[Any], Demand]
+"""What each item asks for besides a slot, or a function of the item that says it."""
 
 PARALLEL: Final = 100
 """Items under way at once where nothing is said: as many as a worker has slots."""
@@ -270,7 +274,7 @@ def retry_of(mapped: Mapped) -> RetryPolicy:
 
 def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> ItemDefinition:
     """What is done for an item by what the code around calls `name`. Raises UsageError where there is none any more."""
-    mapped = known(name, around.handler)
+    mapped = around.item_functions.get(name) or known(name, around.handler)
     if mapped is None:
         raise UsageError(
             f"The items of this map are done by {name!r}, which the code does not have any more. Bring it back; until then"
@@ -282,7 +286,7 @@ def item_definition(name: str, around: NodeDefinition, *, is_call: bool) -> Item
 def check_known(mapped: Mapped, near: NodeDefinition) -> None:
     """Raises UsageError for what another process, or this one later, would not find by its name."""
     name = name_of(mapped)
-    if known(name, near.handler) is not mapped:
+    if (near.item_functions.get(name) or known(name, near.handler)) != mapped:
         raise UsageError(
             f"{name}: whichever process does an item has to find {name!r} by its name, and from"
             f" {getattr(near.handler, '__qualname__', 'the handler')!r} that leads to something else, or to nothing. Define it"

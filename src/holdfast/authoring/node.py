@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, overload
 
 import msgspec
@@ -47,6 +48,8 @@ class NodeDefinition:
     """Whether its function calls steps, whose results are recorded."""
     each: NodeDefinition | None = None
     """What is done for an item, where it is a map."""
+    item_functions: Mapping[str, Any] = MappingProxyType({})
+    """What its code has done for items that nobody would find beside it by its name."""
 
     def __init__(
         self,

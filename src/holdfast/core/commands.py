@@ -306,6 +306,7 @@ class MapItems(AttemptCommand, frozen=True):
     pages: tuple[Payload, ...] = ()
     starts: tuple[int, ...] = ()
     is_call: bool = False
+    demands: tuple[Demand, ...] = ()
     values: tuple[Value, ...] = ()
 
 

@@ -397,9 +397,9 @@ class ItemsMapped(Event, frozen=True):
     The items are called `map[0]`, `map[1]` and so on, or by their `keys`. Their values are in `pages`, each a part of the list
     as JSON, of which `starts` says with which item it begins. At most `max_parallel` are under way; they have done enough once
     `enough` of them have completed, `tolerated` may fail, and after `timeout_ms` nothing more is waited for: then what is
-    there is taken if it `settles`, else they have failed. `name` is what a flow calls for each item, or the map node's;
-    `retry` and `demand` are those of each item. One that `is_call` has one item, the arguments of a step that asks for a place
-    of its own: it fails as that does.
+    there is taken if it `settles`, else they have failed. `name` is what a flow calls for each item, or the map's node;
+    `retry` and `demand` are those of each item, unless `demands` says what each asks for. One that `is_call` has one item, the
+    arguments of a step that asks for a place of its own: it fails as that does.
     """
 
     step: StepId
@@ -420,6 +420,7 @@ class ItemsMapped(Event, frozen=True):
     pages: tuple[Payload, ...] = ()
     starts: tuple[int, ...] = ()
     is_call: bool = False
+    demands: tuple[Demand, ...] = ()
 
 
 class MapEnded(Event, frozen=True):

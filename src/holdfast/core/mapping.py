@@ -33,8 +33,7 @@ def map_items(d: Decision, c: commands.MapItems) -> None:
     d.emit(
         ev.ItemsMapped(
             c.step, c.attempt, c.path, map_, c.name, c.args_hash, c.count, c.max_parallel, c.enough, c.tolerated, c.timeout_ms,
-            c.settles, c.retry if each is None else each.retry, demand, c.keys, c.pages, c.starts,
-            c.is_call,
+            c.settles, c.retry if each is None else each.retry, demand, c.keys, c.pages, c.starts, c.is_call, c.demands,
         )
     )  # fmt: skip
     go_on(d, map_)

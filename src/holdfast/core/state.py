@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.demand import Demand
+from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.ids import (
     CallId,
     EffectKey,
@@ -221,6 +221,15 @@ class Map(msgspec.Struct, omit_defaults=True):
     def name_of(self, index: int) -> NodeName:
         opened = self.opened
         return item_name(opened.map, opened.keys[index] if opened.keys else str(index))
+
+    def demand_of(self, name: NodeName) -> Demand | None:
+        """What an item asks for that is about to begin."""
+        opened = self.opened
+        if not opened.demands:
+            return opened.demand
+        soon = range(self.next, min(opened.count, self.next + opened.max_parallel))
+        demand = next(opened.demands[index] for index in soon if self.name_of(index) == name)
+        return demand if demand != NOTHING else None
 
 
 class OpenCall(msgspec.Struct, omit_defaults=True):

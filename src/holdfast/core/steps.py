@@ -375,7 +375,7 @@ def _take(d: Decision, loop: Edge) -> None:
 
 
 def _demand(d: Decision, name: NodeName) -> Demand | None:
-    return d.state.maps[map_of(name)].opened.demand if is_item(name) else d.graph.demanding.get(name)
+    return d.state.maps[map_of(name)].demand_of(name) if is_item(name) else d.graph.demanding.get(name)
 
 
 def _start(d: Decision) -> None:

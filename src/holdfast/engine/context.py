@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from holdfast.authoring.mapping import PARALLEL, MapDefinition, Mapped, terms
+from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
-from holdfast.core.demand import NOTHING, Demand
+from holdfast.core.demand import NOTHING
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import NULL, digest
+from holdfast.core.policies import RetryPolicy
 from holdfast.engine import branches, child, function, mapping
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
@@ -141,12 +142,12 @@ class StepContext(AttemptContext):
     async def map(
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
         max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
-        collect: Join | str = "all", demand: Demand = NOTHING,
+        collect: Join | str = "all", demand: Demanded = NOTHING, retry: RetryPolicy | int | None = None,
     ) -> list[Any]:  # fmt: skip
         """Have a list done item by item, each as a step of its own; the results in the order of the items."""
         said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
         with cursor().place() as path:
-            return await mapping.over(self._journal, path, function, items, said, demand)
+            return await mapping.over(self._journal, path, function, items, said, demand, retry)
 
     async def sleep(
         self,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.authoring.mapping import (
     ONE,
+    Demanded,
     MapDefinition,
     Mapped,
     Terms,
@@ -23,6 +24,7 @@ from holdfast.authoring.mapping import (
     name_of,
     retry_of,
 )
+from holdfast.authoring.node import retry_policy
 from holdfast.authoring.step import EffectStep, Step
 from holdfast.authoring.view import fields
 from holdfast.core import commands as cmd
@@ -48,8 +50,9 @@ _PAGE_EVENTS: Final = 1000
 
 
 async def over(
-    journal: StepJournal, path: Path, function: Mapped, items: Sequence[Any], terms: Terms, demand: Demand
-) -> list[Any]:
+    journal: StepJournal, path: Path, function: Mapped, items: Sequence[Any], terms: Terms, demand: Demanded,
+    retry: RetryPolicy | int | None,
+) -> list[Any]:  # fmt: skip
     """What `function` came to for each item; None in the place of one that failed and might, or was not needed.
 
     Raises OperationFailed where more failed than may, InvalidInput for what is no such list; lets suspensions through.
@@ -59,8 +62,9 @@ async def over(
     check_known(function, definition)
     own = function.demand if isinstance(function, Step | EffectStep) else NOTHING
     asked = own if demand == NOTHING else demand
+    policy = retry_of(function) if retry is None else retry_policy(retry)
     listed = _listed(journal, items, terms)
-    results = await _done(journal, path, name_of(function), listed, terms, retry_of(function), asked)
+    results = await _done(journal, path, name_of(function), listed, terms, policy, _demands(asked, items))
     read = function.read if isinstance(function, Step | EffectStep) else fields
     return [None if each is None else read(each) for each in results]
 
@@ -74,7 +78,7 @@ async def alone(
     assert definition is not None
     check_known(step, definition)
     retry, listed = retry_of(step), _listed(journal, [dict(arguments)], ONE)
-    (found,) = await _done(journal, path, step.name, listed, ONE, retry, step.demand, is_call=True)
+    (found,) = await _done(journal, path, step.name, listed, ONE, retry, _demands(step.demand, ()), is_call=True)
     return step.read(found)
 
 
@@ -84,7 +88,7 @@ async def of_node(journal: StepJournal, definition: MapDefinition, items: Callab
     op = journal.before.journal.get(path)
     if op is None:
         listed = _listed(journal, await items(), definition.terms)
-        return await _done(journal, path, name, listed, definition.terms, DEFAULT_RETRY, NOTHING)
+        return await _done(journal, path, name, listed, definition.terms, DEFAULT_RETRY, _Demands())
     return await _outcome(journal, path, name, op.args_hash, None)
 
 
@@ -144,8 +148,28 @@ def _listed(journal: StepJournal, items: Any, terms: Terms) -> _List:
 # --- The steps -----------------------------------------------------------------------------------------------------------
 
 
+class _Demands(NamedTuple):
+    """What all items ask for, or each of them."""
+
+    all: Demand | None = None
+    each: tuple[Demand, ...] = ()
+
+
+def _demands(demand: Demanded, items: Sequence[Any]) -> _Demands:
+    """Raises InvalidInput for what is no demand, or one that cannot be."""
+    each = tuple([demand(item) for item in items]) if callable(demand) else (demand,)
+    for one in each:
+        told: Any = one
+        why = one.problems() if isinstance(told, Demand) else [f"it is {type(told).__name__}, and no Demand"]
+        for wrong in why:
+            raise InvalidInput(f"What an item is to ask for cannot be: {wrong}. Nothing was begun.")
+    if callable(demand):
+        return _Demands(None, each if any(one != NOTHING for one in each) else ())
+    return _Demands(demand if demand != NOTHING else None)
+
+
 async def _done(
-    journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demand: Demand,
+    journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demands: _Demands,
     *, is_call: bool = False,
 ) -> list[Any]:  # fmt: skip
     args_hash = listed.digest(name)
@@ -156,9 +180,8 @@ async def _done(
         kept = [await _kept(journal.attempt, page, is_small=is_small) for _, page in pages]
         await journal.send(
             cmd.MapItems(
-                journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry,
-                None if demand == NOTHING else demand, listed.keys,
-                tuple(kept), tuple(start for start, _ in pages), is_call, journal.take(),
+                journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry, demands.all,
+                listed.keys, tuple(kept), tuple(start for start, _ in pages), is_call, demands.each, journal.take(),
             )
         )  # fmt: skip
     return await _outcome(journal, path, name, args_hash, {"items": count})

@@ -50,7 +50,7 @@ def gathered(s: State, step: Step, path: Path) -> None:
 
 
 def _strip(map_: Map) -> None:
-    map_.opened = msgspec.structs.replace(map_.opened, keys=(), pages=(), starts=())
+    map_.opened = msgspec.structs.replace(map_.opened, keys=(), pages=(), starts=(), demands=())
     map_.results = []
 
 
