@@ -104,28 +104,26 @@ def test_every_mistake_of_a_file_is_told_and_nothing_is_started(shell: Shell, ho
     assert not (home / "holdfast.db").exists()
 
 
-UNPLACED = """
+SPREAD = """
 jobs:
   a:
-    runs-on: ["${{ inputs.where }}"]
+    runs-on: ["${{ matrix.where }}"]
     resources: {cpu: "${{ inputs.cores }}"}
-    steps: [{run: echo}]
+    strategy: {matrix: {where: [here, there]}}
+    steps: [{run: 'echo "on ${{ matrix.where }}"'}]
 """
 
 
-def test_a_file_that_asks_for_a_place_by_an_expression_is_right_but_not_run(shell: Shell, home: Path) -> None:
-    write(home, UNPLACED)
-    for command in ("run", "worker"):
-        said = shell(command, "flow.yaml")
-        assert said.code == 2
-        assert "is right, but cannot be run here" in said.err
-        assert all(word in said.err for word in ("runs-on asks", "resources says cpu", "line 3, job 'a'"))
-    assert not (home / "holdfast.db").exists()
-    checked = shell("validate", "flow.yaml")
-    assert checked.code == 0
-    assert checked.out.count("warning: line 3, job 'a'") == 2
-    assert len(shell("validate", "flow.yaml", "--json").data["warnings"]) == 2
+def test_a_file_may_ask_for_a_place_by_an_expression(shell: Shell, home: Path) -> None:
+    write(home, SPREAD)
+    assert shell("validate", "flow.yaml", "--strict").code == 0
     assert shell("graph", "flow.yaml").code == 0
+    said = shell("run", "flow.yaml", "-i", '{"cores": 100}', "--label", "here", "--label", "there")
+    assert said.code == 0
+    run = shell("runs", "list", "--json").data[0]["run_id"]
+    assert "on there" in shell("logs", run).out
+    (found,) = shell("runs", "show", run, "--json").data["maps"]
+    assert (found["map"], found["completed"]) == ("a/0", 2)
 
 
 def test_a_process_that_runs_a_file_by_itself_has_the_labels_of_all_its_jobs(shell: Shell, home: Path) -> None:

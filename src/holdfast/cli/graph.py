@@ -52,7 +52,7 @@ def validate(target: _Checked = None, schema: _Schema = False, strict: _Strict =
     if target is None:
         raise UsageError("Say which workflow: FILE.yaml, FILE.py:WORKFLOW or PACKAGE.MODULE:NAME. Nothing was done.")
     if yaml_file.is_meant(target):
-        return yaml_file.validate(target, as_json=as_json, strict=strict)
+        return yaml_file.validate(target, as_json=as_json)
     return _validate_python(target, as_json=as_json, strict=strict)
 
 

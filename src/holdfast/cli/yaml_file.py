@@ -33,32 +33,27 @@ def workflow(target: str, *, to_run: bool) -> Workflow:
     except InvalidFile as invalid:
         raise InvalidFile(target, invalid.mistakes, is_complete=invalid.is_complete) from None
     known = settings.load()
-    refused = [*refusal.unplaced(document), *refusal.unstored(document, known.blobs)] if to_run else []
+    refused = refusal.unstored(document, known.blobs) if to_run else []
     if refused:
         why = "".join(f"\n  {each}" for each in refused)
         raise UsageError(f"{target} is right, but cannot be run here:{why}\nNothing was done.")
     return workflow_of(document, variables=known.vars)
 
 
-def validate(target: str, *, as_json: bool, strict: bool) -> int:
-    """Say everything that is wrong with the file, or which jobs it has and what cannot be run of it yet."""
-    from holdfast.actions.jobs import refusal
-
+def validate(target: str, *, as_json: bool) -> int:
+    """Say everything that is wrong with the file, or which jobs it has."""
     try:
         document = _loaded(target)
     except InvalidFile as invalid:
         return _tell(target, invalid, as_json=as_json)
-    warnings = refusal.unplaced(document)
     if as_json:
         jobs = [{"id": job.id, "needs": list(job.needs), "steps": len(job.steps)} for job in document.jobs]
         terminal.emit({"workflow": document.name, "valid": True, "problems": [], "mistakes": [],
-                       "warnings": warnings, "jobs": jobs})  # fmt: skip
-        return USAGE if strict and warnings else OK
+                       "warnings": [], "jobs": jobs})  # fmt: skip
+        return OK
     terminal.show(f"ok: {document.name}, {_count(len(document.jobs), 'job')}")
     terminal.sheet([(job.id, _summary(job)) for job in document.jobs], indent="  ")
-    for warning in warnings:
-        terminal.show(f"warning: {warning}")
-    return USAGE if strict and warnings else OK
+    return OK
 
 
 def schema() -> int:

@@ -165,7 +165,8 @@ class Graph:
         each = [node.each.demand for node in definition.nodes if node.each is not None]
         self.demands = (*self.demanding.values(), *(demand for demand in each if demand != NOTHING))
         """All that its steps ask for, those of items included."""
-        self.has_scripts = any(demand.runs_scripts for demand in self.demands)
+        spreads = any(node.options.get("spreads") for node in definition.nodes)
+        self.has_scripts = spreads or any(demand.runs_scripts for demand in self.demands)
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}

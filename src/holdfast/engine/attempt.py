@@ -100,6 +100,7 @@ class Attempt:
         self.item = _item(name, state) if is_item(name) else None
         self._definition = None if name == COMPENSATE else _defined(workflow, name, state)
         self.tenant = state.tenant
+        self._demand = state.steps[name].demand
         self._started_at_ms = state.started_at_ms
         self.placed = placed
         """Where it does its work and what it was lent of pools, if the step demanded something."""
@@ -201,8 +202,7 @@ class Attempt:
     @property
     def priority(self) -> int:
         """What its node asks for with."""
-        node = self.graph.node(self.name)
-        return node.demand.priority if node is not None else 0
+        return self._demand.priority if self._demand is not None else 0
 
     @property
     def pools(self) -> Mapping[str, int]:
@@ -212,8 +212,7 @@ class Attempt:
     @property
     def runs_scripts(self) -> bool:
         """Whether its work is done by scripts, which say themselves what they use."""
-        node = self.graph.node(self.name)
-        return node is not None and node.demand.runs_scripts
+        return self._demand is not None and self._demand.runs_scripts
 
     def aside(self) -> AbstractContextManager[None]:
         """Inside, it waits for something without a slot of its process; if it has one, and not one of a connected worker."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
+from holdfast.authoring.view import StateView
 from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
 from holdfast.engine.attempt import Attempt
@@ -39,6 +40,10 @@ class AttemptContext:
     def failures(self) -> int:
         """How many attempts of this step have failed so far; lost and suspended ones do not count."""
         return self._journal.before.failures
+
+    async def view(self) -> StateView:
+        """The run as this attempt sees it: an item's function is given nothing but the item."""
+        return await self._attempt.view()
 
     @property
     def worker(self) -> RemoteWorker | None:

@@ -32,7 +32,7 @@ class Submissions:
             document = load(text, _UNNAMED)
         except InvalidFile as invalid:
             raise InvalidFile(_UNNAMED, invalid.mistakes, is_complete=invalid.is_complete) from None
-        refused = [*refusal.unplaced(document), *refusal.unstored(document, self._blobs)]
+        refused = refusal.unstored(document, self._blobs)
         if refused:
             why = "".join(f"\n  {each}" for each in refused)
             raise UsageError(f"The file is right, but cannot be run here:{why}\nNothing was started.")

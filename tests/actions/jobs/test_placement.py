@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.actions.jobs import refusal
 from holdfast.actions.shell.cgroup import places
-from holdfast.actions.syntax.load import load
 from holdfast.core.demand import NOTHING, SHELL, Demand, Resources
 from holdfast.core.ids import NodeName
 from tests.actions.jobs.kit import done, ran, workflow
@@ -66,24 +64,8 @@ def test_a_job_takes_what_it_says_for_each_combination_that_runs_at_once(strateg
     )
 
 
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("runs-on: ['${{ inputs.where }}']", "runs-on asks for labels by an expression"),
-        ("runs-on: any, resources: {cpu: '${{ inputs.c }}', tags: ['${{ inputs.t }}']}", "resources says cpu, tags by an"),
-        ("runs-on: any, pools: {P: '${{ inputs.p }}', Q: 1}", "what it takes of P is said by an expression"),
-        (f"runs-on: any, pools: {{Q: 1}}, {FROM_OUTSIDE.format('')}", "Write how many run at once: max-parallel: 4"),
-    ],
-)  # fmt: skip
-def test_what_only_an_expression_would_say_cannot_be_asked_for(said: str, told: str) -> None:
-    (problem,) = refusal.unplaced(load(JOB.format(said), "file"))
-    assert problem.startswith("line 1, job 'work': ")
-    assert told in problem
-
-
 def test_combinations_that_take_nothing_may_be_as_many_as_an_expression_says() -> None:
     said = f"runs-on: gpu, priority: 3, resources: {{tags: [t]}}, {FROM_OUTSIDE.format('')}"
-    assert refusal.unplaced(load(JOB.format(said), "file")) == []
     assert demand(said) == Demand(labels=("gpu",), tags=("t",), priority=3, task=SHELL)
 
 

@@ -6,13 +6,16 @@ Never here: an engine.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.view import StateView
+from holdfast.core.demand import Demand
 from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
+from holdfast.core.policies import RetryPolicy
 from holdfast.ports import Calls, Clock
 
 T = TypeVar("T")
@@ -106,6 +109,17 @@ class Attempt(Protocol):
 
     def kept_log(self, job: str) -> KeptLog:
         """For what it prints in this try. `job` is what people call it."""
+        ...
+
+    async def view(self) -> StateView:
+        """The run as this try sees it."""
+        ...
+
+    async def map(
+        self, function: Any, items: Sequence[Any], /, *, max_parallel: int, collect: str, demand: Callable[[Any], Demand],
+        retry: RetryPolicy,
+    ) -> list[Any]:  # fmt: skip
+        """Have each item done in a step of its own. Raises OperationFailed."""
         ...
 
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:

@@ -34,7 +34,7 @@ _DONE: Final = "done"
 _KNOWN: Final = "has succeeded before, and is not run again"
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True):
     """The combinations of a job, and how they run."""
 
     combinations: tuple[Combination, ...]
@@ -73,16 +73,16 @@ class JobNode:
         try:
             if not await evaluation.of(lambda: self._decision.runs(contexts)):
                 return SKIPPED
-            plan = await evaluation.of(lambda: _plan(self._job.strategy, contexts))
+            plan = await evaluation.of(lambda: plan_of(self._job.strategy, contexts))
         except (ExpressionError, matrix.MatrixError) as problem:
-            return _output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
+            return output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
         ended = await self._run(attempt, plan, contexts)
         failed = [each for each in ended if each.outcome == "failure"]
         if failed and attempt.failures < self._job.retry.times and all(each.may_be_tried_again for each in failed):
             raise StepError("; ".join(str(each.error) for each in failed))
-        return self._together(ended)
+        return together(self._job, ended)
 
-    async def _run(self, attempt: Attempt, plan: _Plan, contexts: context.Contexts) -> list[Ended]:
+    async def _run(self, attempt: Attempt, plan: Plan, contexts: context.Contexts) -> list[Ended]:
         """All combinations, in the order in which they ended. What an earlier try has done is not done again."""
         before: list[tuple[int, Ended]] = []
         ended: list[Ended] = []
@@ -99,7 +99,9 @@ class JobNode:
                     ended.append(Ended(combination=which, result="cancelled", outcome="cancelled"))
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
-                ended.append(self._storable(await MatrixJob(attempt, self._job, self._given, seen, which, stop).run()))
+                ended.append(
+                    storable(self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop).run())
+                )
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()
                 if ended[-1].outcome == "success" and which.matrix is not None:
@@ -109,40 +111,40 @@ class JobNode:
         await attempt.gather(*map(one, plan.combinations))
         return [each for _, each in sorted(before, key=lambda known: known[0])] + ended
 
-    def _storable(self, ended: Ended) -> Ended:
-        """What it came to as it can be recorded: what cannot is the combination's own failure, and nobody else's."""
-        why = plain.unstorable(kept(ended, 0))
-        if why is None:
-            return ended
-        error = f"job {self._job.id!r}: {why}"
-        return Ended(
-            combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
-        )
 
-    def _together(self, ended: Sequence[Ended]) -> dict[str, Any]:
-        """Of outputs the last to end wins, and what is empty takes nothing's place."""
-        outputs = {each.name: "" for each in self._job.outputs}
-        for each in ended:
-            outputs |= {name: value for name, value in each.outputs.items() if value != ""}
-        error = "; ".join(each.error for each in ended if each.error is not None)
-        result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
-        found = _output(result, outcome, outputs, error or None)
-        if self._job.strategy is None:
-            return {**found, **_shown(ended[0])}
-        in_order = sorted(ended, key=lambda each: each.combination.number)
-        shown = [
-            {"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order
-        ]
-        return {
-            **found,
-            "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)],
-        }
+def storable(job: Job, ended: Ended) -> Ended:
+    """What a combination came to as it can be recorded: what cannot is its own failure, and nobody else's."""
+    why = plain.unstorable(kept(ended, 0))
+    if why is None:
+        return ended
+    error = f"job {job.id!r}: {why}"
+    return Ended(
+        combination=ended.combination, result="failure", outcome="failure", error=error, may_be_tried_again=False
+    )
 
 
-def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:
+def together(job: Job, ended: Sequence[Ended]) -> dict[str, Any]:
+    """Of outputs the last to end wins, and what is empty takes nothing's place."""
+    outputs = {each.name: "" for each in job.outputs}
+    for each in ended:
+        outputs |= {name: value for name, value in each.outputs.items() if value != ""}
+    error = "; ".join(each.error for each in ended if each.error is not None)
+    result, outcome = _worst([each.result for each in ended]), _worst([each.outcome for each in ended])
+    found = output(result, outcome, outputs, error or None)
+    if job.strategy is None:
+        return {**found, **_shown(ended[0])}
+    in_order = sorted(ended, key=lambda each: each.combination.number)
+    shown = [{"matrix": each.combination.matrix, "result": each.result, "outcome": each.outcome} for each in in_order]
+    return {
+        **found,
+        "combinations": [{**ended, **_shown(each)} for ended, each in zip(shown, in_order, strict=True)],
+    }
+
+
+def plan_of(strategy: Strategy | None, contexts: context.Contexts) -> Plan:
     """Raises ExpressionError and MatrixError."""
     if strategy is None:
-        return _Plan((Combination(0),), fail_fast=True, most_at_once=1)
+        return Plan((Combination(0),), fail_fast=True, most_at_once=1)
     found = strategy.combinations
     if found is None:
         found = matrix.expand(matrix.resolve(strategy.matrix, contexts))
@@ -152,7 +154,7 @@ def _plan(strategy: Strategy | None, contexts: context.Contexts) -> _Plan:
     if strategy.max_parallel is not None:
         most = context.count(strategy.max_parallel, contexts, "max-parallel", _MOST_PARALLEL)
     combinations = tuple(Combination(number, each) for number, each in enumerate(found))
-    return _Plan(combinations, context.flag(strategy.fail_fast, contexts, "fail-fast"), most)
+    return Plan(combinations, context.flag(strategy.fail_fast, contexts, "fail-fast"), most)
 
 
 def _worst(results: Collection[Result]) -> Result:
@@ -160,7 +162,7 @@ def _worst(results: Collection[Result]) -> Result:
     return next(each for each in order if each in results)
 
 
-def _output(
+def output(
     result: Result, outcome: Result, outputs: Mapping[str, str] | None = None, error: str | None = None
 ) -> dict[str, Any]:
     """`result` is what other jobs see; `outcome` the same before continue-on-error."""

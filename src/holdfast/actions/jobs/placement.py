@@ -1,25 +1,25 @@
-"""What a job asks of the place where it runs, as the demand of its node; and what of it only an expression would say.
+"""What a job asks of the place where it runs, as the demand of its node, or of each of its combinations.
 
-A job's combinations run in one step, so it takes what it says as many times as combinations run at once. Never here:
-who has it.
+Where all of it is written out, a job's combinations run in one step, so it takes what it says as many times as combinations run
+at once. Where an expression says some of it, each of them is a step, and takes its own. Never here: who has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from holdfast.actions.expressions import Template
+from holdfast.actions.expressions import ExpressionError, Template
+from holdfast.actions.jobs import context
+from holdfast.actions.jobs.context import Contexts
 from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strategy
-from holdfast.core.demand import Demand
+from holdfast.core.demand import MOST_AMOUNT, SHELL, Demand
 
 MOST_AT_ONCE: Final = 32
 """Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
-_TOO_EARLY: Final = "and a place is sought before any of that is worked out"
 
 
 def demand_of(job: Job) -> Demand:
-    """What its node asks for, without what `unknown` tells of."""
+    """What its node asks for, where all of it is written out."""
     times = at_once(job.strategy) or 1
     amounts = {name: times * amount for name, amount in _amounts(job.resources).items() if isinstance(amount, int)}
     return Demand(
@@ -37,23 +37,37 @@ def demand_of(job: Job) -> Demand:
     )
 
 
-def unknown(job: Job) -> Iterator[str]:
-    """What it asks for that nobody knows when it is to be placed, and what may be written instead."""
-    if any(label.expressions for label in job.labels):
-        yield f"runs-on asks for labels by an expression, {_TOO_EARLY}. Write them out."
-    amounts = _amounts(job.resources)
-    computed = [name for name, amount in amounts.items() if isinstance(amount, Template)]
-    computed += ["tags"] if any(tag.expressions for tag in job.resources.tags) else []
-    if computed:
-        yield f"resources says {', '.join(computed)} by an expression, {_TOO_EARLY}. Write what it takes at most."
-    shares = [share.pool for share in job.pools if isinstance(share.amount, Template)]
-    if shares:
-        yield f"what it takes of {', '.join(shares)} is said by an expression, {_TOO_EARLY}. Write what it takes at most."
-    if (job.pools or any(amounts.values())) and at_once(job.strategy) is None:
-        yield (
-            f"each combination takes of resources or pools, and how many there are is said by an expression, {_TOO_EARLY}."
-            " Write how many run at once: max-parallel: 4"
-        )
+def is_spread(job: Job) -> bool:
+    """Whether what it asks for is known only when it begins, so that each of its combinations is placed by itself."""
+    said = (*_amounts(job.resources).values(), *(share.amount for share in job.pools))
+    asked = any(each.expressions for each in (*job.labels, *job.resources.tags))
+    takes = bool(job.pools) or any(_amounts(job.resources).values())
+    return asked or any(isinstance(each, Template) for each in said) or (takes and at_once(job.strategy) is None)
+
+
+def demand_at(job: Job, contexts: Contexts) -> Demand:
+    """What one combination asks for. Raises ExpressionError."""
+    amounts = {name: _amount(name, amount, contexts) for name, amount in _amounts(job.resources).items()}
+    found = Demand(
+        labels=tuple(sorted({each.render(contexts) for each in job.labels})),
+        tags=tuple(sorted({each.render(contexts) for each in job.resources.tags})),
+        cpu_m=amounts["cpu"],
+        memory_mb=amounts["memory"],
+        gpus=amounts["gpus"],
+        pools={
+            share.pool: None if share.amount == AUTO else _amount(share.pool, share.amount, contexts)
+            for share in job.pools
+        },
+        priority=job.priority or 0,
+        task=SHELL,
+    )
+    for wrong in found.problems():
+        raise ExpressionError(f"what it asks for cannot be: {wrong}", 0)
+    return found
+
+
+def _amount(name: str, given: Amount, contexts: Contexts) -> int:
+    return context.count(given, contexts, name, MOST_AMOUNT) if isinstance(given, Template) else given
 
 
 def at_once(strategy: Strategy | None) -> int | None:

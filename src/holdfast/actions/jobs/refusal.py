@@ -1,17 +1,11 @@
-"""What a file asks for that cannot be done here: by this version, or with these settings.
+"""What a file asks for that cannot be done here, with these settings.
 
 Never here: what is wrong with a file (the document's own checks say that).
 """
 
 from __future__ import annotations
 
-from holdfast.actions.jobs import placement
 from holdfast.actions.syntax.document import Document
-
-
-def unplaced(document: Document) -> list[str]:
-    """Jobs that nobody can place, because what they ask for is not known when they are to begin."""
-    return [f"line {job.at.line}, job {job.id!r}: {why}" for job in document.jobs for why in placement.unknown(job)]
 
 
 def unstored(document: Document, blobs: str) -> list[str]:

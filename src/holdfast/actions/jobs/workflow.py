@@ -18,8 +18,9 @@ from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_
 from holdfast.actions.jobs.identity import plain
 from holdfast.actions.jobs.job import JobNode
 from holdfast.actions.jobs.matrix_job import Given
-from holdfast.actions.jobs.placement import demand_of
+from holdfast.actions.jobs.placement import demand_of, is_spread
 from holdfast.actions.jobs.runner import Shell
+from holdfast.actions.jobs.spread_job import COMBINATION, SpreadJob
 from holdfast.actions.shell import run
 from holdfast.actions.syntax import dependency
 from holdfast.actions.syntax.document import Document, Job, Retry
@@ -58,8 +59,14 @@ def workflow_of(
         decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]), variables)
         if _first(job) != job.id:
             made.node(_first(job))(_node(decision.way, _policy(Retry()), "branch", model=None))
-        work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
-        made.node(job.id, demand=demand_of(job))(work)
+        if is_spread(job):
+            spread = SpreadJob(job, decision, given, _policy(job.retry))
+            work = _node(spread.run, _policy(Retry()), job=plain(job), spreads=True)
+            work.item_functions = {COMBINATION: spread.combination}
+            made.node(job.id)(work)
+        else:
+            work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
+            made.node(job.id, demand=demand_of(job))(work)
     said = {"env": plain(document.env)} | ({"vars": dict(sorted(variables.items()))} if variables else {})
     made.node(END)(_node(_End(document.jobs).run, _policy(Retry()), **said))
     for job in document.jobs:
@@ -75,7 +82,7 @@ def workflow_of(
 def _first(job: Job) -> str:
     """The node with which it begins."""
     is_sure = not job.needs and job.condition.asked is None
-    return job.id if is_sure or demand_of(job) == NOTHING else decider(job.id)
+    return job.id if is_sure or is_spread(job) or demand_of(job) == NOTHING else decider(job.id)
 
 
 class _End:

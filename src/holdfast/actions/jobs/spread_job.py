@@ -1,0 +1,96 @@
+"""A job whose combinations are steps of their own, each placed by what it asks for, tried again and logged by itself: one of
+which an expression says what it asks for, so that it is known only when the job begins.
+
+Never here: one combination's steps (matrix_job), jobs whose combinations share a place (job).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from holdfast.actions.expressions import ExpressionError
+from holdfast.actions.jobs import context, placement
+from holdfast.actions.jobs.attempt import Attempt
+from holdfast.actions.jobs.decision import SKIPPED, Decision
+from holdfast.actions.jobs.evaluation import Evaluation
+from holdfast.actions.jobs.job import Plan, output, plan_of, storable, together
+from holdfast.actions.jobs.matrix_job import Given, MatrixJob
+from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
+from holdfast.actions.syntax import matrix
+from holdfast.actions.syntax.document import Job
+from holdfast.authoring.view import StateView
+from holdfast.core.demand import Demand
+from holdfast.core.policies import RetryPolicy
+from holdfast.errors import InvalidInput, OperationFailed, StepError
+
+COMBINATION: Final = "combination"
+"""What the items of its map are done by."""
+
+
+class SpreadJob:
+    """The handlers of its node, and of its combinations."""
+
+    def __init__(self, job: Job, decision: Decision, given: Given, retry: RetryPolicy) -> None:
+        self._job = job
+        self._decision = decision
+        self._given = given
+        self._retry = retry
+
+    async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
+        """The node's output, whatever has become of its combinations."""
+        attempt: Attempt = ctx
+        attempt.keep_in("s3" if any(each.storage == "s3" for each in self._job.outputs) else "local")
+        found = await self._come_to(attempt, state)
+        attempt.provisional = found["result"] not in ("success", "skipped")
+        return found
+
+    async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
+        contexts = self._decision.contexts(state)
+        evaluation = Evaluation(attempt)
+        try:
+            if not await evaluation.of(lambda: self._decision.runs(contexts)):
+                return SKIPPED
+            plan = await evaluation.of(lambda: plan_of(self._job.strategy, contexts))
+            demands = await evaluation.of(lambda: [self._demand(plan, each, contexts) for each in plan.combinations])
+        except (ExpressionError, matrix.MatrixError) as problem:
+            return output("failure", "failure", error=f"job {self._job.id!r}: {problem.message}")
+        numbers = [each.number for each in plan.combinations]
+        try:
+            ended = await attempt.map(
+                self.combination, numbers, max_parallel=min(plan.most_at_once, len(numbers)), retry=self._retry,
+                collect="all" if plan.fail_fast else "best_effort", demand=lambda number: demands[number],
+            )  # fmt: skip
+        except OperationFailed as failed:
+            return output("failure", "failure", error=f"job {self._job.id!r}: {failed.message}")
+        return together(self._job, [_ended(*each) for each in zip(ended, plan.combinations, strict=True)])
+
+    def _demand(self, plan: Plan, which: Combination, contexts: context.Contexts) -> Demand:
+        return placement.demand_at(self._job, self._seen(plan, which, contexts))
+
+    def _seen(self, plan: Plan, which: Combination, contexts: context.Contexts) -> dict[str, Any]:
+        return {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
+
+    async def combination(self, ctx: Any, number: int) -> dict[str, Any]:
+        """One combination, in a step of its own. Raises StepError for one that has failed."""
+        attempt: Attempt = ctx
+        attempt.keep_in("s3" if any(each.storage == "s3" for each in self._job.outputs) else "local")
+        contexts = self._decision.contexts(await attempt.view())
+        plan = await Evaluation(attempt).of(lambda: plan_of(self._job.strategy, contexts))
+        which = plan.combinations[number]
+        seen = self._seen(plan, which, contexts)
+        work = MatrixJob(attempt, self._job, self._given, seen, which, asyncio.Event())
+        ended = storable(self._job, await work.run())
+        may_again = ended.may_be_tried_again and attempt.failures < self._job.retry.times
+        if ended.result == "failure" or (ended.outcome == "failure" and may_again):
+            why = f"{self._job.id}{which.label}: {ended.error}"
+            raise StepError(why) if ended.may_be_tried_again else InvalidInput(why)
+        return kept(ended, number)
+
+
+def _ended(said: dict[str, Any] | None, which: Combination) -> Ended:
+    """What became of a combination; of one that failed its step tells why."""
+    if said is not None:
+        return of_kept(said, which)[1]
+    error = f"combination {which.number}{which.label} failed"
+    return Ended(combination=which, result="failure", outcome="failure", error=error)
