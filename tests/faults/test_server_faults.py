@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Engine, Run, Workflow, llm_node, task, tool, tool_node
+from holdfast import Context, Engine, Run, Workflow, flow, llm_node, task, tool, tool_node
 from holdfast.core import events as ev
 from holdfast.engine.flush import PATIENCE_S
 from holdfast.errors import StoreError
@@ -117,6 +117,44 @@ async def test_every_run_ends_and_every_effect_happens_once_though_the_server_st
         for run in runs:
             await assert_whole(run)
     assert world == dict.fromkeys([run.id for run in runs], 1)
+
+
+@bounded
+async def test_who_watches_hears_each_value_once_though_the_server_stops_in_the_middle(own: PostgresServer) -> None:
+    """And the one who writes: what was on its way is brought again."""
+
+    @flow
+    async def counts(ctx: Context, count: int) -> str:
+        for number in range(count):
+            await ctx.stream("progress").write(number)
+            await asyncio.sleep(0.002)
+        return "done"
+
+    heard: list[int] = []
+    async with engine_on(own.url, workflows=[counts]) as engine, engine_on(own.url, execute=False) as elsewhere:
+        run = await engine.start(counts, 600)
+
+        async def watch() -> None:
+            cursor = "start"
+            while True:
+                try:
+                    async for told in elsewhere.watch_stream(run.id, since=cursor):
+                        heard.append(told.value)
+                        cursor = told.cursor
+                except StoreError:
+                    await asyncio.sleep(0.05)  # he comes back with his cursor
+                else:
+                    return
+
+        watching = asyncio.create_task(watch())
+        for stop in (1, 2):
+            while len(heard) < stop * 150:
+                await asyncio.sleep(0.002)
+            await asyncio.to_thread(own.stop, signal.SIGQUIT)
+            await asyncio.to_thread(own.restart)
+        await watching
+        assert await result(run) == "done"
+    assert heard == list(range(600))
 
 
 @bounded
