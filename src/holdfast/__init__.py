@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from holdfast.authoring.chat import Chat
     from holdfast.authoring.child import ChildHandle, ChildOutcome
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.flow import flow
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Answer", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError",
+    "Answer", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError",
     "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run",
     "RunFailed", "StateView", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
@@ -48,6 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES: Final = {
+    "authoring.chat": ("Chat",),
     "authoring.child": ("ChildHandle", "ChildOutcome"),
     "authoring.context": ("Answer", "Context"),
     "authoring.flow": ("flow",),

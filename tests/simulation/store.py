@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack
 
 import msgspec
 
+from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import BEFORE_ALL, Cost, CostKey, Uncounted
 from holdfast.core.estimates import Estimate, Use, learned
 from holdfast.core.events import Recorded, decode, encode
@@ -208,6 +209,8 @@ class Disk:
         self.job_logs: dict[LogPlace, bytes] = {}
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
+        self.conversations: dict[tuple[str, str], Conversation] = {}
+        self.exchanges: dict[tuple[str, str, int], Exchange] = {}
         self.schedules: dict[tuple[str, str], KeptSchedule] = {}
         self.pools: dict[str, PoolRow] = {}
         self.shares: dict[tuple[str, str, SessionId], Share] = {}
@@ -822,6 +825,43 @@ class DeadLetters(Port):
         return len(over)
 
 
+class Conversations(Port):
+    """Keeps ports.Conversations."""
+
+    async def put(self, change: Change) -> bool:
+        await self._mount.write("put_conversation")
+        new = change.conversation
+        known = self._disk.conversations.get((new.tenant, new.id))
+        if (0 if known is None else known.revision) != new.revision:
+            return False
+        self._disk.conversations[new.tenant, new.id] = msgspec.structs.replace(new, revision=new.revision + 1)
+        for each in change.exchanges:
+            self._disk.exchanges[new.tenant, new.id, each.number] = each
+        return True
+
+    async def find(self, tenant: str, conversation: str) -> Conversation | None:
+        await self._mount.read()
+        return self._disk.conversations.get((tenant, conversation))
+
+    async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
+        await self._mount.read()
+        return [each for key, each in sorted(self._disk.exchanges.items()) if key[:2] == (tenant, conversation)]
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
+        await self._mount.read()
+        known = sorted(self._disk.conversations.items())
+        return [each for key, each in known if key > (after or ("", "")) and tenant in (None, key[0])][:limit]
+
+    async def due(self, limit: int) -> Sequence[Conversation]:
+        await self._mount.read()
+        runs = self._disk.runs
+        return [
+            each
+            for each in self._disk.conversations.values()
+            if each.is_pending or (each.run in runs and runs[each.run].row.ended_at_ms is not None)
+        ][:limit]
+
+
 class Costs(Port):
     """Keeps ports.Costs."""
 
@@ -1284,7 +1324,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
         return cls(
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
-            dead_letters=DeadLetters(mount), job_logs=JobLogs(mount),
+            dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
             streams=Streams(mount), schedules=Schedules(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
+from holdfast.core.conversations import Change, Conversation, Exchange
 from holdfast.core.costs import Cost, Uncounted
 from holdfast.core.demand import Demand
 from holdfast.core.estimates import Use
@@ -1345,6 +1346,39 @@ class StoreConformance:
         with pytest.raises(StoreError):
             await store.log.load(story.run, FOLD_VERSION)
         assert fold(await (await connect()).log.load(story.run, FOLD_VERSION)).seq == 4
+
+    async def test_a_conversation_is_changed_with_what_was_said_by_one_who_has_seen_it(self, connect: Connect) -> None:
+        first, there, story = await connect(), await connect(), Story()
+        store, other = first.conversations, there.conversations
+        new = Conversation(id="c é", tenant="acme", workflow="agent", made_at_ms=5)
+        assert await store.put(Change(new, ()))
+        assert not await other.put(Change(new, ()))
+        assert await other.find("acme", "nobody") is None
+        seen = await other.find("acme", "c é")
+        assert seen == msgspec.structs.replace(new, revision=1)
+        hello = Exchange(number=1, text="né\n", at_ms=6, status="active")
+        said = msgspec.structs.replace(seen, said=1, active=1)
+        assert sorted(await asyncio.gather(*(each.put(Change(said, (hello,))) for each in (store, other)))) == [
+            False,
+            True,
+        ]
+        assert list(await store.exchanges("acme", "c é")) == [hello]
+        assert [each.id for each in await other.due(10)] == ["c é"]  # its run is still to be started
+        await put(first, story.start())
+        running = msgspec.structs.replace(said, revision=2, run=story.run)
+        begun = msgspec.structs.replace(hello, run=story.run)
+        assert await other.put(Change(running, (begun,)))
+        assert list(await store.due(10)) == []
+        assert list(await store.exchanges("acme", "c é")) == [begun]
+        assert await store.put(Change(msgspec.structs.replace(running, revision=3, cancelling=True), ()))
+        assert [each.id for each in await other.due(10)] == ["c é"]
+        later = Exchange(number=2, text="and", at_ms=7)
+        assert await other.put(Change(msgspec.structs.replace(running, revision=4, said=2, waiting=(2,)), (later,)))
+        assert [each.number for each in await store.exchanges("acme", "c é")] == [1, 2]
+        assert await store.put(Change(Conversation(id="a", tenant="other", workflow="agent", made_at_ms=5), ()))
+        assert [each.id for each in await store.page(None, None, 10)] == ["c é", "a"]
+        assert [each.id for each in await store.page(None, ("acme", "c é"), 10)] == ["a"]
+        assert [each.id for each in await store.page("acme", None, 10)] == ["c é"]
 
     async def test_a_stream_has_each_piece_once_and_in_its_place_whoever_brings_it(self, connect: Connect) -> None:
         store, there, story, other = await connect(), await connect(), Story(), Story()

@@ -116,7 +116,8 @@ class Context(Protocol):
         temperature: float | None = None,
         stream: bool = False,
     ) -> str:
-        """One model call: its reply as text. With `stream` whoever watches the run hears it as it comes; what is returned is
+        """One model call: its reply as text. `user` may be a `Chat`: then the model is told all that was said.
+        With `stream` whoever watches the run hears it as it comes; what is returned is
         the same, and a replay says nothing again."""
         ...
 

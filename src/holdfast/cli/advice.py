@@ -24,7 +24,7 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.scopes import FLEET_RUNS, TREE, in_words
+from holdfast.core.scopes import CONVERSATION, FLEET_RUNS, TREE, in_words
 from holdfast.core.status import Wait, waiting_for
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def _for_money(wait: Wait, store: str | None) -> list[str]:
             f"The tree of run {root} has no room for a call of {wait.step}, until the limit of that run is raised:",
             f"  {more}",
         ]
+    if wait.reason.startswith(f"{CONVERSATION}_"):
+        return [f"{wait.step} waits for money: {in_words(wait.about or '')} has spent, or holds, what it may."]
     if wait.due_at_ms is None or wait.about is None:  # in the run's own books
         if wait.reason == "holds_in_flight":
             return [f"{wait.step} waits for money that other calls of the run hold."]

@@ -57,6 +57,8 @@ _COMMANDS: Final = {
     ),
     "admission": ("admission", "See and say how many runs may be active at once."),
     "pools": ("pools", "See and say how much there is of what steps ask for before they are placed."),
+    "chat": ("chat", "Talk with an agent, a line a message; what was said goes on on any machine."),
+    "conversations": ("conversations", "See what was said to agents, and say something."),
     "schedules": ("schedules", "Start runs by the calendar, and see what comes next."),
     "queue": ("queue", "See which steps wait for a worker or a pool, and why."),
     "costs": ("costs", "See what models have cost."),

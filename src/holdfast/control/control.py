@@ -1,6 +1,7 @@
 """All that an engine is told and asked, as one object: what a transport or a service stands on.
 
-Never here: a method of its own that belongs to a subject (command, repair, schedule, allowance, pool, stream, inquiry).
+Never here: a method of its own that belongs to a subject (command, repair, schedule, conversation, allowance, pool, stream,
+inquiry).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.allowance import Allowances
 from holdfast.control.bulk import Bulks
+from holdfast.control.conversation import Conversations
 from holdfast.control.pool import DeclaredPools
 from holdfast.control.schedule import Schedules
 from holdfast.control.stream import Streams
 from holdfast.core.trace import trace_id_of
 
 
-class Control(Bulks, Schedules, Allowances, DeclaredPools, Streams):
+class Control(Bulks, Schedules, Conversations, Allowances, DeclaredPools, Streams):
     """An engine, to those who tell it something."""
 
     def traced(self, traceparent: str | None) -> Control:

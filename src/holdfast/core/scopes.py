@@ -126,6 +126,7 @@ def money_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
 
 
 TREE: Final = "tree"
+CONVERSATION: Final = "conversation"
 FLEET_RUNS: Final = "fleet/runs"
 """The active runs of everybody."""
 
@@ -170,6 +171,8 @@ def in_words(scope: str) -> str:
     """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`,
     `active runs of tenant acme`."""
     kind, *names = [unquote(part) for part in scope.split("/")]
+    if kind == CONVERSATION:
+        return f"conversation {names[1]} of tenant {names[0]}"
     if kind == TREE:
         return f"run {names[0]} with all its children"
     if names[-1] == "runs":

@@ -64,9 +64,10 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `signal`: the signal's name; a program
     - `timer`: `sleep`; time
     - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
-    - `money`: `holds_in_flight`, `tenant_holds_in_flight`, `team_holds_in_flight`, `tree_holds_in_flight`: other calls to
-      settle; `over_limit`, `tenant_budget`, `team_budget`, `tree_budget`: a higher limit (of a tree, its root's), or above the
-      run another day or month
+    - `money`: `holds_in_flight`, and the same of a scope, `tenant_holds_in_flight`, `team_holds_in_flight`,
+      `tree_holds_in_flight`, `conversation_holds_in_flight`: other calls to settle; `over_limit`, `tenant_budget`,
+      `team_budget`, `tree_budget`, `conversation_budget`: a higher limit (of a tree, its root's), or above the run another day
+      or month
     - `child`: `not_ended`, a child's end; the wait names its run
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
       `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.chat import Chat
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
@@ -105,8 +106,9 @@ class StepContext(AttemptContext):
     ) -> Any:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it). With
         `stream` whoever watches the run hears it as it comes."""
+        asked = {"messages": user.messages} if isinstance(user, Chat) else {"user": user}
         said = await self._talk(
-            self, {"system": system, "user": user}, model=model, max_tokens=max_tokens, output=output,
+            self, {"system": system, **asked}, model=model, max_tokens=max_tokens, output=output,
             temperature=temperature, stream=stream,
         )  # fmt: skip
         return fields(said)

@@ -13,11 +13,13 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.chat import Chat
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
 from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
+from holdfast.models.turn import in_words
 from holdfast.ports import (
     AnswerSpec,
     ModelReply,
@@ -45,7 +47,7 @@ MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _TAKEN: Final = "Taken."
-_PROMPT_FIELDS: Final = frozenset({"system", "user"})
+_PROMPT_FIELDS: Final = frozenset({"system", "user", "messages"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
@@ -73,12 +75,12 @@ async def talk(
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
-    system, user = _prompt(prompt)
+    system, said, user = _prompt(prompt)
     specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in (tools or {}).values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
-    turns.append(UserTurn(user))
+    turns.extend((*said, UserTurn(user)))
     mended = False
     used = 0
     while used < max_turns + mended:
@@ -126,13 +128,43 @@ def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | Non
     return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
 
 
-def _prompt(prompt: Any) -> tuple[str, str]:
+def _prompt(prompt: Any) -> tuple[str, list[Turn], str]:
+    """The system's words, what was said before, and what is said now."""
     if isinstance(prompt, str):
-        return "", prompt
-    if not isinstance(prompt, dict) or not set(prompt) <= _PROMPT_FIELDS or "user" not in prompt:
+        return "", [], prompt
+    if (
+        not isinstance(prompt, dict)
+        or not set(prompt) <= _PROMPT_FIELDS
+        or ("user" in prompt) == ("messages" in prompt)
+    ):
         got = ", ".join(map(str, prompt)) if isinstance(prompt, dict) else type(prompt).__name__
-        raise InvalidInput(f'A prompt is {{"system": ..., "user": ...}} or a text, not: {got}. Nothing was called.')
-    return _text(prompt.get("system") or ""), _text(prompt["user"])
+        raise InvalidInput(
+            f'A prompt is a text, {{"system": ..., "user": ...}}, or {{"system": ..., "messages": ...}} with those of a Chat,'
+            f" not: {got}. Nothing was called."
+        )
+    system = _text(prompt.get("system") or "")
+    if "user" in prompt:
+        return system, [], _text(prompt["user"])
+    said, message = _said_before(prompt["messages"])
+    return system, said, message
+
+
+def _said_before(messages: Any) -> tuple[list[Turn], str]:
+    """The messages of a conversation before its last, and that one. Raises InvalidInput."""
+    try:
+        chat = Chat.model_validate({"messages": msgspec.json.decode(encode(messages))})
+    except ValidationError as problem:
+        raise InvalidInput(f"These are no messages of a Chat: {describe(problem)}. Nothing was called.") from None
+    if chat.messages[-1].role != "user":
+        raise InvalidInput(
+            "The last message of a Chat is the one to answer, and this is the agent's. Nothing was called."
+        )
+    said: list[Turn] = [
+        UserTurn(each.text) if each.role == "user" else ModelTurn(in_words(each.text))
+        for each in chat.messages[:-1]
+        if each.text
+    ]
+    return said, chat.text
 
 
 def _text(part: Any) -> str:

@@ -18,6 +18,7 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_headroom
 from holdfast.engine.adoption import Adoption
 from holdfast.engine.children import Children
+from holdfast.engine.dialogue import Dialogues
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
 from holdfast.engine.firing import Firing
@@ -88,6 +89,7 @@ class Sweep:
         self._doubts = doubts
         self._children = children
         self._firing = Firing(runtime)
+        self._dialogues = Dialogues(executor.services)
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._all_wait_here = False
@@ -137,6 +139,7 @@ class Sweep:
         await self._maintain()
         if self._children is not None:
             await self._children.turn()
+        await self._dialogues.turn()
         if not self._is_led:  # else it is the leader's
             await self._firing.turn()
             await self._costs.turn()

@@ -50,6 +50,11 @@ def tool_call(call_id: str, name: str, args: Any, details: dict[str, Any] | None
     }  # fmt: skip
 
 
+def in_words(content: str) -> dict[str, Any]:
+    """A reply that nobody remembers more of than its text."""
+    return {"kind": "response", "provider_name": "", "usage": {}, "parts": [text(content)]}
+
+
 def of(provider: str, said: Said, usage: Usage | None) -> dict[str, Any]:
     """The reply as a later request has it. What it took to think is kept: replayed, it may be billed again."""
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from holdfast.ports.administration import Administration, Freed, Holder, MonthStanding, SessionStanding, StoreStanding
 from holdfast.ports.blob import BlobPlace, Blobs
 from holdfast.ports.child import ChildLink, Children
+from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
 from holdfast.ports.dead_letter import (
     RESOLVED_FOR_MS,
@@ -88,6 +89,7 @@ __all__ = [
     "Chunk",
     "Clock",
     "Committed",
+    "Conversations",
     "Costs",
     "DeadLettered",
     "DeadLetters",

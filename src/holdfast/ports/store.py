@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.ports.blob import Blobs
 from holdfast.ports.child import Children
+from holdfast.ports.conversation import Conversations
 from holdfast.ports.cost import Costs
 from holdfast.ports.dead_letter import DeadLetters
 from holdfast.ports.graph import Graphs
@@ -59,6 +60,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     scopes: Scopes
     children: Children
     lending: Lending
+    conversations: Conversations
     costs: Costs
     dead_letters: DeadLetters
     job_logs: JobLogs

@@ -48,7 +48,8 @@ class Answers:
             asked.Streams: self._streams,
             asked.ForkQuote: self._fork_quote, asked.Items: self._items, asked.Tree: self._tree,
             asked.DeadLetters: self._dead_letters, asked.DeadLetterSummary: self._dead_letter_summary, asked.Costs: self._costs,
-            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules, asked.Budget: self._budget,
+            asked.Doubts: self._doubts, asked.Pools: self._pools, asked.Schedules: self._schedules,
+            asked.Conversations: self._conversations, asked.Budget: self._budget,
             asked.Admission: self._admission, asked.Workflows: self._workflows, asked.Queue: self._queue,
         }  # fmt: skip
 
@@ -174,11 +175,20 @@ class Answers:
         found = await self.control.doubts(run_id=query.run, tenant=tenant, before=query.cursor, limit=query.limit)
         return Page([view.of_doubt(each) for each in found], found[-1].run if len(found) >= query.limit else None)
 
+    async def _conversations(self, query: asked.Conversations, tenant: str | None) -> Page:
+        control = self.control
+        if query.name is not None:
+            return Page([view.of_talk(await control.conversation(query.name, tenant=tenant or DEFAULT_TENANT))], None)
+        found = await control.conversations(tenant=tenant, after=_name(query.cursor), limit=query.limit + 1)
+        rows = found[: query.limit]
+        cursor = _encoded((rows[-1].tenant, rows[-1].id)) if len(found) > len(rows) else None
+        return Page([view.of_conversation(each) for each in rows], cursor)
+
     async def _schedules(self, query: asked.Schedules, tenant: str | None) -> Page:
         if query.name is not None:
             found = await self.control.schedule(query.name, tenant=tenant or DEFAULT_TENANT)
             return Page([await view.of_schedule(self.control, found)], None)
-        kept = await self.control.schedules(tenant, after=_schedule_key(query.cursor), limit=query.limit + 1)
+        kept = await self.control.schedules(tenant, after=_name(query.cursor), limit=query.limit + 1)
         rows = [await view.of_schedule(self.control, each) for each in kept[: query.limit]]
         last = kept[query.limit - 1] if len(kept) > query.limit else None
         return Page(rows, None if last is None else msgspec.json.encode((last.tenant, last.name)).decode())
@@ -237,7 +247,7 @@ def _place(cursor: str | None) -> tuple[str, int] | None:
     return None if cursor is None else _decoded(cursor, _workflow_key)
 
 
-def _schedule_key(cursor: str | None) -> tuple[str, str] | None:
+def _name(cursor: str | None) -> tuple[str, str] | None:
     return None if cursor is None else _decoded(cursor, _name_key)
 
 

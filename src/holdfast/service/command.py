@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from holdfast.core.conversations import OnBusy
 from holdfast.core.lending import Counted
 from holdfast.core.schedules import Overlap
 from holdfast.core.scopes import Period
@@ -245,9 +246,32 @@ class Backfill(Struct, frozen=True):
     tenant: str | None = None
 
 
+class OpenConversation(Struct, frozen=True, kw_only=True):
+    """Begin a conversation with an agent, or go on with the one of that name; see `Engine.open_conversation`."""
+
+    name: str
+    workflow: str
+    on_busy: OnBusy = "enqueue"
+    tenant: str | None = None
+    team: str | None = None
+    cost_limit_usd: Usd | None = None
+
+
+class Say(Struct, frozen=True, kw_only=True):
+    """Say something in a conversation. The same `key` again is the same message."""
+
+    conversation: str
+    text: str
+    after: int | None = None
+    on_busy: OnBusy | None = None
+    key: str | None = None
+    tenant: str | None = None
+
+
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfRun: TypeAlias = OfOne | OfLetter
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
-Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule
+OfConversation: TypeAlias = OpenConversation | Say
+Command: TypeAlias = Start | Fork | OfRun | OfAll | OfSchedule | OfConversation

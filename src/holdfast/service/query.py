@@ -148,6 +148,15 @@ class Doubts(Struct, frozen=True, kw_only=True):
     limit: int = USUAL
 
 
+class Conversations(Struct, frozen=True, kw_only=True):
+    """Conversations by tenant and name; or the one of that `name`, with all that was said in it."""
+
+    name: str | None = None
+    tenant: str | None = None
+    cursor: str | None = None
+    limit: int = USUAL
+
+
 class Schedules(Struct, frozen=True, kw_only=True):
     """Schedules by tenant and name, or the one of that `name`."""
 
@@ -197,5 +206,5 @@ class Queue(Struct, frozen=True):
 
 Query: TypeAlias = (
     Runs | Gates | Effects | Events | Streams | ForkQuote | Items | Tree | DeadLetters | DeadLetterSummary | Costs | Doubts
-    | Schedules | Pools | Budget | Admission | Workflows | Queue
+    | Schedules | Conversations | Pools | Budget | Admission | Workflows | Queue
 )  # fmt: skip

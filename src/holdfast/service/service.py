@@ -14,6 +14,7 @@ import msgspec
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
 from holdfast.control.control import Control
+from holdfast.core.conversations import Exchange
 from holdfast.core.ids import CallId, GateId, RunId, run_of
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import NotFound, UsageError
@@ -49,6 +50,11 @@ class Service(Answers):
         if isinstance(command, OfAll):
             await self._tell_all(who, command)
             return None
+        if isinstance(command, cmd.OpenConversation):
+            await self._open(who, command)
+            return None
+        if isinstance(command, cmd.Say):
+            return (await self.say(who, command)).run
         if isinstance(command, OfSchedule):
             await self._tell_schedule(who, command)
             return None
@@ -175,6 +181,16 @@ class Service(Answers):
             case cmd.RemovePool(name):
                 who.expect_everybody("A pool")
                 await control.remove_pool(name)
+
+    async def _open(self, who: Principal, command: cmd.OpenConversation) -> None:
+        await self._named(who, cmd.Start(workflow=command.workflow))
+        given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
+        await self.control.open_conversation(**given, by=who.claim)
+
+    async def say(self, who: Principal, command: cmd.Say) -> Exchange:
+        """Say something; how the message stands. Raises what the engine raises, and NotPermitted."""
+        given = msgspec.structs.asdict(command) | {"tenant": who.of_tenant(command.tenant) or DEFAULT_TENANT}
+        return await self.control.say(given.pop("conversation"), **given, by=who.claim)
 
     async def _tell_schedule(self, who: Principal, command: OfSchedule) -> None:
         control, tenant = self.control, who.of_tenant(command.tenant) or DEFAULT_TENANT

@@ -26,7 +26,9 @@ from holdfast.ports import WorkflowRecord
 if TYPE_CHECKING:
     from holdfast.control.bulk import BulkOutcome
     from holdfast.control.control import Control
+    from holdfast.control.conversation import Talk
     from holdfast.control.tree import Tree
+    from holdfast.core.conversations import Conversation, Exchange
     from holdfast.core.costs import Cost
     from holdfast.core.demand import Demand
     from holdfast.core.estimates import Estimate
@@ -452,6 +454,51 @@ def of_pool(pool: DeclaredPool) -> dict[str, Any]:
         "burst": pool.burst if is_rate else None,
         "counts": pool.counts,
         "of": pool.of,
+    }
+
+
+def of_conversation(conversation: Conversation) -> dict[str, Any]:
+    """A conversation as lists show it."""
+    return {
+        "name": conversation.id,
+        "tenant": conversation.tenant,
+        "agent": conversation.workflow,
+        "on_busy": conversation.on_busy,
+        "messages": conversation.said,
+        "active": conversation.active,
+        "run": conversation.run,
+        "waiting": list(conversation.waiting),
+        "latest": conversation.tip,
+        "by": conversation.by,
+        "begun_at": iso(conversation.made_at_ms),
+    }
+
+
+def of_talk(talk: Talk) -> dict[str, Any]:
+    """A conversation with all that was said in it, and what it has spent."""
+    return {
+        **of_conversation(talk.conversation),
+        "limit_usd": maybe_usd(talk.books.limit),
+        "spent_usd": usd(talk.books.settled + talk.books.in_doubt),
+        "held_usd": usd(talk.books.held),
+        "exchanges": [of_exchange(each) for each in talk.exchanges.values()],
+    }
+
+
+def of_exchange(exchange: Exchange) -> dict[str, Any]:
+    """A message and what came of it."""
+    return {
+        "number": exchange.number,
+        "after": exchange.parent,
+        "status": exchange.status,
+        "text": exchange.text,
+        "by": exchange.by,
+        "key": exchange.key,
+        "said_at": iso(exchange.at_ms),
+        "run": exchange.run,
+        "reply": exchange.reply,
+        "left": exchange.left,
+        "problem": exchange.problem,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.conversations import Conversation, Exchange
 from holdfast.core.ids import GateId
 from holdfast.core.payload import Payload
 from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
@@ -22,6 +23,8 @@ encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
 decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
+decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
+_decode_conversation = msgspec.json.Decoder(Conversation).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -38,6 +41,11 @@ def no_workflow(name: str, version: int | None) -> NotFound:
         " loaded its code.",
         workflow=name,
     )
+
+
+def conversation_of(body: bytes, revision: int) -> Conversation:
+    """A conversation as it stands at that revision."""
+    return msgspec.structs.replace(_decode_conversation(body), revision=revision)
 
 
 def of_gate(gate: GateRow) -> Row:

@@ -18,6 +18,7 @@ from holdfast.stores.postgres.child import Children
 from holdfast.stores.postgres.clock import StoreClock
 from holdfast.stores.postgres.connection import MOST_CONNECTIONS, Connections
 from holdfast.stores.postgres.context import StoreContext, sql
+from holdfast.stores.postgres.conversation import Conversations
 from holdfast.stores.postgres.cost import Costs
 from holdfast.stores.postgres.dead_letter import DeadLetters
 from holdfast.stores.postgres.graph import Graphs
@@ -84,7 +85,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
+            job_logs=JobLogs(context), conversations=Conversations(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),

@@ -15,6 +15,7 @@ from holdfast.stores.sqlite.blob import Blobs
 from holdfast.stores.sqlite.child import Children
 from holdfast.stores.sqlite.clock import StoreClock
 from holdfast.stores.sqlite.context import StoreContext, StorePort, value
+from holdfast.stores.sqlite.conversation import Conversations
 from holdfast.stores.sqlite.cost import Costs
 from holdfast.stores.sqlite.database import locks_of, resolve
 from holdfast.stores.sqlite.dead_letter import DeadLetters
@@ -85,7 +86,7 @@ class SqliteStore(Store, frozen=True, kw_only=True, eq=False):
             context=context, clock=context.clock, log=Log(context), graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
             lending=Lending(context, sessions), costs=Costs(context), dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context),
+            job_logs=JobLogs(context), conversations=Conversations(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context), upkeep=Upkeep(context, sessions),
         )  # fmt: skip

@@ -1359,3 +1359,42 @@ group by workflow, node, error_class order by oldest nulls last, workflow, node,
 -- name: forget_letters
 -- Those that were resolved some time ago.
 delete from holdfast.dead_letters where resolved_at_ms < $1 returning step
+
+-- --- Conversations ---------------------------------------------------------------------------------------------------
+
+-- name: add_conversation
+-- A new one; nothing where there is one of its name.
+insert into holdfast.conversations (tenant, conversation, run, is_pending, body, revision) values ($1, $2, $3, $4, $5, 1)
+on conflict do nothing returning revision
+
+-- name: replace_conversation
+-- One that has changed, in the place of the revision from which it was made.
+update holdfast.conversations set revision = revision + 1, run = $3, is_pending = $4, body = $5
+where tenant = $1 and conversation = $2 and revision = $6 returning revision
+
+-- name: put_exchange
+-- A message, as it stands now.
+insert into holdfast.exchanges (tenant, conversation, number, body) values ($1, $2, $3, $4)
+on conflict (tenant, conversation, number) do update set body = excluded.body
+
+-- name: conversation
+-- One by its name.
+select body, revision from holdfast.conversations where tenant = $1 and conversation = $2
+
+-- name: conversations
+-- All of them, or a tenant's, that come after a name.
+select body, revision from holdfast.conversations
+where ($1::text is null or tenant = $1) and (tenant, conversation) > ($2::text, $3::text)
+order by tenant, conversation limit $4
+
+-- name: exchanges
+-- What was said in one.
+select body from holdfast.exchanges where tenant = $1 and conversation = $2 order by number
+
+-- name: conversations_due
+-- Those whose run has ended, or is still to be started or cancelled.
+select body, revision from holdfast.conversations where is_pending
+union all
+select body, revision from holdfast.conversations c join holdfast.runs r on r.run = c.run
+where c.run is not null and not c.is_pending and r.ended_at_ms is not null
+limit $1

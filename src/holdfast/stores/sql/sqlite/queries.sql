@@ -885,3 +885,42 @@ group by workflow, node, error_class order by oldest is null, oldest, workflow, 
 -- name: forget_letters
 -- Those that were resolved some time ago.
 delete from dead_letters where resolved_at_ms < ? returning run
+
+-- --- Conversations ---------------------------------------------------------------------------------------------------
+
+-- name: add_conversation
+-- A new one; nothing where there is one of its name.
+insert into conversations (tenant, conversation, run, is_pending, body, revision) values (?, ?, ?, ?, ?, 1)
+on conflict do nothing returning revision
+
+-- name: replace_conversation
+-- One that has changed, in the place of the revision from which it was made.
+update conversations set revision = revision + 1, run = ?3, is_pending = ?4, body = ?5
+where tenant = ?1 and conversation = ?2 and revision = ?6 returning revision
+
+-- name: put_exchange
+-- A message, as it stands now.
+insert into exchanges (tenant, conversation, number, body) values (?, ?, ?, ?)
+on conflict (tenant, conversation, number) do update set body = excluded.body
+
+-- name: conversation
+-- One by its name.
+select body, revision from conversations where tenant = ? and conversation = ?
+
+-- name: conversations
+-- All of them, or a tenant's, that come after a name.
+select body, revision from conversations
+where (?1 is null or tenant = ?1) and (tenant, conversation) > (?2, ?3)
+order by tenant, conversation limit ?4
+
+-- name: exchanges
+-- What was said in one.
+select body from exchanges where tenant = ? and conversation = ? order by number
+
+-- name: conversations_due
+-- Those whose run has ended, or is still to be started or cancelled.
+select body, revision from conversations where is_pending
+union all
+select body, revision from conversations c join runs r on r.run = c.run
+where c.run is not null and not c.is_pending and r.ended_at_ms is not null
+limit ?

@@ -1,0 +1,31 @@
+"""An agent to talk with: it looks things up, answers while it thinks, and remembers what was said.
+
+Kill it in mid-sentence and begin again with the same name: the reply is gone on with, and what was said is known.
+
+    holdfast chat examples/chat.py:librarian --conversation evening --cost-limit 0.50
+    holdfast conversations show evening
+"""
+
+from __future__ import annotations
+
+from holdfast import Chat, StateView, Workflow, llm_node, tool
+
+librarian = Workflow("librarian", input=Chat)
+
+SHELVES = {
+    "Moby-Dick": "fiction, shelf 12",
+    "On Growth and Form": "biology, shelf 3",
+    "Middlemarch": "fiction, shelf 9",
+}
+
+
+@tool(effect="read")
+def find_book(title: str) -> list[str]:
+    """Where books stand whose titles have these words."""
+    return [f"{name}: {place}" for name, place in SHELVES.items() if title.lower() in name.lower()]
+
+
+@librarian.node("answer")
+@llm_node(model="claude-haiku-4-5", tools=[find_book], max_tokens=400, max_turns=5, stream=True)
+async def answer(state: StateView):
+    return {"system": "You are a librarian. Answer in two sentences.", "messages": state.input.messages}

@@ -1,0 +1,136 @@
+"""`holdfast conversations`: what was said to agents, and what they answered.
+
+Never here: what becomes of a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import moment, table, terminal
+from holdfast.cli.given import who
+from holdfast.cli.opening import acting, asking
+from holdfast.cli.option import AsJson, ListLimit, Store, Who
+from holdfast.cli.table import Column
+
+if TYPE_CHECKING:
+    from holdfast.core import conversations as rule
+
+app = typer.Typer(help="See what was said to agents, and say something.", no_args_is_help=True)
+
+COLUMNS: Final = (
+    Column("conversation", 12), Column("agent", 8), Column("messages", goes=2), Column("at work", goes=1),
+    Column("begun", goes=3),
+)  # fmt: skip
+
+
+class OnBusy(StrEnum):
+    REJECT = "reject"
+    ENQUEUE = "enqueue"
+    INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+
+
+def meant(on_busy: OnBusy | None) -> rule.OnBusy | None:
+    """The same as the engine takes it."""
+    return None if on_busy is None else on_busy.value
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The conversation's name.")]
+Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Whose it is.")]
+
+
+@app.command("list")
+def list_(
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Those of one tenant.")] = None,
+    limit: ListLimit = 100,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """List conversations: with which agent, how many messages, and at which the agent is now."""
+    rows, now_ms = asyncio.run(_list(tenant, limit, store))
+    if as_json:
+        terminal.emit([row for row, _ in rows])
+        return
+    table.show(COLUMNS, [
+        (row["name"], row["agent"], str(row["messages"]), str(row["active"] or "-"), moment.ago(made_at_ms, now_ms))
+        for row, made_at_ms in rows
+    ])  # fmt: skip
+    if len(rows) == limit:
+        terminal.say("There may be more: say --limit.")
+
+
+@app.command()
+def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store: Store = None) -> None:
+    """Show what was said in a conversation, with its branches, and what it has cost."""
+    found = asyncio.run(_show(name, tenant, store))
+    if as_json:
+        terminal.emit(found)
+        return
+    spent = f"${found['spent_usd']}" + (f" of ${found['limit_usd']}" if found["limit_usd"] is not None else "")
+    terminal.sheet([
+        ("Conversation", found["name"]), ("Agent", found["agent"]), ("While at work", found["on_busy"]), ("Spent", spent),
+    ])  # fmt: skip
+    for each in found["exchanges"]:
+        branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
+        left = ", left" if each["left"] else ""
+        terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}")
+        if each["reply"] is not None:
+            terminal.show(f"  {each['reply']}")
+        elif each["problem"]:
+            terminal.show(f"  {each['problem']}")
+
+
+@app.command()
+def say(
+    name: Name,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
+    after: Annotated[
+        int | None, typer.Option("--after", metavar="N", min=1, help="Begin a branch after an earlier message.")
+    ] = None,
+    on_busy: Annotated[
+        OnBusy | None, typer.Option("--on-busy", help="What becomes of it while the agent is at work.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key is the same message.")] = None,
+    tenant: Tenant = "default",
+    by: Who = None,
+    as_json: AsJson = False,
+    store: Store = None,
+) -> None:
+    """Say something in a conversation. Whoever runs its agent answers; `show` has the reply."""
+    found = asyncio.run(_say(name, text, after, on_busy, key, tenant, by, store))
+    if as_json:
+        terminal.emit(found)
+    else:
+        terminal.show(f"{found['number']} {found['status']}")
+
+
+async def _list(tenant: str | None, limit: int, store: str | None) -> tuple[list[tuple[dict[str, Any], int]], int]:
+    from holdfast.service import view
+
+    async with asking(store) as engine:
+        found = await engine.conversations(tenant=tenant, limit=limit)
+        return [(view.of_conversation(each), each.made_at_ms) for each in found], engine.now_ms()
+
+
+async def _show(name: str, tenant: str, store: str | None) -> dict[str, Any]:
+    from holdfast.service import view
+
+    async with asking(store) as engine:
+        return view.of_talk(await engine.conversation(name, tenant=tenant))
+
+
+async def _say(
+    name: str, text: str, after: int | None, on_busy: OnBusy | None, key: str | None, tenant: str, by: str | None,
+    store: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    from holdfast.service import view
+    from holdfast.service.command import Say
+
+    async with acting(store) as service:
+        command = Say(conversation=name, text=text, after=after, on_busy=meant(on_busy), key=key, tenant=tenant)
+        return view.of_exchange(await service.say(who(by), command))

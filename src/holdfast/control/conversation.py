@@ -1,0 +1,186 @@
+"""Conversations: begun, spoken in, waited for and looked at.
+
+Never here: what follows from a message (core.conversations), carrying one on (engine.dialogue).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from holdfast.authoring.workflow import Workflow
+from holdfast.control.base import word
+from holdfast.control.command import DEFAULT_TENANT, Commands
+from holdfast.core import conversations as rule
+from holdfast.core.claim import Claim
+from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
+from holdfast.core.ids import RunId
+from holdfast.core.money import nanousd
+from holdfast.core.scopes import ScopeRow
+from holdfast.engine.dialogue import Dialogues
+from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.ports import MOST_LISTED
+
+_MOST_NAME: Final = 128
+"""Of an id: a start key, and the name of a scope, are made of it."""
+
+
+class Talk(NamedTuple):
+    """A conversation, what was said in it by number, and what it has spent."""
+
+    conversation: Conversation
+    exchanges: Exchanges
+    books: ScopeRow
+
+
+class Conversations(Commands):
+    """Those of the store, on whatever machine each run of them is."""
+
+    @property
+    def _dialogues(self) -> Dialogues:
+        return Dialogues(self.executor.services)
+
+    async def open_conversation(
+        self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",
+        cost_limit_usd: float | str | Decimal | None = None, tenant: str = DEFAULT_TENANT, team: str | None = None,
+        by: str | Claim | None = None,
+    ) -> Conversation:  # fmt: skip
+        """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
+
+        `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` is what all its runs may
+        spend together. Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
+        with another agent.
+        """
+        if isinstance(workflow, Workflow):
+            await self.runtime.catalog.add(workflow)
+            workflow = workflow.name
+        else:
+            await self.workflow(workflow)
+        _expect(on_busy)
+        if len(name.encode()) > _MOST_NAME or not name.strip():
+            raise InvalidInput(f"A conversation's name has 1 to {_MOST_NAME} bytes. Nothing was changed.")
+        new = Conversation(
+            id=word("name of the conversation", name), tenant=word("tenant", tenant), workflow=workflow,
+            made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
+            by=self._claim(by).name,
+        )  # fmt: skip
+        limit = None if cost_limit_usd is None else _limit(cost_limit_usd)
+        if not await self.store.conversations.put(Change(new, ())):
+            there = (await self.conversation(name, tenant=tenant)).conversation
+            if there.workflow != workflow:
+                raise Conflict(
+                    f"Conversation {name!r} is one with {there.workflow!r}, not with {workflow!r}. Nothing was changed: begin"
+                    " another."
+                )
+        if limit is not None:
+            await self.store.scopes.set_limit(rule.scope_of(tenant, name), limit)
+        return (await self.conversation(name, tenant=tenant)).conversation
+
+    async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
+        """A conversation and what was said in it. Raises NotFound."""
+        found, exchanges = await self._dialogues.load(word("tenant", tenant), word("name of the conversation", name))
+        if found is None:
+            raise _no_conversation(name)
+        (books,) = await self.store.scopes.balances([rule.scope_of(tenant, name)])
+        return Talk(found, exchanges, books)
+
+    async def conversations(
+        self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
+    ) -> Sequence[Conversation]:
+        """All conversations, by tenant and name; those that come `after` a tenant and name."""
+        return await self.store.conversations.page(tenant, after, limit)
+
+    async def set_conversation_budget(
+        self, name: str, limit_usd: float | str | Decimal | None, *, tenant: str = DEFAULT_TENANT
+    ) -> None:
+        """Limit what all runs of a conversation may spend together; None: no limit. Raises NotFound."""
+        await self.conversation(name, tenant=tenant)
+        limit = None if limit_usd is None else _limit(limit_usd)
+        await self.store.scopes.set_limit(rule.scope_of(tenant, name), limit)
+
+    async def say(
+        self, name: str, text: str, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
+        on_busy: OnBusy | None = None, key: str | None = None, by: str | Claim | None = None,
+    ) -> Exchange:  # fmt: skip
+        """Say something, durably: when this returns it will be answered. `after` begins a branch after an earlier exchange.
+        The same `key` again is the same message. `on_busy` says what becomes of it while the agent is at work, as the
+        conversation does unless said.
+
+        Raises NotFound, InvalidInput for what is too large, and Conflict where it is refused: nothing was said then.
+        """
+        tenant, name = word("tenant", tenant), word("name of the conversation", name)
+        dialogues = self._dialogues
+        key = None if key is None else word("key", key)
+        clean = self.payloads.plain(text)
+        if not isinstance(clean, str) or not clean.strip():
+            raise InvalidInput("A message is a text that is not empty. Nothing was said.")
+        conversation = await dialogues.carry_on(tenant, name)
+        if conversation is None:
+            raise _no_conversation(name)
+        how = conversation.on_busy if on_busy is None else _expect(on_busy)
+        lasting: tuple[str, ...] = ()
+        if how == "rollback" and conversation.run is not None:
+            lasting = await dialogues.lasting(conversation.run)
+        message = Exchange(
+            number=0, text=clean, at_ms=self.now_ms(), on_busy=how, by=self._claim(by).name or conversation.by, key=key
+        )
+        said: list[int] = []
+
+        def decide(conversation: Conversation, exchanges: Exchanges) -> Change:
+            known = next((each for each in exchanges.values() if key is not None and each.key == key), None)
+            if known is not None:
+                if known.text != clean:
+                    raise Conflict(f"The key {key!r} is another message's of this conversation. Nothing was said.")
+                said.append(known.number)
+                return Change(conversation, ())
+            change = rule.say(conversation, exchanges, message, after=after, cannot_be_undone=lasting)
+            said.append(change.conversation.said)
+            return change
+
+        await dialogues.change(tenant, name, decide)
+        await dialogues.carry_on(tenant, name)
+        return (await self.conversation(name, tenant=tenant)).exchanges[said[-1]]
+
+    async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
+        """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words. Raises
+        NotFound."""
+        while True:
+            await self._dialogues.carry_on(tenant, name)
+            talk = await self.conversation(name, tenant=tenant)
+            found = talk.exchanges.get(number)
+            if found is None:
+                raise NotFound(f"Conversation {name!r} has no message {number}.")
+            if found.status not in ("waiting", "active"):
+                return found
+            if talk.conversation.run is not None:
+                await self.run(talk.conversation.run).until(lambda state: bool(state.ended))
+
+    async def stop_reply(self, name: str, *, tenant: str = DEFAULT_TENANT) -> RunId | None:
+        """Have the agent stop what it is at; what waits is next. The run that was at work, None where none was."""
+        conversation = await self._dialogues.carry_on(tenant, name)
+        if conversation is None:
+            raise _no_conversation(name)
+        if conversation.run is not None:
+            await self.cancel(conversation.run, reason="stopped by who spoke")
+        return conversation.run
+
+
+def _expect(on_busy: str) -> OnBusy:
+    found = next((each for each in ON_BUSY if each == on_busy), None)
+    if found is None:
+        raise InvalidInput(f"on_busy is {on_busy!r:.80}; it is one of {', '.join(ON_BUSY)}. Nothing was done.")
+    return found
+
+
+def _limit(usd: float | str | Decimal) -> int:
+    try:
+        return nanousd(usd)
+    except ValueError as problem:
+        raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+
+
+def _no_conversation(name: str) -> NotFound:
+    return NotFound(
+        f"There is no conversation {name!r:.130} in this store; `holdfast conversations list` shows those that are."
+    )

@@ -1,0 +1,172 @@
+"""Carries conversations on: starts the run that a message asks for, hears of its end, and has the next message follow.
+
+Whoever has said something does so at once, and the watch of each process once a second for those who are gone: every part is
+written down before it is done, and a run has a start key, so doing it twice is doing it once. Never here: what follows from a
+message (core.conversations).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.authoring.plain import encode
+from holdfast.core import commands as cmd
+from holdfast.core import conversations as rule
+from holdfast.core import events as ev
+from holdfast.core.claim import Claim
+from holdfast.core.conversations import Change, Conversation, Exchange, Exchanges
+from holdfast.core.ids import CallId, RunId
+from holdfast.core.payload import digest
+from holdfast.core.state import State
+from holdfast.engine.step_services import StepServices
+from holdfast.engine.stored_workflow import StoredWorkflow
+from holdfast.errors import Conflict, HoldfastError, KeyReused, StoreError
+
+log = logging.getLogger("holdfast")
+
+LOOK_EVERY_S: Final = 1.0
+_MOST: Final = 100
+"""Conversations of one look; the rest is the next one's."""
+_TRIES: Final = 50
+"""Of a change that others have come before: many who speak at once."""
+_EVENTS: Final = 1_000
+
+
+class Dialogues:
+    """Those of the store, as one process sees to them."""
+
+    def __init__(self, services: StepServices) -> None:
+        self._services = services
+        self._runtime = services.runtime
+        self._conversations = services.runtime.store.conversations
+        self._looked_s = -math.inf
+
+    async def turn(self) -> None:
+        """See to those at which somebody must look. Raises StoreError."""
+        now_s = self._runtime.clock.monotonic_s()
+        if now_s - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for each in await self._conversations.due(_MOST):
+            await self.carry_on(each.tenant, each.id)
+
+    async def load(self, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
+        """A conversation and what was said in it. What is said meanwhile fails the change that is made of it."""
+        found = await self._conversations.find(tenant, name)
+        said = [] if found is None else await self._conversations.exchanges(tenant, name)
+        return found, {each.number: each for each in said}
+
+    async def change(
+        self, tenant: str, name: str, decide: Callable[[Conversation, Exchanges], Change]
+    ) -> Conversation | None:
+        """Have a change decided and kept, again where somebody else was first; None where there is no such conversation."""
+        for _ in range(_TRIES):
+            conversation, exchanges = await self.load(tenant, name)
+            if conversation is None:
+                return None
+            if await self._conversations.put(decide(conversation, exchanges)):
+                return conversation
+        raise Conflict(f"Conversation {name} is changed by others all the time. Nothing was said: try again.")
+
+    async def carry_on(self, tenant: str, name: str) -> Conversation | None:
+        """Do what can be done now; the conversation as it is then, None where there is none."""
+        conversation, exchanges = await self.load(tenant, name)
+        for _ in range(_TRIES):
+            if conversation is None or conversation.active is None:
+                return conversation
+            change = await self._next(conversation, exchanges)
+            if change is None:
+                return conversation
+            await self._conversations.put(change)  # else somebody else was first
+            conversation, exchanges = await self.load(tenant, name)
+        return conversation
+
+    async def _next(self, conversation: Conversation, exchanges: Exchanges) -> Change | None:
+        if conversation.run is None:
+            return await self._start(conversation, exchanges)
+        row = await self._runtime.store.views.run(conversation.run)
+        if row is None or row.ended_at_ms is None:
+            return await self._cancel(conversation) if conversation.cancelling else None
+        state = await self._runtime.runs.state(conversation.run)
+        lasting = await self.lasting(conversation.run) if conversation.waiting else ()
+        reply = await self._reply(state) if state.ended == "completed" else None
+        problem = state.error.message if state.error is not None else None
+        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting)
+
+    async def _start(self, conversation: Conversation, exchanges: Exchanges) -> Change:
+        assert conversation.active is not None
+        message = exchanges[conversation.active]
+        try:
+            run = await self._run_of(conversation, exchanges, message)
+        except StoreError:
+            raise  # nobody knows: it stays to be started
+        except HoldfastError as refused:
+            log.warning("holdfast cannot have message %s of %s answered: %s", message.number, conversation.id, refused)
+            return rule.ended(conversation, exchanges, "failed", None, refused.message)
+        return rule.started(conversation, exchanges, run)
+
+    async def _run_of(self, conversation: Conversation, exchanges: Exchanges, message: Exchange) -> RunId:
+        runtime, tenant = self._runtime, conversation.tenant
+        key = rule.key_of(conversation, message.number)
+        if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
+            return known[0]
+        given = rule.input_of(conversation, exchanges, message.number)
+        record = await runtime.store.graphs.workflow(conversation.workflow, None)
+        graph = await runtime.catalog.graph_of(record.graph_hash)
+        workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
+        valid = workflow.validated_input(given)
+        mailbox = runtime.runs.new(workflow.graph)
+        start = cmd.StartRun(
+            mailbox.run, tenant, await self._services.payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
+            digest([conversation.workflow, encode(valid).decode()]), key=key, by=Claim(message.by),
+            price_fingerprint=self._services.gateway.price_fingerprint, team=conversation.team, queue=True,
+            shared=(rule.scope_of(tenant, conversation.id),),
+        )  # fmt: skip
+        try:
+            await mailbox.send(start)
+        except KeyReused:
+            if (known := await runtime.store.log.run_of_key(tenant, key)) is None:
+                raise
+            return known[0]
+        return mailbox.run
+
+    async def _cancel(self, conversation: Conversation) -> Change:
+        assert conversation.run is not None
+        try:
+            await self._runtime.runs.send(
+                conversation.run, cmd.CancelRun("another message came", Claim(conversation.by))
+            )
+        except Conflict:
+            log.debug("run %s of conversation %s is ending already", conversation.run, conversation.id)
+        return Change(msgspec.structs.replace(conversation, cancelling=False), ())
+
+    async def _reply(self, state: State) -> str:
+        """What a run returned, as text."""
+        payloads = self._services.payloads
+        if state.parts:
+            value = {name: await payloads.value(part, state.tenant) for name, part in state.parts.items()}
+            return encode(value).decode()
+        value = await payloads.value(state.output, state.tenant)
+        return value if isinstance(value, str) else encode(value).decode()
+
+    async def lasting(self, run: RunId) -> tuple[str, ...]:
+        """The tools with which a run has done to the world what cannot be undone, as far as anybody knows."""
+        found: dict[CallId, str] = {}
+        seq = 0
+        while page := await self._runtime.store.log.events(run, seq, _EVENTS):
+            for recorded in page:
+                match recorded.event:
+                    case ev.EffectIntended() as event if event.policy != "read":
+                        if event.compensation is None and event.compensates is None:
+                            found[event.call] = event.tool
+                    case ev.EffectFailed(call) | ev.EffectReleased(call):
+                        found.pop(call, None)
+                    case _:
+                        pass
+            seq = page[-1].seq
+        return tuple(dict.fromkeys(found.values()))

@@ -1,0 +1,51 @@
+"""Conversations, with what was said in them.
+
+Never here: what follows from a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.conversations import Change, Conversation, Exchange
+from holdfast.stores.row import conversation_of, decode_exchange, encode
+from holdfast.stores.sqlite.context import SQL, StorePort, rows, value
+
+
+class Conversations(StorePort):
+    """Keeps ports.Conversations."""
+
+    async def put(self, change: Change) -> bool:
+        kept = change.conversation
+        columns = (kept.tenant, kept.id, kept.run, kept.is_pending, encode(kept))
+        said = [(kept.tenant, kept.id, each.number, encode(each)) for each in change.exchanges]
+
+        def write(db: apsw.Connection) -> bool:
+            if kept.revision:
+                found = value(db, "replace_conversation", (*columns, kept.revision))
+            else:
+                found = value(db, "add_conversation", columns)
+            if found is not None and said:
+                db.executemany(SQL["put_exchange"], said)
+            return found is not None
+
+        return await self._writer.write(write)
+
+    async def find(self, tenant: str, conversation: str) -> Conversation | None:
+        found = await self._reader.ask(lambda db: rows(db, "conversation", (tenant, conversation)))
+        return conversation_of(*found[0]) if found else None
+
+    async def exchanges(self, tenant: str, conversation: str) -> Sequence[Exchange]:
+        found = await self._reader.ask(lambda db: rows(db, "exchanges", (tenant, conversation)))
+        return [decode_exchange(body) for (body,) in found]
+
+    async def page(self, tenant: str | None, after: tuple[str, str] | None, limit: int) -> Sequence[Conversation]:
+        asked = (tenant, *(after or ("", "")), limit)
+        return [conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations", asked))]
+
+    async def due(self, limit: int) -> Sequence[Conversation]:
+        return [
+            conversation_of(*row) for row in await self._reader.ask(lambda db: rows(db, "conversations_due", (limit,)))
+        ]

@@ -1,0 +1,67 @@
+"""`holdfast chat` and `holdfast conversations`: talking with an agent at the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+AGENT = """
+from holdfast import Chat, Context, flow
+
+@flow
+async def parrot(ctx: Context, chat: Chat) -> str:
+    if chat.text == "break":
+        raise ValueError("broken")
+    return " ".join(each.text for each in chat.messages if each.role == "user")
+
+@flow
+async def helper(ctx: Context, chat: Chat) -> str:
+    return await ctx.model("claude-haiku-4-5", chat, max_tokens=100, stream=True)
+"""
+
+
+@pytest.fixture
+def typed(shell: Shell, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, object]]]:
+    """What comes of typing lines to an agent."""
+    (home / "agents.py").write_text(AGENT)
+
+    def chat(*lines: str, agent: str = "parrot", more: tuple[str, ...] = ()) -> list[dict[str, object]]:
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        said = shell("chat", f"agents.py:{agent}", "--conversation", "c", "--json", *more)
+        assert said.code == 0, said.err
+        return [json.loads(line) for line in said.out.splitlines()]
+
+    return chat
+
+
+def test_each_line_is_a_message_and_a_conversation_goes_on_later(
+    shell: Shell, typed: Callable[..., list[dict[str, object]]]
+) -> None:
+    assert [each["reply"] for each in typed("one", "", "two")] == ["one", "one two"]
+    broken, after = typed("break", "three")
+    assert (broken["status"], broken["reply"]) == ("failed", None)
+    assert "broken" in str(broken["problem"])
+    assert after["reply"] == "one two break three"
+    (row,) = shell("conversations", "list", "--json").data
+    assert (row["name"], row["agent"], row["messages"], row["active"]) == ("c", "parrot", 4, None)
+    assert shell("conversations", "list").out.splitlines()[1].split()[:3] == ["c", "parrot", "4"]
+    shown = shell("conversations", "show", "c").out
+    assert "2 (completed) ida: two\n  one two" in shown
+    branch = shell("conversations", "say", "c", "instead", "--after", "1", "--json").data
+    assert (branch["number"], branch["after"], branch["status"]) == (5, 1, "active")
+    assert typed()[0]["reply"] == "one instead"  # whoever has the agent answers what was said meanwhile
+    assert "5 (completed, after 1) ida: instead" in shell("conversations", "show", "c").out
+
+
+def test_what_cannot_be_is_refused_in_words(shell: Shell, typed: Callable[..., list[dict[str, object]]]) -> None:
+    typed("one")
+    assert "is one with 'parrot'" in shell("chat", "agents.py:helper", "--conversation", "c").err
+    assert "`holdfast conversations list`" in shell("conversations", "show", "nobody").err
+    assert "has no message 7" in shell("conversations", "say", "c", "x", "--after", "7").err
+    assert "not empty" in shell("conversations", "say", "c", " ").err

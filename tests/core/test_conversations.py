@@ -1,0 +1,172 @@
+"""What follows from a message, while the agent rests and while it is at work."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import conversations as rule
+from holdfast.core.conversations import Change, Conversation, Exchange, OnBusy
+from holdfast.core.ids import RunId
+from holdfast.errors import Conflict, NotFound
+
+
+class Play:
+    """A conversation as a store would have it."""
+
+    def __init__(self) -> None:
+        self.now = Conversation(id="c", tenant="acme", workflow="agent", made_at_ms=0)
+        self.said: dict[int, Exchange] = {}
+
+    def _keep(self, change: Change) -> None:
+        self.now = change.conversation
+        self.said |= {each.number: each for each in change.exchanges}
+
+    def say(
+        self, text: str, on_busy: OnBusy = "enqueue", *, after: int | None = None, lasting: tuple[str, ...] = ()
+    ) -> int:
+        message = Exchange(number=0, text=text, at_ms=1, on_busy=on_busy)
+        self._keep(rule.say(self.now, self.said, message, after=after, cannot_be_undone=lasting))
+        return self.now.said
+
+    def start(self) -> None:
+        self._keep(rule.started(self.now, self.said, RunId(f"run-{self.now.active}")))
+
+    def end(self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = ()) -> None:
+        self._keep(rule.ended(self.now, self.said, status, reply, None, lasting))
+
+    def heard(self, number: int) -> list[str]:
+        """What the run of a message is told."""
+        messages = rule.input_of(self.now, self.said, number)["messages"]
+        return [f"{each['role'][0]}:{each['text']}" for each in messages]
+
+
+def busy() -> Play:
+    """Its agent has answered one message, and is at the second."""
+    play = Play()
+    play.say("one")
+    play.start()
+    play.end("first")
+    play.say("two")
+    play.start()
+    return play
+
+
+def test_an_agent_is_given_all_that_was_said_before() -> None:
+    play = busy()
+    assert (play.now.active, play.now.run, play.said[2].parent) == (2, "run-2", 1)
+    assert play.heard(2) == ["u:one", "a:first", "u:two"]
+    play.end("second")
+    assert (play.now.active, play.now.run, play.now.tip) == (None, None, 2)
+    assert rule.key_of(play.now, 2) == "conversation/c/2"
+
+
+def test_a_message_that_is_written_down_is_pending_until_its_run_is_there() -> None:
+    play = Play()
+    play.say("one")
+    assert play.now.is_pending
+    play.start()
+    assert not play.now.is_pending
+
+
+@pytest.mark.parametrize(
+    ("on_busy", "status", "heard", "cancelling", "left"),
+    [
+        ("enqueue", "completed", ["u:one", "a:first", "u:two", "a:second", "u:three"], False, False),
+        ("interrupt", "cancelled", ["u:one", "a:first", "u:two", "u:three"], True, False),
+        ("rollback", "cancelled", ["u:one", "a:first", "u:three"], True, True),
+    ],
+)
+def test_while_the_agent_is_at_work(
+    on_busy: OnBusy, status: str, heard: list[str], cancelling: bool, left: bool
+) -> None:
+    play = busy()
+    assert play.say("three", on_busy) == 3
+    assert (play.now.waiting, play.now.cancelling) == ((3,), cancelling)
+    play.end("second" if status == "completed" else None, status)
+    assert (play.now.active, play.now.waiting, play.now.cancelling) == (3, (), False)
+    assert play.heard(3) == heard
+    assert play.said[2].left is left
+
+
+def test_what_is_refused_is_not_said() -> None:
+    play = busy()
+    before = play.now
+    with pytest.raises(Conflict, match="wait for its reply"):
+        play.say("three", "reject")
+    with pytest.raises(Conflict, match="send_mail did what cannot be undone"):
+        play.say("three", "rollback", lasting=("send_mail",))
+    with pytest.raises(Conflict, match="a branch begins when it is done"):
+        play.say("three", after=1)
+    assert play.now == before
+    for _ in range(rule.MOST_WAITING):
+        play.say("more")
+    with pytest.raises(Conflict, match="wait already"):
+        play.say("more")
+
+
+def test_what_was_done_for_good_meanwhile_is_hidden_from_nobody() -> None:
+    play = busy()
+    play.say("three", "rollback")
+    play.end(None, "cancelled", lasting=("send_mail",))
+    assert play.heard(3) == ["u:one", "a:first", "u:two", "u:three"]
+    assert not play.said[2].left
+
+
+def test_one_who_interrupts_goes_first_and_the_others_wait_on() -> None:
+    play = busy()
+    play.say("later")
+    assert play.say("now", "interrupt") == 4
+    assert play.now.waiting == (4, 3)
+
+
+def test_a_branch_begins_after_any_exchange_and_the_other_stays() -> None:
+    play = busy()
+    play.end("second")
+    third = play.say("otherwise", after=1)
+    assert play.heard(third) == ["u:one", "a:first", "u:otherwise"]
+    assert play.heard(2) == ["u:one", "a:first", "u:two"]
+    play.end("instead")
+    assert play.heard(play.say("and")) == ["u:one", "a:first", "u:otherwise", "a:instead", "u:and"]
+    play.end("ok")
+    with pytest.raises(NotFound, match="no message 9"):
+        play.say("nowhere", after=9)
+
+
+def test_what_no_model_reads_is_refused_and_so_is_what_waits_behind_it() -> None:
+    play = busy()
+    third, fourth = play.say("a" * rule.MOST_CHARACTERS), play.say("b")
+    play.end("second")
+    assert {play.said[third].status, play.said[fourth].status} == {"failed"}
+    assert "no model reads" in str(play.said[third].problem)
+    assert (play.now.active, play.now.waiting) == (None, ())
+
+
+@given(st.lists(st.tuples(st.sampled_from(get_args(OnBusy)), st.booleans(), st.booleans()), max_size=40))
+def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tuple[OnBusy, bool, bool]]) -> None:
+    play, accepted = Play(), 0
+    for on_busy, ends, lasts in moves:
+        if ends and play.now.active is not None:
+            if play.now.run is None:
+                play.start()
+            play.end("ok", "completed", ("mail",) if lasts else ())
+        try:
+            play.say("x", on_busy, lasting=("mail",) if lasts else ())
+            accepted += 1
+        except Conflict:
+            assert (
+                on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MOST_WAITING
+            )
+        assert play.now.said == accepted == len(play.said)
+        open_ = [each.number for each in play.said.values() if each.status in ("waiting", "active")]
+        assert sorted(open_) == sorted([*play.now.waiting, *([play.now.active] if play.now.active else [])])
+    while play.now.active is not None:
+        play.start()
+        play.end("ok")
+    assert all(each.status == "completed" for each in play.said.values())
+    for number, each in play.said.items():
+        assert each.parent is None or each.parent != number
+        assert len({one.number for one in rule.path(play.said, number)}) == len(rule.path(play.said, number))

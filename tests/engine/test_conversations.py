@@ -1,0 +1,191 @@
+"""What is said to an agent is answered once, in order, whoever dies; and all of it costs no more than was allowed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Chat, Context, Engine, flow, tool
+from holdfast.core.conversations import Exchange, say, scope_of
+from holdfast.errors import Conflict, InvalidInput, NotFound
+from holdfast.models.providers import Providers
+from holdfast.testing.model_server import ModelServer, Rule
+from tests.engine.kit import bounded, die, opened
+
+MODEL = "claude-haiku-4-5"
+
+
+@flow
+async def parrot(ctx: Context, chat: Chat) -> str:
+    if chat.text == "wait":
+        return str(await ctx.wait_signal("go on"))
+    return " ".join(f"{each.role[0]}:{each.text}" for each in chat.messages)
+
+
+@flow
+async def helper(ctx: Context, chat: Chat) -> str:
+    return await ctx.model(MODEL, chat, system="Be brief.", max_tokens=100, stream=True)
+
+
+@tool(effect="once")
+def send_mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+@flow
+async def mailer(ctx: Context, chat: Chat) -> str:
+    if chat.text == "mail":
+        await ctx.tool(send_mail, to="ann")
+    await ctx.wait_signal("go on")
+    return "done"
+
+
+async def said(engine: Engine, text: str, **how: object) -> str | None:
+    number = (await engine.say("c", text, **how)).number  # type: ignore[arg-type]
+    return (await engine.reply("c", number)).reply
+
+
+@bounded
+async def test_what_was_said_is_remembered_by_whichever_process_is_asked(store: str) -> None:
+    async with opened(store, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", parrot)
+        assert await said(engine, "one") == "u:one"
+        assert await said(engine, "two") == "u:one a:u:one u:two"
+    async with opened(store, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", "parrot")
+        assert await said(engine, "instead", after=1) == "u:one a:u:one u:instead"
+        talk = await engine.conversation("c")
+        assert [each.parent for each in talk.exchanges.values()] == [None, 1, 1]
+        assert len({each.run for each in talk.exchanges.values()}) == 3
+
+
+@bounded
+async def test_the_same_key_is_the_same_message_and_its_run_is_started_once(store: str) -> None:
+    async with opened(store, workflows=[parrot]) as one, opened(store, workflows=[parrot]) as two:
+        await one.open_conversation("c", parrot)
+        found = await asyncio.gather(*(each.say("c", "hello", key="m1") for each in (one, two, one, two)))
+        assert {each.number for each in found} == {1}
+        await one.reply("c", 1)
+        assert len(await one.runs()) == 1
+        with pytest.raises(Conflict, match="another message's"):
+            await one.say("c", "other", key="m1")
+
+
+@bounded
+async def test_a_message_whose_sender_died_is_answered_all_the_same(store: str) -> None:
+    async with opened(store, workflows=[parrot], execute=False) as engine:
+        await engine.open_conversation("c", parrot)
+        talk = await engine.conversation("c")
+        # It was written down, and then its process died before it could start anything.
+        message = Exchange(number=0, text="hello", at_ms=1)
+        change = say(talk.conversation, {}, message, after=None, cannot_be_undone=())
+        assert await engine.store.conversations.put(change)
+        assert await engine.runs() == []
+    async with opened(store, workflows=[parrot]) as engine:
+        while (await engine.conversation("c")).exchanges[1].reply != "u:hello":
+            await asyncio.sleep(0.05)
+        assert len(await engine.runs()) == 1
+
+
+@bounded
+async def test_a_message_waits_interrupts_or_rolls_back_what_the_agent_is_at(store: str) -> None:
+    async with opened(store, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", parrot)
+        first = await engine.say("c", "wait")
+        with pytest.raises(Conflict, match="wait for its reply"):
+            await engine.say("c", "refused", on_busy="reject")
+        queued = await engine.say("c", "queued")
+        assert (first.status, queued.status) == ("active", "waiting")
+        await engine.signal(str(first.run), "go on", "went on")
+        assert (await engine.reply("c", queued.number)).reply == "u:wait a:went on u:queued"
+        await engine.say("c", "wait")
+        assert await said(engine, "stop", on_busy="interrupt") == (
+            "u:wait a:went on u:queued a:u:wait a:went on u:queued u:wait u:stop"
+        )
+        await engine.say("c", "wait", after=1)
+        assert await said(engine, "anew", on_busy="rollback") == "u:wait a:went on u:anew"
+        exchanges = (await engine.conversation("c")).exchanges
+        assert [each.number for each in exchanges.values() if each.left] == [5]
+        assert [exchanges[number].status for number in (3, 5)] == ["cancelled", "cancelled"]
+
+
+@bounded
+async def test_what_cannot_be_undone_is_not_rolled_back(store: str) -> None:
+    async with opened(store, workflows=[mailer]) as engine:
+        await engine.open_conversation("c", mailer, on_busy="rollback")
+        sent = await engine.say("c", "mail")
+        await engine.run(str(sent.run)).settled()
+        with pytest.raises(Conflict, match="send_mail did what cannot be undone"):
+            await engine.say("c", "never mind")
+        follows = await engine.say("c", "quick", on_busy="interrupt")
+        while (await engine.conversation("c")).conversation.active != follows.number:
+            await asyncio.sleep(0.02)
+        assert (await engine.conversation("c")).exchanges[2].parent == 1
+
+
+@bounded
+async def test_a_model_is_told_who_said_what_and_all_runs_have_one_budget(
+    store: str, model: Providers, server: ModelServer
+) -> None:
+    async with opened(store, workflows=[helper], model=model) as engine:
+        await engine.open_conversation("c", helper, cost_limit_usd="0.02")
+        first = await said(engine, "Hello")
+        await said(engine, "And now?")
+        assert [(call.user, call.messages) for call in server.calls] == [("Hello", 1), ("And now?", 3)]
+        assert (await engine.conversation("c")).exchanges[1].reply == first
+        books = (await engine.conversation("c")).books
+        spent = sum([row.settled_nanousd for row in await engine.runs()])
+        assert books.settled == spent > 0
+        await engine.set_conversation_budget("c", "0.0000001")
+        message = await engine.say("c", "More?")
+        run = engine.run(str(message.run))
+        state = await run.settled()
+        assert await run.status() == "budget_blocked"
+        assert state.shared == (scope_of("default", "c"),)
+        await engine.set_conversation_budget("c", 1)
+        assert (await engine.reply("c", message.number)).status == "completed"
+
+
+@bounded
+async def test_an_agent_that_dies_in_mid_sentence_answers_all_the_same_and_once(
+    store: str, model: Providers, server: ModelServer
+) -> None:
+    story = "It is a long story, and it has an end. " * 3
+    server.script.add(Rule(text=story, pause_s=0.05))
+    async with opened(store, workflows=[helper], model=model) as engine:
+        await engine.open_conversation("c", helper)
+        message = await engine.say("c", "Tell me.")
+        await engine.say("c", "And then?")
+        async for told in engine.watch_stream(str(message.run)):
+            if told.kind == "text":
+                break
+        await die(engine)
+    async with opened(store, workflows=[helper], model=model) as engine:
+        assert (await engine.reply("c", 1)).reply == story
+        assert (await engine.reply("c", 2)).status == "completed"
+        assert [call.messages for call in server.calls] == [1, 1, 3]
+        assert len(await engine.runs()) == 2
+
+
+@bounded
+async def test_what_cannot_be_is_refused_in_words(store: str) -> None:
+    async with opened(store, workflows=[parrot, helper]) as engine:
+        await engine.open_conversation("c", parrot)
+        with pytest.raises(Conflict, match="is one with 'parrot', not with 'helper'"):
+            await engine.open_conversation("c", helper)
+        with pytest.raises(NotFound, match="nobody"):
+            await engine.open_conversation("d", "nobody")
+        with pytest.raises(InvalidInput, match="one of reject, enqueue"):
+            await engine.open_conversation("d", parrot, on_busy="shout")  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="1 to 128 bytes"):
+            await engine.open_conversation(" ", parrot)
+        with pytest.raises(NotFound, match="conversations list"):
+            await engine.say("nowhere", "hello")
+        with pytest.raises(InvalidInput, match="not empty"):
+            await engine.say("c", "  ")
+        with pytest.raises(InvalidInput, match="10000002 bytes as JSON; at most 1048576"):
+            await engine.say("c", "x" * 10_000_000)
+        assert (await engine.conversation("c")).exchanges == {}
+        assert [each.id for each in await engine.conversations()] == ["c"]
