@@ -30,7 +30,7 @@ from holdfast.core.scopes import tree_of
 from holdfast.core.status import status, waiting_for
 from holdfast.errors import KeyReused
 from holdfast.models.providers import Providers
-from holdfast.testing.model_server import ModelServer, Rule
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.engine import family
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, eventually, opened
@@ -467,6 +467,24 @@ async def test_a_run_without_children_has_no_scope_of_its_own(
         await run.result()
         assert (await run.state()).shared == ()
         assert await engine.runtime.store.scopes.limits("tree/") == {}
+
+
+@bounded
+async def test_a_workflow_that_is_offered_to_a_model_is_done_by_a_child(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    """The model hears what it came to, or why it did not; arguments that do not fit start nothing."""
+    wf = Workflow("clerk", cost_limit_usd=1)
+    wf.node("talk")(llm_node(model=HAIKU, tools=[bill, breaks], max_tokens=100)(lambda state: {"user": "bill them"}))
+    server.script.add(Rule(turn=1, tool_calls=(ToolCall("bill", {"number": 4}), ToolCall("breaks", {}))))
+    server.script.add(Rule(turn=2, tool_calls=(ToolCall("bill", {"number": "x"}),)))
+    server.script.add(Rule(turn=3, text="Billed."))
+    async with opened(store, model=model, workflows=[wf]) as engine:
+        run = await engine.start(wf)
+        assert await run.result() == "Billed."
+        children = await children_of(run, engine)
+        assert sorted([(await each.state()).ended for each in children]) == ["completed", "failed"]
+        assert len(server.calls) == 3
 
 
 async def reconcile_all(engine: Engine) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
@@ -36,9 +37,18 @@ _ALWAYS_SAID: Final = frozenset({"decisions", "four_eyes", "max_tokens", "max_tu
 name is ever added here or taken away."""
 CODE: Final = "code"
 """The setting that is the workflow of a child itself, where it is not given by its name."""
-_SAYS_NOTHING: Final = frozenset({"compensations", "stream", CODE})
+OFFERED: Final = "offered"
+"""The setting that is the workflows themselves that a model may ask for."""
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SAYS_NOTHING: Final = frozenset({"compensations", "stream", CODE, OFFERED})
 """Settings that are no part of what a workflow is: nothing in a run becomes another for them."""
 _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
+
+
+class Named(Protocol):
+    """A workflow, as far as a node has to know it."""
+
+    name: str
 
 
 class NodeDefinition:
@@ -240,7 +250,7 @@ def task(
 def llm_node(
     *,
     model: str,
-    tools: Sequence[ToolRef] = (),
+    tools: Sequence[ToolRef | Named] = (),
     output: type[BaseModel] | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     max_turns: int = DEFAULT_MAX_TURNS,
@@ -265,14 +275,26 @@ def llm_node(
     With `continue_conversation` a later visit, in a loop, goes on with the conversation of the visit before: what the
     function returns then is said after all that was said, instead of beginning anew.
 
+    A workflow among the `tools` is offered under its name, with its input as arguments: what the model asks of it is done by a
+    child, whose output, or why there is none, is what the model hears.
+
     With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
     """
     if not 1 <= max_turns <= MOST_TURNS:
         raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
     if max_tokens < 1:
         raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
+    offered = tuple(each for each in tools if not isinstance(each, str | Tool))
+    for each in offered:
+        if not _TOOL_NAME.fullmatch(each.name):
+            raise UsageError(
+                f"The workflow {each.name!r} cannot be offered to a model: providers take names of 1 to 64 letters, digits,"
+                " '_' and '-'. Give it another name."
+            )
+    given = tuple(each for each in tools if isinstance(each, str | Tool))
     return _defining(
-        "llm_node", _common(locals()), model=model, tools=tuple(tools), output=output, max_tokens=max_tokens,
+        "llm_node", _common(locals()), model=model, tools=given, children=tuple(each.name for each in offered),
+        **{OFFERED: offered}, output=output, max_tokens=max_tokens,
         max_turns=max_turns, temperature=temperature, cheaper_models=tuple(cheaper_models), min_tokens=min_tokens,
         continue_conversation=continue_conversation, stream=stream,
     )  # fmt: skip
@@ -321,12 +343,6 @@ def remote_task(
             f"task={task!r}: names that begin with {RESERVED!r} are Holdfast's own; call the task otherwise."
         )
     return _defining("remote_task", _common(locals()), task=task, tools=tuple(tools))
-
-
-class Named(Protocol):
-    """A workflow, as far as a node has to know it."""
-
-    name: str
 
 
 def child(

@@ -16,7 +16,7 @@ from holdfast.authoring.arguments import describe
 from holdfast.authoring.child import mentioned
 from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
-from holdfast.authoring.node import CODE, Guard, NodeDefinition, task
+from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
@@ -265,6 +265,7 @@ class Workflow:
         """The workflows that it asks for as itself, not by their names: those of its `child` nodes, and what functions mention
         that call `ctx.child`."""
         found = [made.settings.get(CODE) for made in self.nodes.values()]
+        found += [each for made in self.nodes.values() for each in made.settings.get(OFFERED, ())]
         found += [each for made in self.nodes.values() for each in mentioned(made.handler)]
         return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
 

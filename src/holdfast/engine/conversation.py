@@ -7,16 +7,18 @@ here: money, providers, what a tool's failure means.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat
+from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
 from holdfast.authoring.plain import encode
 from holdfast.authoring.tool import Tool
+from holdfast.authoring.workflow import Workflow
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
 from holdfast.models.turn import in_words
@@ -36,6 +38,9 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
 
+Offered: TypeAlias = Tool | Workflow
+"""What a model may ask for."""
+_NONE: Final[Mapping[str, Workflow]] = {}
 ANSWER: Final = "final_result"
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _MESSAGE_FIELDS: Final = frozenset({"role", "content"})
@@ -62,6 +67,7 @@ async def talk(
     answer: AnswerSpec | None = None,
     temperature: float | None = None,
     tools: Mapping[str, Tool] | None = None,
+    children: Mapping[str, Workflow] = _NONE,
     max_turns: int = 1,
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
@@ -70,13 +76,15 @@ async def talk(
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
+    `children` are workflows that the model may ask for as for tools: each is a run of its own.
     `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
     `stream` whoever watches the run hears each reply as it comes.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
     system, said, user = _prompt(prompt)
-    specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in (tools or {}).values())
+    offered: dict[str, Offered] = {**(tools or {}), **children}
+    specs = tuple(_spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
@@ -97,10 +105,10 @@ async def talk(
         reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
-        if wanted and tools:
+        if wanted and offered:
             if used >= max_turns + mended:
                 break
-            turns.append(await _tool_turn(context, reply, wanted, tools, _TOO_EARLY))
+            turns.append(await _tool_turn(context, reply, wanted, offered, _TOO_EARLY))
             continue
         problem, value = _fit(reply, output, answer)
         if problem is None:
@@ -193,7 +201,11 @@ def _content(part: Any) -> str | None:
 
 
 async def _tool_turn(
-    context: StepContext, reply: ModelReply, wanted: Sequence[ToolRequest], tools: Mapping[str, Tool], to_answers: str
+    context: StepContext,
+    reply: ModelReply,
+    wanted: Sequence[ToolRequest],
+    tools: Mapping[str, Offered],
+    to_answers: str,
 ) -> ToolTurn:
     """What became of one turn's requests: those for tools run at the same time, answers among them are sent back."""
     answers = [request for request in reply.tool_requests if request not in wanted]
@@ -207,7 +219,29 @@ async def _tool_turn(
     return ToolTurn((*done, *(ToolReply(each.id, each.name, to_answers, is_error=True) for each in answers)))
 
 
-async def _tool_reply(context: StepContext, request: ToolRequest, tools: Mapping[str, Tool]) -> ToolReply:
+def _spec(offered: Offered) -> ToolSpec:
+    """What a model is told of a tool, or of a workflow."""
+    if isinstance(offered, Tool):
+        return ToolSpec(offered.name, offered.description, offered.schema)
+    told = (getattr(offered, "__doc__", None) if isinstance(offered, Flow) else None) or f"Runs {offered.name!r}."
+    return ToolSpec(offered.name, told, offered.input_schema or {"type": "object"})
+
+
+async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
+    try:
+        outcome = await context.child(workflow, request.arguments, on_failure="return")
+    except InvalidInput as problem:
+        return ToolReply(request.id, request.name, problem.message, is_error=True)
+    failed = outcome.status != "completed"
+    return ToolReply(
+        request.id, request.name, outcome.error or "" if failed else _text(outcome.output), is_error=failed
+    )
+
+
+async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mapping[str, Offered]) -> ToolReply:
+    if isinstance(known := offered.get(request.name), Workflow):
+        return await _child_reply(context, request, known)
+    tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
     try:
         value = await context.call_tool(request.name, request.arguments, allowed=tools)
     except OperationFailed as failed:

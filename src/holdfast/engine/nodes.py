@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
-from holdfast.authoring.node import CODE
+from holdfast.authoring.node import CODE, OFFERED
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, item, remote_task
@@ -75,6 +75,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
     prompt = await _handled(attempt, context)
     turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
+    children = {each.name: each for each in settings.get(OFFERED, ())}
     answer = await conversation.talk(
         context,
         prompt,
@@ -83,7 +84,8 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         output=settings["output"],
         temperature=settings["temperature"],
         tools=attempt.tools,
-        max_turns=settings["max_turns"] if attempt.tools else 1,
+        children=children,
+        max_turns=settings["max_turns"] if attempt.tools or children else 1,
         cheaper_models=settings["cheaper_models"],
         min_tokens=settings["min_tokens"],
         turns=turns,
