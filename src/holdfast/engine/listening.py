@@ -245,6 +245,9 @@ class Listening:
         found = await self._streams.chunks(feeds, known, _PAGE)
         for chunk in found:
             chunks.setdefault(chunk.name.run, []).append(chunk)
+        for run, feed in feeds.items():  # what needs no event to be understood is told at once
+            if run in chunks and all(_is_known(feed, chunk) for chunk in chunks[run]):
+                self._tell(run, feed, News((), chunks.pop(run)))
         seqs = await self._log.seqs([*feeds])
         for run, feed in feeds.items():
             events: list[Heard] = []
@@ -276,6 +279,11 @@ class Listening:
             feed.sizes.pop(StreamName(run, source), None)
         for listener in feed.listeners:
             listener.hear(news)
+
+
+def _is_known(feed: Feed, chunk: Chunk) -> bool:
+    """Whether the source of a piece was heard of: of a call the event comes first that began it."""
+    return not is_call(chunk.name.stream) or chunk.name.stream in feed.open
 
 
 async def _live(follower: Follower, listener: Listener) -> AsyncIterator[Told]:
