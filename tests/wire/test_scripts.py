@@ -111,6 +111,21 @@ async def test_jobs_run_at_a_worker_that_has_no_store_and_knows_no_workflow(
     server.process.says(r"tell \(2\) \| number 2 of hello world")
 
 
+async def test_combinations_that_ask_by_an_expression_are_placed_with_workers_one_by_one(
+    client: Client, hire_shell: Hire
+) -> None:
+    """Each where its own label is; the step around them runs no script, so the server does it itself."""
+    workers = {name: hire_shell(name, "--label", name) for name in ("left", "right")}
+    text = file_of(
+        {"id": "who", "run": f'echo "${{{{ matrix.side }}}}=$({WHERE})" >> "$GITHUB_OUTPUT"'},
+        **{"runs-on": "${{ matrix.side }}", "strategy": {"matrix": {"side": [*workers]}}},
+        outputs={side: f"${{{{ steps.who.outputs.{side} }}}}" for side in workers},
+    )
+    view = await client.result(await client.submit(yaml=text))
+    assert view.status == "completed", view.error
+    assert view.output["jobs"]["work"]["outputs"] == {side: str(worker.pid) for side, worker in workers.items()}
+
+
 async def test_a_script_at_a_worker_is_told_what_it_has_of_pools_and_its_use_is_learned(
     client: Client, hire_shell: Hire, server: Server
 ) -> None:
