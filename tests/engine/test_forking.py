@@ -9,6 +9,8 @@ import pytest
 
 from holdfast import Context, StateView, Workflow, flow, human_gate, llm_node, step, task, tool, tool_node
 from holdfast.core import events as ev
+from holdfast.core.ids import RunId
+from holdfast.core.scopes import tree_of
 from holdfast.errors import Conflict, InvalidInput, KeyReused, NotFound
 from holdfast.models.providers import Providers
 from holdfast.service import command as cmd
@@ -99,6 +101,27 @@ async def test_what_is_new_is_paid_anew_and_once_asks_a_person_unless_repeats_we
         assert (await free.result())["for"] == "bob"
         assert (len(sent), (await free.state()).budget.limit_nanousd) == (3, 5 * 10**8)
         assert (await free.state()).budget.settled_nanousd > 0
+
+
+async def test_the_fork_of_a_child_counts_in_what_its_tree_may_spend(
+    store: str, model: Providers, sent: list[str]
+) -> None:
+    wf = letters()
+
+    @flow(cost_limit_usd="0.10")
+    async def parent(ctx: Context, input: Any) -> Any:  # noqa: A002 - the word of the public surface
+        return await ctx.child(wf, {"name": "ada"}, key="ada")
+
+    async with opened(store, workflows=[parent, wf], model=model) as engine:
+        root = await engine.start(parent)
+        await root.result()
+        (child,) = [row for row in await engine.runs() if row.run != root.id]
+        (before,) = await engine.store.scopes.balances([tree_of(RunId(root.id))])
+        fork = await engine.fork(child.run, "draft#1", input={"name": "bob"}, repeat_effects=True)
+        await fork.result()
+        (after,) = await engine.store.scopes.balances([tree_of(RunId(root.id))])
+        assert after.settled - before.settled == (await fork.state()).budget.settled_nanousd > 0
+        assert (await fork.state()).parent is None
 
 
 async def test_a_flow_is_forked_at_a_place_and_what_people_decided_is_asked_again(store: str) -> None:

@@ -54,7 +54,8 @@ class Repairs(Commands):
         is neither done nor paid again. Anything else is new; what happens `once` is approved by a person first, unless
         `repeat_effects` says so for all of it. What people have decided they are asked again. `input` is the run's input
         instead of the origin's, `output` what the step comes to instead of being done, `state` the same of other nodes, by
-        name. The new run has spent nothing, and may spend what the origin might when it began, or `cost_limit_usd`.
+        name. The new run has spent nothing, and may spend what the origin might when it began, or `cost_limit_usd`;
+        its money counts in the same scopes, those above a child's root or a conversation included.
 
         The same `key` again returns the same run. Raises Conflict for a run that is under way or has an effect of unknown
         outcome, NotFound for a step that has not begun there, InvalidInput for an output of what decides, TooManyRuns.
@@ -70,7 +71,7 @@ class Repairs(Commands):
         start = cmd.StartRun(
             plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
             None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
-            began.team, queue, tuple(inherits),
+            began.team, queue, tuple(inherits), shared=began.shared,
         )  # fmt: skip
         if start.key is not None and (known := await self.store.log.run_of_key(began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)
