@@ -148,6 +148,23 @@ async def test_schedules_are_set_paused_made_up_for_and_removed(client: Client) 
         await client.tell(command.SetSchedule(name="never", workflow="gated", cron="0 0 31 2 *"))
 
 
+async def test_something_is_said_in_a_conversation_once(client: Client) -> None:
+    await client.tell(
+        command.OpenConversation(name="c", workflow="gated", tenant="talks", cost_limit_usd="0.50"), by="ann"
+    )
+    for _ in range(2):
+        await client.tell(command.Say(conversation="c", text="hello", key="m1", tenant="talks"), by="ann")
+    (row,) = (await client.ask(query.Conversations(tenant="talks"))).rows
+    assert (row["name"], row["agent"], row["messages"], row["by"]) == ("c", "gated", 1, "ann")
+    (talk,) = (await client.ask(query.Conversations(name="c", tenant="talks"))).rows
+    assert [(each["number"], each["text"], each["by"]) for each in talk["exchanges"]] == [(1, "hello", "ann")]
+    assert (talk["limit_usd"], talk["spent_usd"]) == ("0.50", "0.00")
+    with pytest.raises(NotFound, match="no conversation"):
+        await client.tell(command.Say(conversation="c", text="hello", tenant="acme"))
+    with pytest.raises(InvalidInput):
+        await client.tell(command.Say(conversation="c", text=" ", tenant="talks"))
+
+
 async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
     run = await client.submit("gated", by="ann")
     gate = await gate_of(client, run)

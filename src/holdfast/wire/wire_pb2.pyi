@@ -322,6 +322,42 @@ class SetScheduleRequest(_message.Message):
     by: str
     def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., input_json: _Optional[str] = ..., time_field: _Optional[str] = ..., version: _Optional[int] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., jitter_s: _Optional[float] = ..., overlap: _Optional[str] = ..., catch_up_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
 
+class OpenConversationRequest(_message.Message):
+    __slots__ = ("name", "workflow", "on_busy", "tenant", "team", "cost_limit_usd", "by")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    ON_BUSY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    TEAM_FIELD_NUMBER: _ClassVar[int]
+    COST_LIMIT_USD_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    workflow: str
+    on_busy: str
+    tenant: str
+    team: str
+    cost_limit_usd: str
+    by: str
+    def __init__(self, name: _Optional[str] = ..., workflow: _Optional[str] = ..., on_busy: _Optional[str] = ..., tenant: _Optional[str] = ..., team: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class SayRequest(_message.Message):
+    __slots__ = ("conversation", "text", "after", "on_busy", "key", "tenant", "by")
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    ON_BUSY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    conversation: str
+    text: str
+    after: int
+    on_busy: str
+    key: str
+    tenant: str
+    by: str
+    def __init__(self, conversation: _Optional[str] = ..., text: _Optional[str] = ..., after: _Optional[int] = ..., on_busy: _Optional[str] = ..., key: _Optional[str] = ..., tenant: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
 class PauseScheduleRequest(_message.Message):
     __slots__ = ("name", "tenant")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -493,6 +529,18 @@ class ForkQuoteRequest(_message.Message):
     state_json: str
     cost_limit_usd: str
     def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ...) -> None: ...
+
+class ConversationsRequest(_message.Message):
+    __slots__ = ("name", "tenant", "cursor", "limit")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tenant: str
+    cursor: str
+    limit: int
+    def __init__(self, name: _Optional[str] = ..., tenant: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class SchedulesRequest(_message.Message):
     __slots__ = ("name", "tenant", "cursor", "limit")
