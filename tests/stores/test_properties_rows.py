@@ -39,7 +39,7 @@ def histories() -> list[Record]:
     """Random runs, half of them played to their end."""
     found = []
     for seed in range(RUNS):
-        graph = some_graph(2 + seed % 6, 1_000 + seed)
+        graph = some_graph(2 + seed % 6, 5_000 + seed)
         if seed % 2:
             crew = Crew(graph, seed)
             crew.play()
