@@ -221,7 +221,9 @@ def test_an_item_that_may_not_fail_is_a_dead_letter_and_the_others_go_on() -> No
     game.complete("m[1]")
     game.complete("m[2]")
     assert (map_in(game).ended, game.status) == ("", "requires_attention")
+    assert [step.id for step in game.state.dead_letters()] == ["m[0]#1"]
     game.decide("retry")
+    assert game.state.dead_letters() == []
     game.tick()
     assert game.step("m[0]").attempt == 2
     game.fail("m[0]", BAD)

@@ -27,7 +27,7 @@ from holdfast.stores.sqlite import SqliteStore
 from tests.core.test_properties import Chaos, Crew, Record, some_graph
 from tests.stores.story import fold, snapshot_of
 
-RUNS = 40
+RUNS = 80
 STATES = {
     ev.EffectCompleted: "completed", ev.EffectFailed: "failed", ev.EffectReleased: "released",
     ev.EffectInDoubt: "in_doubt", ev.EffectUnanswered: "in_doubt", ev.EffectReopened: "repeated",

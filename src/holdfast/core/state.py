@@ -523,14 +523,15 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
         return sorted(timed.names) if timed.names else []
 
     def dead_letters(self) -> list[Step]:
-        """The steps that have failed for good, and of which nobody has said what is to become. Who said no has said it. Items
-        are their map's affair."""
+        """The steps that have failed for good, and of which nobody has said what is to become. Who said no has said it. An item
+        is one only while its map waits for what a person says of it: else its failure is its map's."""
         if self.ended in ("completed", "cancelled") or self.phase == "cancelling":
             return []
         return [
             step for step in self.steps.values()
             if step.status == "failed" and not step.absorbed and not step.resolved and not step.id.startswith("!")
-            and step.error is not None and step.error.error_class != REJECTED and not is_item(node_of(step.id))
+            and step.error is not None and step.error.error_class != REJECTED
+            and (step.parked or not is_item(node_of(step.id)))
         ]  # fmt: skip
 
     def step(self, step: StepId) -> Step | None:
