@@ -21,7 +21,6 @@ import pytest
 
 from holdfast.actions.expressions import Condition
 from holdfast.actions.jobs import decision, job, once
-from holdfast.actions.jobs.job import JobNode
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
 from holdfast.core import calls, money, readiness, waits
@@ -208,12 +207,12 @@ def test_a_combination_that_is_run_again_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_failure_that_stops_no_other_combination_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = job._plan
+    plan = job.plan_of
 
     def unmoved(*given: Any) -> Any:
         return msgspec.structs.replace(plan(*given), fail_fast=False)
 
-    assert found(monkeypatch, job, "_plan", unmoved, made_of="file") == "a failure stops the other combinations"
+    assert found(monkeypatch, job, "plan_of", unmoved, made_of="file") == "a failure stops the other combinations"
 
 
 def test_a_step_that_runs_once_and_is_repeated_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,14 +227,12 @@ def test_a_step_that_runs_once_and_is_repeated_is_found(monkeypatch: pytest.Monk
 
 
 def test_outputs_that_are_not_those_of_the_last_to_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = JobNode._together
+    together = job.together
 
-    def reversed_(node: JobNode, ended: list[Any]) -> Any:
-        return together(node, ended[::-1])
+    def reversed_(of: Any, ended: list[Any]) -> Any:
+        return together(of, ended[::-1])
 
-    assert (
-        found(monkeypatch, JobNode, "_together", reversed_, made_of="file") == "a job gives what its steps have given"
-    )
+    assert found(monkeypatch, job, "together", reversed_, made_of="file") == "a job gives what its steps have given"
 
 
 def test_nothing_is_said_of_what_a_killed_process_had_not_begun() -> None:
