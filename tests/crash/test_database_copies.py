@@ -118,6 +118,8 @@ async def assert_opens(at: Path, files: dict[str, bytes], trace: list[dict[str, 
 def cuts(commit: Commit, flow: str) -> list[int]:
     """Bytes of the log at which this commit may have been torn. At its end it is whole."""
     start, end = commit.start, commit.after.end
+    if start == end:
+        return []  # it has changed nothing
     if EVERYTHING:
         return sorted({*range(start, end, CUT_EVERY[flow]), start + 1, start + FRAME_HEADER, end - 1})
     edges = {start, start + 1, start + FRAME_HEADER - 1, start + FRAME_HEADER, start + HEADER, end - 1}

@@ -10,7 +10,7 @@ import sys
 import threading
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, redirect_stdout
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -61,7 +61,7 @@ def chat(
     as_json: AsJson = False,
     store: Store = None,
 ) -> int:
-    """Talk with an agent, each line a message, until the input ends. What was said is kept, and goes on on any machine.
+    """Talk with an agent, a line a message; what was said goes on on any machine.
 
     A reply that was cut off, because this process was killed, is gone on with when the conversation is.
     """
@@ -80,21 +80,21 @@ class _Screen:
     """Where the agent's words go, while what the code of the agent prints goes to stderr."""
 
     def __init__(self) -> None:
-        self._out = sys.stdout
+        self._kept = terminal.kept()
         self.is_live = terminal.is_live()
 
     def part(self, words: str) -> None:
-        with redirect_stdout(self._out):
+        with self._kept():
             terminal.show_part(words)
             terminal.hand_over()
 
     def text(self, text: str) -> None:
-        with redirect_stdout(self._out):
+        with self._kept():
             terminal.show_text(text)
             terminal.hand_over()
 
     def row(self, row: dict[str, Any]) -> None:
-        with redirect_stdout(self._out):
+        with self._kept():
             terminal.emit_line(row)
             terminal.hand_over()
 

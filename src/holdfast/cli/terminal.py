@@ -14,9 +14,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
@@ -179,6 +179,11 @@ def _console() -> type[Console]:
 def aside() -> AbstractContextManager[Any]:
     """Inside, what the user's own code prints goes to stderr: stdout is for the command's data."""
     return contextlib.redirect_stdout(sys.stderr)
+
+
+def kept() -> Callable[[], AbstractContextManager[Any]]:
+    """For what is shown while the user's own code runs: inside of what this makes, stdout is where it is now."""
+    return partial(contextlib.redirect_stdout, sys.stdout)
 
 
 def say(message: str) -> None:

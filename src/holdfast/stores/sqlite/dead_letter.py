@@ -28,9 +28,8 @@ class DeadLetters(StorePort):
         words = [*asked, *is_resolved(sought.get("state")), *(["(run, step) > (?, ?)"] if after is not None else [])]
         where = "where " + " and ".join(words) if words else ""
         bound = (*asked.values(), *(after or ()), sought.get("limit", MOST_LISTED))
-        found = await self._reader.ask(
-            lambda db: db.execute(f"{SQL['letters']} {where} order by run, step limit ?", bound).fetchall()
-        )
+        sql = " ".join((SQL["letters"], where, "order by run, step limit ?"))
+        found = await self._reader.ask(lambda db: db.execute(sql, bound).fetchall())
         return [_letter(*row) for row in found]
 
     async def counts(self, tenant: str | None = None) -> Sequence[LetterCount]:
