@@ -196,6 +196,8 @@ class Sweep:
         try:
             await self._runtime.store.upkeep.maintain()
             await self._runtime.store.dead_letters.forget(self._runtime.store.clock.now_ms() - RESOLVED_FOR_MS)
+        except StoreGone:
+            raise  # the process ends for it, and says so
         except StoreError as problem:
             log.warning("holdfast could not look after its store, and tries again in an hour: %s", problem)
 

@@ -882,6 +882,10 @@ select workflow, node, error_class, count(*) filter (where resolved_at_ms is nul
 from dead_letters where ?1 is null or tenant = ?1
 group by workflow, node, error_class order by oldest is null, oldest, workflow, node, error_class
 
+-- name: any_old_letter
+-- Whether there is one that was resolved so long ago.
+select 1 from dead_letters where resolved_at_ms < ? limit 1
+
 -- name: forget_letters
 -- Those that were resolved some time ago.
 delete from dead_letters where resolved_at_ms < ? returning run
