@@ -168,7 +168,7 @@ def backfill(
         terminal.emit([{"time": _iso(each.nominal_ms), "run_id": each.run} for each in found])
         return
     table.show(TIMES, [(moment.clock(each.nominal_ms), each.run) for each in found])
-    terminal.say(f"{len(found)} times have their runs.")
+    terminal.say("1 time has its run." if len(found) == 1 else f"{len(found)} times have their runs.")
 
 
 async def _set(name: str, target: str, cron: str, how: dict[str, Any], store: str | None) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-from cronsim import CronSim, CronSimError
 
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.ids import RunId
@@ -127,6 +126,8 @@ def zone(name: str) -> ZoneInfo:
 
 def nominal_times(schedule: Schedule, after_ms: int) -> Iterator[int]:
     """Its nominal times after that one, in order. Raises ValueError for a line that is none."""
+    from cronsim import CronSim, CronSimError  # noqa: PLC0415 - most commands know schedules by name only
+
     began = datetime.fromtimestamp(after_ms // 1000, zone(schedule.timezone))
     try:
         found = CronSim(schedule.cron, began)

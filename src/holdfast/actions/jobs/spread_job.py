@@ -14,7 +14,7 @@ from holdfast.actions.jobs import context, placement
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
-from holdfast.actions.jobs.job import Plan, output, plan_of, storable, together
+from holdfast.actions.jobs.job import JobNode, Plan, output, plan_of, storable, together
 from holdfast.actions.jobs.matrix_job import Given, MatrixJob
 from holdfast.actions.jobs.progress import Combination, Ended, kept, of_kept
 from holdfast.actions.syntax import matrix
@@ -28,22 +28,12 @@ COMBINATION: Final = "combination"
 """What the items of its map are done by."""
 
 
-class SpreadJob:
+class SpreadJob(JobNode):
     """The handlers of its node, and of its combinations."""
 
     def __init__(self, job: Job, decision: Decision, given: Given, retry: RetryPolicy) -> None:
-        self._job = job
-        self._decision = decision
-        self._given = given
+        super().__init__(job, decision, given)
         self._retry = retry
-
-    async def run(self, state: StateView, ctx: Any) -> dict[str, Any]:
-        """The node's output, whatever has become of its combinations."""
-        attempt: Attempt = ctx
-        attempt.keep_in("s3" if any(each.storage == "s3" for each in self._job.outputs) else "local")
-        found = await self._come_to(attempt, state)
-        attempt.provisional = found["result"] not in ("success", "skipped")
-        return found
 
     async def _come_to(self, attempt: Attempt, state: StateView) -> dict[str, Any]:
         contexts = self._decision.contexts(state)
