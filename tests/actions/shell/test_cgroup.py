@@ -34,8 +34,8 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def _is_ours(group: Path) -> bool:
-    """Whether no other test of this machine may be using it: its supervisor has ended."""
-    return not Path("/proc", group.name.rpartition("-")[2]).exists()
+    """Whether no other test of this machine may be using it: its supervisor has ended, and it is still there."""
+    return not Path("/proc", group.name.rpartition("-")[2]).exists() and group.exists()
 
 
 async def ended(text: str, memory_mb: int = 0, cpu_m: int = 0) -> tuple[Ending, list[str]]:
@@ -56,17 +56,16 @@ FILL = "import signal, sys; held = b'x' * (int(sys.argv[1]) << 20); print('held'
 
 
 async def test_processes_that_together_use_more_memory_than_their_job_asks_for_are_ended_and_it_is_said() -> None:
-    """Each of the two has less than all of it, and waits for the other. The second takes it from the first, or itself ends."""
+    """Each of the two has less than all of it. Which of them the kernel ends is its affair."""
     place("memory")
     keep = f'"$PYTHON" -c "{FILL}" 60 until-ended'
     together = f"{keep} & {keep} & wait -n || exit 3"
-    ending, lines = await ended(together, memory_mb=90)
+    ending, _ = await ended(together, memory_mb=90)
     assert ending.starved >= 1
     assert ending.exit_code == 3
     assert str(ending).endswith(
         "It ended with exit code 3. Its processes had used all of the memory that its job asks for (resources: memory)."
     )
-    assert lines.count("held") == 1
 
 
 async def test_a_script_that_asks_for_none_is_held_to_none() -> None:
@@ -79,7 +78,7 @@ async def test_a_script_is_held_to_its_part_of_a_core() -> None:
     """It works until the kernel says that it has been made to wait."""
     folder = place("cpu").folder
     until = f"until grep -q 'nr_throttled [1-9]' {folder}/holdfast-$PPID/cpu.stat; do :; done"
-    ending, _ = await ended(until, cpu_m=50)
+    ending, _ = await ended(until, cpu_m=200)
     assert ending.succeeded
 
 
