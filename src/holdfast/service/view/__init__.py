@@ -1,0 +1,57 @@
+"""Runs, gates, effects and money as plain data: what --json prints and what clients are answered, part of the public surface.
+
+Never here: printing, who may see it.
+"""
+
+from holdfast.service.view.capacity import demanded, of_admission, of_placed, of_pool, of_pool_in_use, of_wait
+from holdfast.service.view.conversation import of_conversation, of_exchange, of_talk
+from holdfast.service.view.effect import of_effect
+from holdfast.service.view.gate import of_gate
+from holdfast.service.view.history import by_whom, facts, news, of_event, of_told
+from holdfast.service.view.money import of_budget, of_cost, of_doubt, of_owner
+from holdfast.service.view.plain import iso, maybe_usd
+from holdfast.service.view.repair import of_fork, of_letter, of_letter_whole, of_letters, of_outcome
+from holdfast.service.view.run import MOST_EFFECTS, of_item, of_map, of_row, of_run, of_run_whole, of_step, of_tree
+from holdfast.service.view.schedule import of_schedule
+from holdfast.service.view.workflow import of_workflow, of_workflow_whole
+
+__all__ = [
+    "MOST_EFFECTS",
+    "by_whom",
+    "demanded",
+    "facts",
+    "iso",
+    "maybe_usd",
+    "news",
+    "of_admission",
+    "of_budget",
+    "of_conversation",
+    "of_cost",
+    "of_doubt",
+    "of_effect",
+    "of_event",
+    "of_exchange",
+    "of_fork",
+    "of_gate",
+    "of_item",
+    "of_letter",
+    "of_letter_whole",
+    "of_letters",
+    "of_map",
+    "of_outcome",
+    "of_owner",
+    "of_placed",
+    "of_pool",
+    "of_pool_in_use",
+    "of_row",
+    "of_run",
+    "of_run_whole",
+    "of_schedule",
+    "of_step",
+    "of_talk",
+    "of_told",
+    "of_tree",
+    "of_wait",
+    "of_workflow",
+    "of_workflow_whole",
+]

@@ -1,0 +1,110 @@
+"""Places of runs, pools, and steps in line. Never here: printing, who may see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.scopes import in_words
+
+if TYPE_CHECKING:
+    from holdfast.control.control import Control
+    from holdfast.core.demand import Demand
+    from holdfast.core.estimates import Estimate
+    from holdfast.core.lending import DeclaredPool, Share
+    from holdfast.engine.diagnosis import WaitReason
+    from holdfast.ports import PlacedStep
+
+
+async def of_admission(control: Control, tenant: str | None) -> dict[str, Any]:
+    """The active runs of a tenant, or of all together, and who waits for a place among them."""
+    row = await control.admission(tenant)
+    waiting = await control.waiting([row.scope])
+    return {
+        "scope": in_words(row.scope),
+        "active": row.used,
+        "cap": row.limit,
+        "waiting": [each.run for each in waiting],
+    }
+
+
+def of_pool(pool: DeclaredPool) -> dict[str, Any]:
+    is_rate = pool.kind == "rate"
+    return {
+        "name": pool.name,
+        "kind": pool.kind,
+        "limit": pool.limit,
+        "per_s": pool.per_s if is_rate else None,
+        "burst": pool.burst if is_rate else None,
+        "counts": pool.counts,
+        "of": pool.of,
+    }
+
+
+async def of_pool_in_use(control: Control, name: str) -> dict[str, Any]:
+    """A pool with its shares, and what steps are thought to take of it. Raises NotFound."""
+    pool = await control.pool(name)
+    shares = [share for share in await control.pool_shares(name) if share.life != "dead"]
+    return {
+        **of_pool(pool),
+        "granted": sum(share.granted for share in shares),
+        "shares": [_share(share) for share in shares],
+        "estimates": [_estimate(each) for each in await control.pool_estimates(name)],
+    }
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "holder": share.holder,
+        "session": share.session,
+        "life": share.life,
+        "granted": share.granted,
+        "used": share.used,
+        "wanted": share.wanted,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "workflow": estimate.workflow,
+        "node": estimate.node,
+        "amount": estimate.amount,
+        "samples": estimate.samples,
+    }
+
+
+def of_placed(step: PlacedStep) -> dict[str, Any]:
+    """A step that waits for a worker or a pool."""
+    return {
+        "run": step.run,
+        "step": step.step,
+        "tenant": step.tenant,
+        "workflow": step.workflow,
+        "demands": demanded(step.demand),
+    }
+
+
+def demanded(demand: Demand) -> str:
+    """A demand in a line: `label gpu, 2000 cpu_m, 5 of OPENAI_RPS`."""
+    parts = [f"label {label}" for label in demand.labels] + [f"tag {tag}" for tag in demand.tags]
+    sizes = (("cpu_m", demand.cpu_m), ("memory_mb", demand.memory_mb), ("gpus", demand.gpus))
+    parts += [f"{amount} {what}" for what, amount in sizes if amount]
+    parts += [f"{'some' if amount is None else amount} of {pool}" for pool, amount in demand.pools.items()]
+    parts += [f"task {demand.task}"] if demand.is_remote else []
+    parts += ["a shell"] if demand.runs_scripts and not parts else []
+    return ", ".join(parts)
+
+
+def of_wait(wait: WaitReason) -> dict[str, Any]:
+    """Why a step waits. The clock of the process that found that out means nothing to another."""
+    reason: dict[str, Any] = msgspec.to_builtins(wait.reason)
+    del reason["since_s"]
+    return {
+        "run": wait.step.run,
+        "step": wait.step.step,
+        "since_ms": wait.since_ms,
+        "demand": msgspec.to_builtins(wait.step.demand),
+        **reason,
+        "holders": ["/".join(key) for key in wait.reason.holders],
+    }

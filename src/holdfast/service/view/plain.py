@@ -1,0 +1,37 @@
+"""Times, money and errors as every view writes them. Never here: printing, who may see it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.money import usd
+
+if TYPE_CHECKING:
+    from holdfast.core.policies import ErrorRecord
+
+
+def iso(at_ms: int | None) -> str | None:
+    """A time in UTC: `2026-03-01T09:30:00.250Z`."""
+    if at_ms is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def maybe_usd(nanousd: int | None) -> str | None:
+    return None if nanousd is None else usd(nanousd)
+
+
+def error_of(error: ErrorRecord | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    return {
+        "node": error.node or None,
+        "error_class": error.error_class,
+        "message": error.message,
+        "retryable": error.retryable,
+        "at": iso(error.at_ms),
+        "tool": error.tool,
+        "trace": error.trace,
+    }
