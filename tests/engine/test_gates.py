@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-from holdfast import RunFailed, Workflow, human_gate, task
+from holdfast import RunFailed, Workflow, flow, human_gate, task
 from holdfast.core import events as ev
 from holdfast.core.payload import digest
 from holdfast.core.status import status, waiting_for
@@ -49,6 +49,24 @@ async def test_approving_carries_what_was_shown_in_the_one_field_of_a_gate_witho
         run = await engine.start(review())
         await engine.decide(await gate_of(run), by="ann")
         assert await run.result() == ["approve", "draft 1"]
+
+
+async def test_an_approval_of_what_a_flow_asks_fills_its_form_from_what_was_shown(store: str) -> None:
+    class Letter(BaseModel):
+        body: str
+        tone: str = "calm"
+
+    @flow
+    async def letters(ctx, given):
+        answer = await ctx.ask({"body": "dear", "to": "ada"}, form=Letter, four_eyes=True)
+        return [answer.data.body, answer.data.tone]
+
+    async with opened(store) as engine:
+        run = await engine.start(letters, by="ann")
+        with pytest.raises(DecisionRefused, match="second pair of eyes"):
+            await engine.decide(await gate_of(run), "approve", by="ann")
+        await engine.decide(await gate_of(run), "approve", by="bob")
+        assert await run.result() == ["dear", "calm"]
 
 
 async def test_an_edit_replaces_what_was_shown(store: str) -> None:

@@ -194,8 +194,10 @@ class Context(Protocol):
         remind_every_s: float | None = None,
         cancel_after_s: float | None = None,
         decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
+        four_eyes: bool = False,
     ) -> Answer:
-        """Ask a person. Nothing is held while nobody answers."""
+        """Ask a person, as `human_gate` does: `form` is the shape of the answer, whose fields are filled in from those of
+        `question` with the same name. Nothing is held while nobody answers."""
         ...
 
     async def wait_signal(self, name: str, *, timeout_s: float | None = None) -> Any:

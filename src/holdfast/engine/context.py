@@ -15,6 +15,7 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.chat import Chat
+from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
@@ -176,15 +177,16 @@ class StepContext(AttemptContext):
         remind_every_s: float | None = None,
         cancel_after_s: float | None = None,
         decisions: Sequence[str] = ("answer", "approve", "edit", "reject"),
+        four_eyes: bool = False,
     ) -> Any:
         """Ask a person; returns `decision`, `data`, `by` and `reason`. Nothing is held while nobody answers."""
         with cursor().place() as path:
-            args_hash = digest(["question", msgspec.json.decode(encode(question))])
-            shape = form.model_json_schema() if form is not None else None
+            shown = msgspec.json.decode(encode(question))
+            shape, filled = form_of(form, shown) if form is not None else (None, {})
             answer = await self._journal.ask(
-                path, QUESTION, args_hash, shown=question, allowed=tuple(decisions), form=shape, filled={},
-                reviewers=tuple(reviewers), timeout_s=timeout_s, remind_every_s=remind_every_s,
-                cancel_after_s=cancel_after_s,
+                path, QUESTION, digest(["question", shown]), shown=question, allowed=tuple(decisions), form=shape,
+                filled=filled, reviewers=tuple(reviewers), four_eyes=four_eyes, timeout_s=timeout_s,
+                remind_every_s=remind_every_s, cancel_after_s=cancel_after_s,
             )  # fmt: skip
         return fields(answer)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel
 
+from holdfast.authoring.form import form_of
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED
@@ -151,11 +152,7 @@ async def _human_gate(attempt: Attempt, context: StepContext, settings: dict[str
         schema: dict[str, Any] = {"type": "object", "properties": {EDITED_BODY: {}}, "required": [EDITED_BODY]}
         filled = {EDITED_BODY: shown.get("diff", {k: v for k, v in shown.items() if k != "reviewers"})}
     else:
-        schema = form.model_json_schema()
-        defaults = {
-            name: shape["default"] for name, shape in schema.get("properties", {}).items() if "default" in shape
-        }
-        filled = {**defaults, **{name: shown[name] for name in schema.get("properties", {}) if name in shown}}
+        schema, filled = form_of(form, shown)
     reviewers = shown.get("reviewers", settings["reviewers"])
     await context.open_gate(
         shown,
