@@ -37,6 +37,18 @@ big = of("big")
 late = of("late", timeout_s=0.3)
 picture = of("picture")
 
+posted = Workflow("posted")
+"""Of one letter, which fails where its address is none."""
+
+
+@posted.node("post")
+@task
+def post_(state: Any) -> str:
+    if "@" not in state.input["address"]:
+        raise ValueError(f"{state.input['address']} is no address")
+    return f"posted to {state.input['address']}"
+
+
 gated = Workflow("gated")
 
 

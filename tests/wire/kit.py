@@ -88,7 +88,7 @@ class Server:
         self, folder: Path, *words: str, address: str = "127.0.0.1:0", store: str | None = None, **environment: str
     ) -> None:  # fmt: skip
         self.folder = folder
-        names = ("echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain")
+        names = ("echo", "hold", "think", "post", "fail", "big", "late", "picture", "gated", "chain", "posted")
         self.process = holdfast(
             "serve", *(f"{FLOWS}:{name}" for name in names), "--grpc", address, "--port", "0",
             "--worker-lease-s", str(LEASE_S), "--store", store or str(folder / "runs.db"), *words, folder=folder, **environment,

@@ -16,13 +16,15 @@ from holdfast.service.query import Page
 from holdfast.wire import Client
 from holdfast.wire import wire_pb2 as wire
 from holdfast.wire.client import RunView
-from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_PRINCIPAL, _OF_RUN
+from holdfast.wire.workflows import _LISTS, _OF_ALL, _OF_MANY, _OF_PRINCIPAL, _OF_RUN
 from tests.wire.test_clients import gate_of
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
-@pytest.mark.parametrize("kind", [command.Start, *_OF_RUN, *_OF_ALL, *_LISTS], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [command.Start, *_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS], ids=lambda kind: kind.__name__
+)
 def test_a_message_has_the_fields_of_its_command_and_no_others(kind: type) -> None:
     name = "Submit" if kind is command.Start else kind.__name__
     fields = getattr(wire, f"{name}Request").DESCRIPTOR.fields_by_name
@@ -177,6 +179,63 @@ async def test_a_run_is_forked_and_its_tree_is_shown(client: Client) -> None:
     await gate_of(client, fork.run)  # a decision is never carried over
     (tree,) = (await client.ask(query.Tree(run=run))).rows
     assert tree["runs"][0]["run_id"] == run
+
+
+async def failed(client: Client, tenant: str, address: str = "nowhere") -> str:
+    run = await client.submit("posted", {"address": address}, tenant=tenant, by="ann")
+    assert (await client.result(run)).status == "failed"
+    return run
+
+
+async def test_a_dead_letter_is_shown_edited_replayed_and_resolved(client: Client) -> None:
+    runs = [await failed(client, "letters") for _ in range(2)]
+    (kind,) = (await client.ask(query.DeadLetterSummary("letters"))).rows
+    assert (kind["node"], kind["error_class"], kind["open"]) == ("post", "error", 2)
+    listed = [row async for row in rows(client, query.DeadLetters(tenant="letters", node="post", limit=1))]
+    assert [row["letter"] for row in listed] == [f"{run}:post#1" for run in runs]
+    (shown,) = (await client.ask(query.DeadLetters(letter=f"{runs[0]}:post#1"))).rows
+    assert (shown["input"], shown["attempts"]) == ({"address": "nowhere"}, 1)
+    await client.tell(command.EditDeadLetter(f"{runs[0]}:post#1", {"address": "a@example.org"}), by="grace")
+    replayed = await client.tell(command.ReplayDeadLetter(f"{runs[0]}:post#1"), by="grace")
+    assert replayed is not None
+    assert (await client.result(runs[0])).output == "posted to a@example.org"
+    await client.tell(command.ResolveDeadLetter(f"{runs[1]}:post#1", reason="too late"), by="grace")
+    assert await client.ask(query.DeadLetters(tenant="letters")) == Page([], None)
+    for state in ("resolved", "any"):
+        assert len((await client.ask(query.DeadLetters(tenant="letters", state=state))).rows) == 2
+    by = [row["by"] async for row in rows(client, query.Events(run=runs[1])) if row["type"] == "DeadLetterResolved"]
+    assert by == ["grace"]
+    with pytest.raises(NotFound, match="no dead letter"):
+        await client.tell(command.ReplayDeadLetter(f"{runs[0]}:nothing#1"))
+
+
+async def test_the_same_is_done_to_many_a_page_at_a_time_and_a_dry_run_does_nothing(client: Client) -> None:
+    runs = [await failed(client, "many") for _ in range(3)]
+
+    async def done(bulk: command.Bulk | command.BulkDeadLetters) -> list[tuple[str, str, str | None]]:
+        found: list[tuple[str, str, str | None]] = []
+        while True:
+            page = await client.tell_many(bulk, by="ann")
+            found += [(row["run_id"], row["status"], row["refused"]) for row in page.rows]
+            if page.cursor is None:
+                return found
+            bulk = msgspec.structs.replace(bulk, cursor=page.cursor)
+
+    would = await done(command.BulkDeadLetters(deed="replay", tenant="many", limit=2, dry_run=True))
+    assert would == [(run, "failed", None) for run in runs]
+    assert len((await client.ask(query.DeadLetters(tenant="many"))).rows) == 3
+    assert await done(command.BulkDeadLetters(deed="resolve", tenant="many", node="post", limit=2)) == would
+    assert (await client.ask(query.DeadLetters(tenant="many"))).rows == []
+    would = await done(command.Bulk(deed="fork", step="post#1", tenant="many", limit=2, dry_run=True))
+    assert would == [(run, "failed", None) for run in reversed(runs)]
+    assert len((await client.ask(query.Runs(tenant="many"))).rows) == 3
+    page = await client.tell_many(command.Bulk(deed="fork", step="post#1", tenant="many"), by="ann")
+    assert [(await client.result(row["fork"])).status for row in page.rows] == ["failed"] * 3
+    refused = await done(command.Bulk(deed="pause", status=("failed",), tenant="many"))
+    assert len(refused) == 6
+    assert all(why for _, _, why in refused)
+    with pytest.raises(InvalidInput, match="deed"):
+        await client.tell_many(command.Bulk(deed="forget"))  # type: ignore[arg-type]
 
 
 async def test_the_workflows_that_the_store_knows_are_listed_and_started(client: Client) -> None:

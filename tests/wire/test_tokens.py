@@ -114,7 +114,11 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
         for asks in (
             client.query(theirs), client.cancel(theirs), client.result(theirs), client.decide(f"{theirs}:echo#1:0"),
             client.tell(command.Pause(theirs)), client.ask(query.Events(run=theirs)), client.ask(query.Gates(run=theirs)),
-            client.ask(query.Streams(run=theirs)),
+            client.ask(query.Streams(run=theirs)), client.ask(query.DeadLetters(run=theirs)),
+            client.ask(query.DeadLetters(letter=f"{theirs}:echo#1")), client.ask(query.ForkQuote(run=theirs, step="echo#1")),
+            client.tell(command.EditDeadLetter(f"{theirs}:echo#1", 1)), client.tell(command.Fork(run=theirs, step="echo#1")),
+            client.tell(command.ReplayDeadLetter(f"{theirs}:echo#1")), client.tell(command.ResolveDeadLetter(f"{theirs}:echo#1")),
+            client.tell_many(command.BulkDeadLetters(deed="replay", run=theirs)),
             client.tell(command.Reconcile(f"{theirs}:echo#1:0:1", "0")),
         ):  # fmt: skip
             with pytest.raises(NotFound, match=f"There is no run {theirs}"):
@@ -123,9 +127,14 @@ async def test_a_client_of_one_tenant_reaches_what_is_its_tenants_and_nothing_el
             client.submit("echo", 3, tenant="globex"), client.ask(query.Costs(tenant="globex")),
             client.ask(query.Budget("globex")), client.tell(command.RemovePool("GPU")), client.ask(query.Queue()),
             client.tell(command.SetBudget("acme", "day")), client.ask(query.Admission("globex")),
+            client.ask(query.DeadLetters(tenant="globex")), client.ask(query.DeadLetterSummary("globex")),
+            client.tell_many(command.Bulk(deed="cancel", tenant="globex")),
+            client.tell_many(command.BulkDeadLetters(deed="replay", tenant="globex")),
         ):  # fmt: skip
             with pytest.raises(NotPermitted, match="'acme'"):
                 await asks
+        paused = await client.tell_many(command.Bulk(deed="pause", status=("running", "waiting")))
+        assert [row["run_id"] for row in paused.rows] == [own]
         with pytest.raises(NotFound, match="no workflow 'other'; it has: echo 1"):
             await client.submit("other")
     assert {row.tenant: row.status for row in await port.engine.runs()}["globex"] != "cancelled"

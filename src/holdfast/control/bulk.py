@@ -6,15 +6,17 @@ Never here: what is done to one (command, repair), asking a person whether he me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple, Unpack
+from typing import Any, Final, Literal, NamedTuple, Unpack
 
-from holdfast.control.repair import Repairs
+from holdfast.control.command import NOT_GIVEN
+from holdfast.control.repair import Repairs, expect_settled
 from holdfast.core.claim import Claim
 from holdfast.core.ids import RunId
 from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import RunFilter
 
 Deed = Literal["retry", "cancel", "pause", "resume", "fork"]
+LetterDeed = Literal["replay", "resolve"]
 MOST_RUNS: Final = 1000
 """Of one call, each a commit or more: it takes some seconds. `before` the last of them the next go on."""
 
@@ -32,6 +34,8 @@ class BulkOutcome(NamedTuple):
     status: str
     refused: str | None = None
     fork: RunId | None = None
+    letter: str | None = None
+    """Of a dead letter, which."""
 
 
 class Bulks(Repairs):
@@ -50,10 +54,7 @@ class Bulks(Repairs):
             raise InvalidInput(
                 "step= says from where runs are forked, and goes with fork and nothing else. Nothing was done."
             )
-        if not 1 <= sought.get("limit", MOST_RUNS) <= MOST_RUNS:
-            raise InvalidInput(
-                f"limit is {sought['limit']}; one call is about 1 to {MOST_RUNS} runs. Nothing was done."
-            )
+        _expect_few(sought.get("limit", MOST_RUNS))
         sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
         found = await self.runs(**sought)
         return [
@@ -82,3 +83,50 @@ class Bulks(Repairs):
         except HoldfastError as problem:
             return BulkOutcome(run, status, problem.message)
         return BulkOutcome(run, status if dry_run else await self.run(run).status(), None, fork)
+
+    async def bulk_dead_letters(
+        self, deed: LetterDeed, output: Any = NOT_GIVEN, *, reason: str | None = None, dry_run: bool = False,
+        by: str | Claim | None = None, run_id: str | None = None, tenant: str | None = None, workflow: str | None = None,
+        node: str | None = None, error_class: str | None = None, since_ms: int | None = None,
+        until_ms: int | None = None, after: str | None = None, limit: int = MOST_RUNS,
+    ) -> Sequence[BulkOutcome]:  # fmt: skip
+        """Replay or resolve (with `output`, or with the failure) the open dead letters that are found, the oldest run's first,
+        1000 at most. With `dry_run` nothing is done, and told is what would be refused as things stand. One that was replayed
+        with another of its run, or by somebody else meanwhile, is done. Raises StoreError where the store fails in between;
+        what was done is done."""
+        if deed == "replay" and output is not NOT_GIVEN:
+            raise InvalidInput("output= goes with resolve; a replay finds out what comes of it. Nothing was done.")
+        _expect_few(limit)
+        found = await self.dead_letters(
+            run_id=run_id, tenant=tenant, workflow=workflow, node=node, error_class=error_class, since_ms=since_ms,
+            until_ms=until_ms, after=after, limit=limit,
+        )  # fmt: skip
+        return [
+            await self._letter_outcome(deed, f"{each.letter.run}:{each.letter.step}", output, reason, dry_run, by)
+            for each in found
+        ]
+
+    async def _letter_outcome(
+        self, deed: LetterDeed, letter: str, output: Any, reason: str | None, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
+        found, state = await self.dead_letter(letter)
+        refused: str | None = None
+        try:
+            if found.resolved_at_ms is not None:
+                pass
+            elif dry_run and deed == "replay":
+                expect_settled(state, found.letter.step)
+            elif deed == "replay":
+                await self.replay_dead_letter(letter, by=by)
+            elif not dry_run:
+                await self.resolve_dead_letter(letter, output, reason=reason, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            refused = problem.message
+        return BulkOutcome(state.run, await self.run(state.run).status(), refused, letter=letter)
+
+
+def _expect_few(limit: int) -> None:
+    if not 1 <= limit <= MOST_RUNS:
+        raise InvalidInput(f"limit is {limit}; one call is about 1 to {MOST_RUNS}. Nothing was done.")

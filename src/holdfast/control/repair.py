@@ -135,12 +135,7 @@ class Repairs(Commands):
         completed keeps its keys. Raises what `retry` raises, and Conflict while an effect of the step is in doubt."""
         found, state = await self.dead_letter(letter)
         step = found.letter.step
-        for id_, call in state.calls.items():
-            if call.kind == "effect" and call.step == step and not call.repeatable:
-                raise Conflict(
-                    f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
-                    " (`holdfast effects list`)."
-                )
+        expect_settled(state, step)
         gate = _gate_about(state, step)
         if gate is not None:
             await self.decide(gate, "retry", by=by)
@@ -218,6 +213,16 @@ def _with(said: Any, fresh: Mapping[str, Payload]) -> Any:
             said, **{name: _with(getattr(said, name), fresh) for name in said.__struct_fields__}
         )
     return said
+
+
+def expect_settled(state: State, step: StepId) -> None:
+    """Raises Conflict while nobody knows what became of an effect of the step that cannot be done twice."""
+    for id_, call in state.calls.items():
+        if call.kind == "effect" and call.step == step and not call.repeatable:
+            raise Conflict(
+                f"Nobody knows yet what became of the call {id_} of {call.name!r}. Nothing was changed: settle it first"
+                " (`holdfast effects list`)."
+            )
 
 
 def _named(letter: str) -> tuple[RunId, StepId | None]:

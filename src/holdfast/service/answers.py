@@ -152,8 +152,8 @@ class Answers:
             return Page([await view.of_letter_whole(self.control, *await self.control.dead_letter(query.letter))], None)
         found = await self.control.dead_letters(
             run_id=query.run, tenant=tenant, workflow=query.workflow, node=query.node, error_class=query.error_class,
-            state=query.state, since_ms=query.since_ms, until_ms=query.until_ms, after=query.cursor,
-            limit=query.limit + 1,
+            state=None if query.state == "any" else query.state, since_ms=query.since_ms, until_ms=query.until_ms,
+            after=query.cursor, limit=query.limit + 1,
         )  # fmt: skip
         return _page([view.of_letter(each) for each in found], query.limit, "letter")
 

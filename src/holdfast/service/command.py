@@ -113,6 +113,25 @@ class Bulk(Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+class BulkDeadLetters(Struct, frozen=True, kw_only=True):
+    """Replay or resolve all open dead letters that are found, the oldest run's first; with `dry_run` only say what would become
+    of it. `Service.tell_many` does it, a page at a time. Times are those of the latest failure."""
+
+    deed: Literal["replay", "resolve"]
+    output: Any | UnsetType = UNSET
+    reason: str | None = None
+    run: str | None = None
+    tenant: str | None = None
+    workflow: str | None = None
+    node: str | None = None
+    error_class: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    cursor: str | None = None
+    limit: int = 100
+    dry_run: bool = False
+
+
 class Extend(Struct, frozen=True):
     """Raise a limit of a run: on its steps, its tokens, its active time or its lifespan, these two in seconds."""
 
@@ -271,6 +290,7 @@ class Say(Struct, frozen=True, kw_only=True):
 OfLetter: TypeAlias = EditDeadLetter | ReplayDeadLetter | ResolveDeadLetter
 OfOne: TypeAlias = Pause | Resume | Retry | Cancel | Extend | RaiseBudget | Signal | Decide | Resolve | Reconcile
 OfRun: TypeAlias = OfOne | OfLetter
+OfMany: TypeAlias = Bulk | BulkDeadLetters
 OfAll: TypeAlias = SetBudget | SetAdmission | SetPool | RemovePool
 OfSchedule: TypeAlias = SetSchedule | PauseSchedule | ResumeSchedule | RemoveSchedule | Backfill
 OfConversation: TypeAlias = OpenConversation | Say

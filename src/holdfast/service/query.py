@@ -106,7 +106,7 @@ class Streams(Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Struct, frozen=True, kw_only=True):
-    """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved` (None: both),
+    """Steps that have failed for good, of which nobody has said what is to become, or those that are `resolved`, or any,
     the oldest run's first. Times are those of the latest failure."""
 
     letter: str | None = None
@@ -116,7 +116,7 @@ class DeadLetters(Struct, frozen=True, kw_only=True):
     workflow: str | None = None
     node: str | None = None
     error_class: str | None = None
-    state: Literal["open", "resolved"] | None = "open"
+    state: Literal["open", "resolved", "any"] = "open"
     since_ms: int | None = None
     until_ms: int | None = None
     cursor: str | None = None

@@ -21,7 +21,7 @@ from holdfast.errors import NotFound, UsageError
 from holdfast.service import command as cmd
 from holdfast.service import view
 from holdfast.service.answers import Answers, expect_statuses
-from holdfast.service.command import Command, OfAll, OfLetter, OfOne, OfRun, OfSchedule
+from holdfast.service.command import Command, OfAll, OfLetter, OfMany, OfOne, OfRun, OfSchedule
 from holdfast.service.principal import Principal
 from holdfast.service.query import Page, View
 
@@ -68,8 +68,11 @@ class Service(Answers):
             await self._tell_run(who, command)
         return run
 
-    async def tell_many(self, who: Principal, bulk: cmd.Bulk) -> Page:
-        """Do the same to a page of runs; a row for each says what became of it, or why it refused. Raises InvalidInput."""
+    async def tell_many(self, who: Principal, bulk: OfMany) -> Page:
+        """Do the same to a page of runs or dead letters; a row for each says what became of it, or why it refused. Raises
+        InvalidInput."""
+        if isinstance(bulk, cmd.BulkDeadLetters):
+            return await self._tell_letters(who, bulk)
         expect_statuses(bulk.status)
         found = await self.control.bulk(
             bulk.deed, step=bulk.step, reason=bulk.reason, repeat_effects=bulk.repeat_effects, dry_run=bulk.dry_run,
@@ -78,6 +81,17 @@ class Service(Answers):
         )  # fmt: skip
         rows = [view.of_outcome(each) for each in found]
         return Page(rows, found[-1].run if len(found) == bulk.limit else None)
+
+    async def _tell_letters(self, who: Principal, bulk: cmd.BulkDeadLetters) -> Page:
+        if bulk.run is not None:
+            await self.row(who, bulk.run)
+        found = await self.control.bulk_dead_letters(
+            bulk.deed, _given(bulk.output), reason=bulk.reason, dry_run=bulk.dry_run, by=who.claim, run_id=bulk.run,
+            tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, node=bulk.node, error_class=bulk.error_class,
+            since_ms=bulk.since_ms, until_ms=bulk.until_ms, after=bulk.cursor, limit=bulk.limit,
+        )  # fmt: skip
+        rows = [view.of_outcome(each) for each in found]
+        return Page(rows, found[-1].letter if len(found) == bulk.limit else None)
 
     async def done(self, who: Principal, command: OfRun) -> View:
         """Tell a run something; how it stands afterwards."""

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import trace
 from holdfast.errors import InvalidInput
-from holdfast.service.command import OfAll, OfRun
+from holdfast.service.command import Fork, OfAll, OfConversation, OfMany, OfRun, OfSchedule
 from holdfast.service.query import Page, Query
 from holdfast.wire import credential, refusal
 from holdfast.wire import wire_pb2 as wire
@@ -148,15 +148,24 @@ class Client:
     async def signal(self, run: str, name: str, data: Any = None, *, by: str = "") -> RunView:
         return _view(await self._ask("Signal", wire.SignalRequest(run=run, name=name, data_json=_encoded(data), by=by)))
 
-    async def tell(self, command: OfRun | OfAll, *, by: str = "", roles: Sequence[str] = ()) -> RunView | None:
+    async def tell(
+        self, command: Fork | OfRun | OfAll | OfSchedule | OfConversation, *, by: str = "", roles: Sequence[str] = ()
+    ) -> RunView | None:  # fmt: skip
         """Have `command` done (holdfast.service.command); how the run stands to which it was done, where it was one. Who acts
         is recorded with runs; of what several runs share nothing is kept about it."""
         reply = await self._ask(type(command).__name__, _request(command, by=by, roles=roles))
         return _view(reply) if isinstance(reply, wire.RunView) else None
 
+    async def tell_many(self, bulk: OfMany, *, by: str = "") -> Page:
+        """Have a page of runs or dead letters told the same; a row for each says what became of it, or why it refused."""
+        return await self._page(bulk, by=by)
+
     async def ask(self, query: Query) -> Page:
         """A page of a list (holdfast.service.query), each row as --json prints it."""
-        reply: wire.Page = await self._ask(type(query).__name__, _request(query))
+        return await self._page(query)
+
+    async def _page(self, said: OfMany | Query, **who: Any) -> Page:
+        reply: wire.Page = await self._ask(type(said).__name__, _request(said, **who))
         return Page([msgspec.json.decode(row) for row in reply.row_json], reply.cursor or None)
 
     async def _ask(self, method: str, request: Any) -> Any:
@@ -179,7 +188,7 @@ def _encoded(value: Any) -> str:
         raise InvalidInput(f"This is no JSON data: {problem}. Nothing was sent.") from None
 
 
-def _request(said: OfRun | OfAll | Query, **who: Any) -> Any:
+def _request(said: Any, **who: Any) -> Any:
     """The message that says a command or a query: its fields are called alike."""
     message = getattr(wire, f"{type(said).__name__}Request")()
     fields = message.DESCRIPTOR.fields_by_name

@@ -290,6 +290,100 @@ class ForkRequest(_message.Message):
     by: str
     def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., input_json: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., cost_limit_usd: _Optional[str] = ..., key: _Optional[str] = ..., queue: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
 
+class EditDeadLetterRequest(_message.Message):
+    __slots__ = ("letter", "input_json", "by")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    letter: str
+    input_json: str
+    by: str
+    def __init__(self, letter: _Optional[str] = ..., input_json: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ReplayDeadLetterRequest(_message.Message):
+    __slots__ = ("letter", "by")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    letter: str
+    by: str
+    def __init__(self, letter: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class ResolveDeadLetterRequest(_message.Message):
+    __slots__ = ("letter", "output_json", "reason", "by")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    letter: str
+    output_json: str
+    reason: str
+    by: str
+    def __init__(self, letter: _Optional[str] = ..., output_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
+class BulkRequest(_message.Message):
+    __slots__ = ("deed", "step", "reason", "repeat_effects", "tenant", "workflow", "status", "key", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
+    DEED_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REPEAT_EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    deed: str
+    step: str
+    reason: str
+    repeat_effects: bool
+    tenant: str
+    workflow: str
+    status: _containers.RepeatedScalarFieldContainer[str]
+    key: str
+    since_ms: int
+    until_ms: int
+    cursor: str
+    limit: int
+    dry_run: bool
+    by: str
+    def __init__(self, deed: _Optional[str] = ..., step: _Optional[str] = ..., reason: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+
+class BulkDeadLettersRequest(_message.Message):
+    __slots__ = ("deed", "output_json", "reason", "run", "tenant", "workflow", "node", "error_class", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
+    DEED_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_JSON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    deed: str
+    output_json: str
+    reason: str
+    run: str
+    tenant: str
+    workflow: str
+    node: str
+    error_class: str
+    since_ms: int
+    until_ms: int
+    cursor: str
+    limit: int
+    dry_run: bool
+    by: str
+    def __init__(self, deed: _Optional[str] = ..., output_json: _Optional[str] = ..., reason: _Optional[str] = ..., run: _Optional[str] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., node: _Optional[str] = ..., error_class: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+
 class SetScheduleRequest(_message.Message):
     __slots__ = ("name", "workflow", "cron", "timezone", "input_json", "time_field", "version", "tenant", "team", "cost_limit_usd", "jitter_s", "overlap", "catch_up_s", "by")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -529,6 +623,38 @@ class ForkQuoteRequest(_message.Message):
     state_json: str
     cost_limit_usd: str
     def __init__(self, run: _Optional[str] = ..., step: _Optional[str] = ..., output_json: _Optional[str] = ..., state_json: _Optional[str] = ..., cost_limit_usd: _Optional[str] = ...) -> None: ...
+
+class DeadLettersRequest(_message.Message):
+    __slots__ = ("letter", "run", "tenant", "workflow", "node", "error_class", "state", "since_ms", "until_ms", "cursor", "limit")
+    LETTER_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    WORKFLOW_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    letter: str
+    run: str
+    tenant: str
+    workflow: str
+    node: str
+    error_class: str
+    state: str
+    since_ms: int
+    until_ms: int
+    cursor: str
+    limit: int
+    def __init__(self, letter: _Optional[str] = ..., run: _Optional[str] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., node: _Optional[str] = ..., error_class: _Optional[str] = ..., state: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class DeadLetterSummaryRequest(_message.Message):
+    __slots__ = ("tenant",)
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    def __init__(self, tenant: _Optional[str] = ...) -> None: ...
 
 class ConversationsRequest(_message.Message):
     __slots__ = ("name", "tenant", "cursor", "limit")

@@ -35,19 +35,21 @@ _JSON: Final = "_json"
 
 _OF_RUN: Final = (
     command.Cancel, command.Decide, command.Signal, command.Pause, command.Resume, command.Retry, command.Extend,
-    command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork,
+    command.RaiseBudget, command.Resolve, command.Reconcile, command.Fork, command.EditDeadLetter,
+    command.ReplayDeadLetter, command.ResolveDeadLetter,
 )  # fmt: skip
 _OF_ALL: Final = (
     command.SetBudget, command.SetAdmission, command.SetPool, command.RemovePool, command.SetSchedule,
     command.PauseSchedule, command.ResumeSchedule, command.RemoveSchedule, command.Backfill, command.OpenConversation,
     command.Say,
 )  # fmt: skip
+_OF_MANY: Final = (command.Bulk, command.BulkDeadLetters)
 _LISTS: Final = (
     query.Runs, query.Gates, query.Effects, query.Events, query.Streams, query.Items, query.Tree, query.ForkQuote,
-    query.Costs, query.Doubts, query.Schedules, query.Conversations, query.Pools, query.Budget,
-    query.Admission, query.Workflows, query.Queue,
+    query.DeadLetters, query.DeadLetterSummary, query.Costs, query.Doubts, query.Schedules, query.Conversations, query.Pools,
+    query.Budget, query.Admission, query.Workflows, query.Queue,
 )  # fmt: skip
-METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_LISTS)))
+METHODS: Final = ("Submit", "Query", "List", *(each.__name__ for each in (*_OF_RUN, *_OF_ALL, *_OF_MANY, *_LISTS)))
 """Those that answer with one message."""
 
 
@@ -68,7 +70,8 @@ class Workflows:
             "Submit": self.submit, "Query": self.query, "List": self.list_,
             **{kind.__name__: self._telling(kind, self._of_run) for kind in _OF_RUN},
             **{kind.__name__: self._telling(kind, self._done) for kind in _OF_ALL},
-            **{kind.__name__: self._asking(kind) for kind in _LISTS},
+            **{kind.__name__: self._paged(kind, self._service.tell_many) for kind in _OF_MANY},
+            **{kind.__name__: self._paged(kind, self._service.ask) for kind in _LISTS},
         }  # fmt: skip
 
     def _who(self, said: Any = None) -> Principal:
@@ -98,9 +101,9 @@ class Workflows:
 
     # --- Questions ----------------------------------------------------------------------------------------------------
 
-    def _asking(self, kind: Any) -> Any:
+    def _paged(self, kind: Any, answer: Callable[[Principal, Any], Awaitable[query.Page]]) -> Any:
         async def ask(said: Any) -> wire.Page:
-            page = await self._service.ask(self._who(), await _made(kind, said))
+            page = await answer(self._who(said), await _made(kind, said))
             rows = [msgspec.json.encode(row).decode() for row in page.rows]
             if (size := sum(map(len, rows))) > _MOST_BYTES:
                 raise InvalidInput(

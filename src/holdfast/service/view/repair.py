@@ -45,12 +45,13 @@ def _done(done: Done) -> dict[str, Any]:
 
 
 def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
-    """What became of one of many runs."""
+    """What became of one of many runs, or dead letters."""
     return {
         "run_id": outcome.run,
         "status": outcome.status,
         "refused": outcome.refused,
         "fork": outcome.fork,
+        "letter": outcome.letter,
     }
 
 
