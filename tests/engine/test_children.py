@@ -328,7 +328,7 @@ async def test_what_follows_from_commits_is_found_in_the_store_where_nobody_hear
 
     async with opened(store, workflows=[parent]) as first:
         links = first.runtime.runs.subscribers.pop()  # nothing follows from its commits any more
-        assert type(links).__name__ == "Children"
+        assert type(links).__name__ == "Consequences"
         run = await first.start(parent)
         await run.until(lambda state: bool(state.children))
         await die(first)

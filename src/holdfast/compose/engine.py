@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast import settings as settings_
 from holdfast.authoring.workflow import Workflow
-from holdfast.blobs.moved import Moved
 from holdfast.compose.from_settings import (
     declared_prices,
     doubt_rule_of,
     lanes_of,
     open_queue,
+    payloads_of,
     pools_of,
     secrets_of,
     seed_pools,
@@ -34,7 +34,7 @@ from holdfast.core.lanes import DEFAULT
 from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
-from holdfast.engine.children import Children
+from holdfast.engine.consequences import Consequences
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
@@ -44,7 +44,6 @@ from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.listening import Listening
 from holdfast.engine.observing import Observers
 from holdfast.engine.outside_calls import GRACE_S, OutsideCalls
-from holdfast.engine.payloads import Payloads
 from holdfast.engine.pool_client import PoolClient
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.step_services import StepServices
@@ -206,7 +205,7 @@ class Engine(Control):
         executor = Executor(
             services, scheduler, slots, resources if resources is not None else around.resources, known.weights
         )
-        children = Children(runtime, services.payloads)
+        consequences = Consequences(runtime, services.payloads, services.gateway)
         hints = queue if queue is not None else open_queue(known.queue, lane)
         dispatch = Dispatch(executor, hints)
         is_fleet = not isinstance(hints, NoQueue)
@@ -219,7 +218,7 @@ class Engine(Control):
             lane=_Led(opened.leadership, lane) if is_fleet and opened.leadership is not None else None,
             adoption=adoption,
             doubts=Doubts(runtime, doubt_rule_of(known)) if execute else None,
-            children=children,
+            consequences=consequences,
         )
         log.addFilter(clean_log)
         try:
@@ -236,7 +235,7 @@ class Engine(Control):
             yield cls(executor, sweep, Idleness(executor, adoption), adoption)
         finally:
             await sweep.aclose()
-            await children.aclose()
+            await consequences.aclose()
             await executor.aclose(grace_s, call_grace_s)
             await dispatch.aclose()
             if queue is None:
@@ -306,7 +305,7 @@ def _services(
     def session() -> SessionId | None:
         return runtime.membership.session
 
-    payloads = Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table)
+    payloads = payloads_of(table, elsewhere, secrets)
     listening = Listening(store, payloads, around.clock)
     return StepServices(
         runtime=runtime,

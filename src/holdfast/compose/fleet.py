@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast import settings as settings_
 from holdfast.compose.engine import Engine, label
-from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, secrets_of
+from holdfast.compose.from_settings import doubt_rule_of, lanes_of, open_queue, payloads_of, secrets_of
 from holdfast.core.demand import Resources
 from holdfast.core.lanes import DEFAULT
 from holdfast.engine.catalog import Catalog
+from holdfast.engine.consequences import Consequences
 from holdfast.engine.leader import LEASE_S, Leader
 from holdfast.engine.retention import Retention
 from holdfast.engine.runtime import Runtime
@@ -55,10 +56,13 @@ async def leading(
         )
     lanes = lanes_of(known, lane)
     queue = open_queue(known.queue, lane)
-    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S)
+    secrets = secrets_of(known, store)
+    elsewhere = open_blobs(known.blobs, secrets)
+    opened: Any = await postgres().PostgresStore.connect(store, lease_s=LEASE_S, elsewhere=elsewhere)
     runtime = Runtime.of(
         opened, MachineClock(), RandomIds(), Catalog(opened.graphs, lanes=lanes, lane=lane), label(), works=True
     )
+    consequences = Consequences(runtime, payloads_of(opened.blobs, elsewhere, secrets))
     leader = Leader(
         runtime,
         opened.leadership,
@@ -66,6 +70,7 @@ async def leading(
         strategy=known.strategy(lane),
         weights=known.weights,
         doubts=doubt_rule_of(known),
+        consequences=consequences,
     )
     try:
         leader.start()
@@ -74,6 +79,7 @@ async def leading(
             yield leader
     finally:
         await leader.aclose()
+        await consequences.aclose()
         await runtime.runs.aclose()
         await runtime.membership.aclose()
         await queue.aclose()

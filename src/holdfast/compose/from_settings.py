@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Final, cast
 
 from holdfast import settings as settings_
+from holdfast.blobs.moved import Moved
 from holdfast.core.lanes import DEFAULT, Lanes, Rule
 from holdfast.core.lending import PERIODS_S, Counted, DeclaredPool, declared_pool
 from holdfast.engine.doubt import DoubtRule
+from holdfast.engine.payloads import Payloads
 from holdfast.errors import UsageError
 from holdfast.extra import needs
 from holdfast.masking import IN_A_URL, without_passwords
 from holdfast.models.prices import DeclaredPrice, Prices
-from holdfast.ports import Lending, Queue, Store
+from holdfast.ports import Blobs, Lending, Queue, Store
 from holdfast.queues.none import NoQueue
 from holdfast.settings import PoolRules, Secrets, Settings
 
@@ -85,6 +87,11 @@ def secrets_of(known: Settings, store: str | Path | Store) -> Secrets:
     secrets = Secrets(known.secrets_file)
     secrets.know_passwords(store if isinstance(store, str) else None, known.queue, known.blobs)
     return secrets
+
+
+def payloads_of(table: Blobs, elsewhere: Blobs | None, secrets: Secrets) -> Payloads:
+    """Users' values: large ones are `elsewhere`, if not in the store's own `table`."""
+    return Payloads(Moved(elsewhere, table) if elsewhere is not None else table, secrets, table)
 
 
 def lanes_of(settings: Settings, lane: str) -> Lanes:

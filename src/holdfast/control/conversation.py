@@ -39,7 +39,7 @@ class Conversations(Commands):
 
     @property
     def _dialogues(self) -> Dialogues:
-        return Dialogues(self.executor.services)
+        return Dialogues(self.runtime, self.payloads, self.executor.services.gateway)
 
     async def open_conversation(
         self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -95,6 +95,15 @@ Exchanges: TypeAlias = Mapping[int, Exchange]
 def scope_of(tenant: str, conversation: str) -> str:
     """The scope in which the money of all its runs counts."""
     return f"{CONVERSATION}/{quote(tenant, safe='')}/{quote(conversation, safe='')}"
+
+
+def named_by(scopes: Iterable[str]) -> tuple[str, str] | None:
+    """The tenant and the name of the conversation whose scope is among these."""
+    for scope in scopes:
+        kind, *rest = scope.split("/")
+        if kind == CONVERSATION and len(rest) == 2:
+            return unquote(rest[0]), unquote(rest[1])
+    return None
 
 
 def key_of(conversation: Conversation, number: int) -> str:

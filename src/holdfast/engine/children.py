@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
@@ -21,50 +20,36 @@ from holdfast.core.ids import RunId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import CANCELLED, VALIDATION, ErrorRecord
 from holdfast.core.state import Child, State
-from holdfast.engine.mailbox import Mailbox
+from holdfast.engine.errands import Errands
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
-from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, StoreError, UsageError
+from holdfast.errors import Conflict, CorruptHistory, HoldfastError, NotFound, RunEnded, UsageError
 from holdfast.ports import ChildLink
 
 log = logging.getLogger("holdfast")
 
-_EVERY_S: Final = 0.5
 _PICKUP_MS: Final = 1000
 """How long what is pending is left to the process that made it so."""
 _MOST: Final = 200
-"""That are seen to at once, by a look at the store as well: about what one flush takes."""
-_MOST_QUEUED: Final = 20_000
-"""The rest is found in the store."""
+"""Of one look; the rest is the next one's."""
 _MOST_TIMES: Final = 5
 """How often a child is looked at again about which more was said meanwhile; then it is the next look's."""
-_LAST_WORDS_S: Final = 5.0
 _ENDS: Final = (ev.RunCompleted, ev.RunFailed, ev.RunCancelled)
 
 
 class Children:
-    """Those that this process sees to. Keeps `runs.Subscriber`."""
+    """Those that this process sees to."""
 
-    def __init__(self, runtime: Runtime, payloads: Payloads) -> None:
+    def __init__(self, runtime: Runtime, payloads: Payloads, errands: Errands) -> None:
         self._runtime = runtime
         self._runs = runtime.runs
         self._links = runtime.store.children
         self._payloads = payloads
-        self._turn = asyncio.Semaphore(_MOST)
-        self._tasks: dict[asyncio.Task[None], None] = {}
-        self._looked_s = -math.inf
-        self._closing = False
-        runtime.runs.subscribers.append(self)
-
-    def __bool__(self) -> bool:
-        """Whether anything is under way."""
-        return bool(self._tasks)
+        self._soon = errands.soon
 
     # --- At once ------------------------------------------------------------------------------------------------------
 
-    def committed(self, mailbox: Mailbox, events: Sequence[ev.Event], state: State) -> None:
-        if not events or not (state.children_asked or state.parent is not None) or self._closing:
-            return
+    def committed(self, events: Sequence[ev.Event], state: State) -> None:
         for event in events:
             match event:
                 case ev.ChildRequested() if (child := state.children.get(event.child)) is not None:
@@ -81,49 +66,15 @@ class Children:
         if state.parent is not None and isinstance(events[-1], _ENDS):
             self._soon(self._tell(state.run))
 
-    def needs(self, mailbox: Mailbox) -> bool:
-        return False
-
-    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
-        if len(self._tasks) >= _MOST_QUEUED:
-            work.close()
-            return
-        task = self._runs.loop.create_task(self._in_turn(work), name="holdfast-child")
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
-
-    async def _in_turn(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            async with self._turn:
-                await work
-        except StoreError as problem:
-            log.info("holdfast sees to a child later: %s", problem)
-        except HoldfastError as problem:
-            log.warning("holdfast could not see to a child: %s", problem)
-        finally:
-            work.close()
-
-    async def aclose(self) -> None:
-        """Finish what was begun, if that is soon done."""
-        self._closing = True
-        if self._tasks:
-            await asyncio.wait([*self._tasks], timeout=_LAST_WORDS_S)
-        left = [*self._tasks]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
     # --- What was left undone -----------------------------------------------------------------------------------------
 
-    async def turn(self) -> None:
-        """See to what has been pending for so long that nobody can be at it."""
-        now_s = self._runtime.clock.monotonic_s()
-        if now_s - self._looked_s < _EVERY_S:
-            return
-        self._looked_s = now_s
-        for link in await self._links.pending(self._runtime.store.clock.now_ms() - _PICKUP_MS, _MOST):
-            if link.child not in self._runs.damaged and link.parent not in self._runs.damaged:
-                self._soon(self._see_to(link))
+    async def look(self) -> int:
+        """See to what has been pending for so long that nobody can be at it; how much there was. Raises StoreError."""
+        pending = await self._links.pending(self._runtime.store.clock.now_ms() - _PICKUP_MS, _MOST)
+        mine = [each for each in pending if not {each.child, each.parent} & self._runs.damaged]
+        for link in mine:
+            self._soon(self._see_to(link))
+        return len(mine)
 
     async def _look(self, child: RunId) -> None:
         link = await self._links.link(child)

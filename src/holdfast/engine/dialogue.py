@@ -1,14 +1,13 @@
 """Carries conversations on: starts the run that a message asks for, hears of its end, and has the next message follow.
 
-Whoever has said something does so at once, and the watch of each process once a second for those who are gone: every part is
+Whoever has said something does so, and whoever ends a run of one; what they left undone is found in the store. Every part is
 written down before it is done, and a run has a start key, so doing it twice is doing it once. Never here: what follows from a
-message (core.conversations).
+message (core.conversations), when one is carried on (engine.consequences).
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from typing import Final
 
@@ -23,13 +22,15 @@ from holdfast.core.conversations import Change, Conversation, Exchange, Exchange
 from holdfast.core.ids import CallId, RunId
 from holdfast.core.payload import digest
 from holdfast.core.state import State
-from holdfast.engine.step_services import StepServices
+from holdfast.engine.errands import Errands
+from holdfast.engine.payloads import Payloads
+from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import Conflict, HoldfastError, KeyReused, StoreError
+from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, StoreError
+from holdfast.models.gateway import Gateway
 
 log = logging.getLogger("holdfast")
 
-LOOK_EVERY_S: Final = 1.0
 _MOST: Final = 100
 """Conversations of one look; the rest is the next one's."""
 _TRIES: Final = 50
@@ -40,20 +41,19 @@ _EVENTS: Final = 1_000
 class Dialogues:
     """Those of the store, as one process sees to them."""
 
-    def __init__(self, services: StepServices) -> None:
-        self._services = services
-        self._runtime = services.runtime
-        self._conversations = services.runtime.store.conversations
-        self._looked_s = -math.inf
+    def __init__(self, runtime: Runtime, payloads: Payloads, gateway: Gateway | None) -> None:
+        """`gateway`: whose prices the runs are held to, where the process has one."""
+        self._runtime = runtime
+        self._payloads = payloads
+        self._gateway = gateway
+        self._conversations = runtime.store.conversations
 
-    async def turn(self) -> None:
-        """See to those at which somebody must look. Raises StoreError."""
-        now_s = self._runtime.clock.monotonic_s()
-        if now_s - self._looked_s < LOOK_EVERY_S:
-            return
-        self._looked_s = now_s
-        for each in await self._conversations.due(_MOST):
-            await self.carry_on(each.tenant, each.id)
+    async def look(self, errands: Errands) -> int:
+        """Carry on those at which somebody must look; how many they were. Raises StoreError."""
+        due = await self._conversations.due(_MOST)
+        for each in due:
+            errands.soon(self.carry_on(each.tenant, each.id))
+        return len(due)
 
     async def load(self, tenant: str, name: str) -> tuple[Conversation | None, Exchanges]:
         """A conversation and what was said in it. What is said meanwhile fails the change that is made of it."""
@@ -92,11 +92,19 @@ class Dialogues:
         row = await self._runtime.store.views.run(conversation.run)
         if row is None or row.ended_at_ms is None:
             return await self._cancel(conversation) if conversation.cancelling else None
-        state = await self._runtime.runs.state(conversation.run)
         lasting = await self.lasting(conversation.run) if conversation.waiting else ()
-        reply = await self._reply(state) if state.ended == "completed" else None
-        problem = state.error.message if state.error is not None else None
+        reply, problem = await self._outcome(conversation.run)
         return rule.ended(conversation, exchanges, row.status, reply, problem, lasting)
+
+    async def _outcome(self, run: RunId) -> tuple[str | None, str | None]:
+        """What a run that has ended returned, as text, and why there is none."""
+        try:
+            state = await self._runtime.runs.state(run)
+            if state.ended == "completed":
+                return await self._reply(state), None
+        except (CorruptHistory, NotFound, BlobLost) as lost:  # for good, and what waits can be answered all the same
+            return None, f"Its run {run} has ended, and what it returned cannot be read. {lost.message}"
+        return None, state.error.message if state.error is not None else None
 
     async def _start(self, conversation: Conversation, exchanges: Exchanges) -> Change:
         assert conversation.active is not None
@@ -122,9 +130,10 @@ class Dialogues:
         valid = workflow.validated_input(given)
         mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
-            mailbox.run, tenant, await self._services.payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
+            mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
             digest([conversation.workflow, encode(valid).decode()]), key=key, by=Claim(message.by),
-            price_fingerprint=self._services.gateway.price_fingerprint, team=conversation.team, queue=True,
+            price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
+            team=conversation.team, queue=True,
             shared=(rule.scope_of(tenant, conversation.id),),
         )  # fmt: skip
         try:
@@ -147,11 +156,10 @@ class Dialogues:
 
     async def _reply(self, state: State) -> str:
         """What a run returned, as text."""
-        payloads = self._services.payloads
         if state.parts:
-            value = {name: await payloads.value(part, state.tenant) for name, part in state.parts.items()}
+            value = {name: await self._payloads.value(part, state.tenant) for name, part in state.parts.items()}
             return encode(value).decode()
-        value = await payloads.value(state.output, state.tenant)
+        value = await self._payloads.value(state.output, state.tenant)
         return value if isinstance(value, str) else encode(value).decode()
 
     async def lasting(self, run: RunId) -> tuple[str, ...]:

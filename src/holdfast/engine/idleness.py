@@ -132,7 +132,9 @@ class Idleness:
             row = await store.views.run(due.run)
             if row is None or _is_work(due, row, soon_ms):
                 return True
-        if await store.children.pending(store.clock.now_ms(), 1) or await self._may_place():
+        if await store.children.pending(store.clock.now_ms(), 1) or await store.conversations.due(1):
+            return True
+        if await self._may_place():
             return True
         rows = [await store.views.run(run) for run in with_headroom(await store.scopes.headroom(_MOST_SOON))]
         return any(row is not None and runtime.catalog.is_here(row) for row in rows)

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId, SessionId
 from holdfast.core.scopes import with_headroom
+from holdfast.engine.consequences import Consequences
 from holdfast.engine.dispatch import REPORT_EVERY_S, end
 from holdfast.engine.doubt import DoubtRule, Doubts
 from holdfast.engine.firing import Firing
@@ -71,7 +72,9 @@ class Leader:
         strategy: Strategy = "least_loaded",
         weights: Mapping[str, float] = _NO_WEIGHTS,
         doubts: DoubtRule | None = None,
+        consequences: Consequences | None = None,
     ) -> None:
+        """`consequences` sees to what others have left undone."""
         self._runtime = runtime
         self._store = store = runtime.store
         self._leadership = leadership
@@ -102,6 +105,7 @@ class Leader:
         self._costs = Daily(store.costs, store.log, store.clock, runtime.clock)
         self._doubts = Doubts(runtime, doubts)
         self._firing = Firing(runtime)
+        self._consequences = consequences
         self._due = LaneDue(leadership, store.views, runtime.catalog, runtime.clock)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -258,7 +262,7 @@ class Leader:
     async def turn(self) -> int:
         """Have every run that is due go on; how many they were, without those that are in hand already."""
         store, now_s = self._store, self._runtime.clock.monotonic_s()
-        await store.sessions.expire()
+        dead = await store.sessions.expire()
         await self._get_to_know(now_s)
         if await self._due.refresh():
             await self._tidy(now_s)
@@ -283,6 +287,8 @@ class Leader:
         await self._costs.turn()
         await self._doubts.turn()
         await self._firing.turn()
+        if self._consequences is not None:
+            await self._consequences.turn(died=bool(dead))
         self._all_in_hand = bool(due) and not ticks
         return handed_on + len(ticks)
 

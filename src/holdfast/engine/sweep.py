@@ -17,8 +17,7 @@ from holdfast.core.commands import Tick
 from holdfast.core.ids import RunId
 from holdfast.core.scopes import with_headroom
 from holdfast.engine.adoption import Adoption
-from holdfast.engine.children import Children
-from holdfast.engine.dialogue import Dialogues
+from holdfast.engine.consequences import Consequences
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
 from holdfast.engine.firing import Firing
@@ -67,11 +66,11 @@ class Sweep:
         lane: Lane | None = None,
         adoption: Adoption | None = None,
         doubts: Doubts | None = None,
-        children: Children | None = None,
+        consequences: Consequences | None = None,
     ) -> None:
         """`workflow_grace_s` is how long a run is left alone whose workflow no living process can run. `lane`, where
         there is one, may have a leader that finds everything first. `adoption` learns workflows from the store, `doubts`
-        keeps a rule about money in doubt, `children` sees to those that others have left."""
+        keeps a rule about money in doubt, `consequences` sees to what others have left undone."""
         self._executor = executor
         self._runtime = runtime = executor.services.runtime
         self._workflow_grace_ms = math.ceil(workflow_grace_s * 1000)
@@ -87,9 +86,8 @@ class Sweep:
         self._described_s = -math.inf
         self._costs = Daily(runtime.store.costs, runtime.store.log, runtime.store.clock, runtime.clock)
         self._doubts = doubts
-        self._children = children
+        self._consequences = consequences
         self._firing = Firing(runtime)
-        self._dialogues = Dialogues(executor.services)
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._all_wait_here = False
@@ -111,7 +109,7 @@ class Sweep:
         await runtime.membership.hold()
         if runtime.membership.session is None:
             return 0
-        await store.sessions.expire()
+        dead = await store.sessions.expire()
         await self._adopt()
         await self._find_unplaced()
         await self._describe()
@@ -137,10 +135,9 @@ class Sweep:
         await asyncio.gather(*ticks)
         await self._look_for_stranded()
         await self._maintain()
-        if self._children is not None:
-            await self._children.turn()
-        await self._dialogues.turn()
         if not self._is_led:  # else it is the leader's
+            if self._consequences is not None:
+                await self._consequences.turn(died=bool(dead))
             await self._firing.turn()
             await self._costs.turn()
             if self._doubts is not None:

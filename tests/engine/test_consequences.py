@@ -1,0 +1,104 @@
+"""What the dead left undone outside their runs is done by whoever looks; and looking costs next to nothing where there is nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from holdfast import Engine
+from holdfast.compose.fleet import leading
+from holdfast.core.conversations import Exchange, say
+from holdfast.engine.consequences import LONGEST_S, Consequences
+from holdfast.queues.none import NoQueue
+from holdfast.settings import Settings
+from tests.engine.kit import bounded, opened
+from tests.engine.test_conversations import parrot
+
+
+async def said_by_one_who_died(engine: Engine, text: str) -> None:
+    """The message is written down, and nothing is begun."""
+    await engine.open_conversation("c", parrot)
+    talk = await engine.conversation("c")
+    message = Exchange(number=0, text=text, at_ms=1)
+    assert await engine.store.conversations.put(
+        say(talk.conversation, talk.exchanges, message, after=None, cannot_be_undone=())
+    )
+
+
+@bounded
+async def test_a_leader_alone_begins_what_was_said_by_one_who_died(database: str) -> None:
+    settings = Settings(store=database)
+    async with Engine.open(database, execute=False, settings=settings, queue=NoQueue()) as asking:
+        await said_by_one_who_died(asking, "hello")
+        assert await asking.runs() == []
+        async with leading(database, settings=settings):
+            while (await asking.conversation("c")).exchanges[1].run is None:
+                await asyncio.sleep(0.05)
+        async with opened(database, workflows=[parrot]):
+            assert (await asking.reply("c", 1)).reply == "u:hello"
+        assert len(await asking.runs()) == 1
+
+
+@bounded
+async def test_who_ends_a_run_has_the_next_message_follow_at_once(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(store, workflows=[parrot]) as engine:
+        await engine.open_conversation("c", parrot)
+        for _ in range(3):  # now nothing is asked for seconds
+            await engine._sweep._consequences.turn(died=True)  # type: ignore[union-attr]
+        monkeypatch.setattr(engine.store.conversations, "due", None)  # whoever looks would break
+        first = await engine.say("c", "wait")
+        await engine.say("c", "and then")
+        await engine.signal(str(first.run), "go on", "went on")
+        while (await engine.conversation("c")).exchanges[2].status != "completed":
+            await asyncio.sleep(0.01)
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    now_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+
+@bounded
+async def test_looking_is_rare_where_nothing_is_and_soon_where_somebody_died(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(store, workflows=[parrot], execute=False) as engine:
+        asked: Counter[str] = Counter()
+        conversations, children = engine.store.conversations, engine.store.children
+        due, pending = conversations.due, children.pending
+
+        async def counted_due(limit: int) -> object:
+            asked["due"] += 1
+            return await due(limit)
+
+        async def counted_pending(before_ms: int, limit: int) -> object:
+            asked["pending"] += 1
+            return await pending(before_ms, limit)
+
+        monkeypatch.setattr(conversations, "due", counted_due)
+        monkeypatch.setattr(children, "pending", counted_pending)
+        clock = Hands()
+        runtime = engine.runtime._replace(clock=clock)  # type: ignore[arg-type]
+        consequences = Consequences(runtime, engine.payloads)
+        for turn in range(600):
+            clock.now_s = turn / 10
+            await consequences.turn(died=False)
+        assert asked == {"due": 14, "pending": 14}, "in a minute"
+        await said_by_one_who_died(engine, "hello")
+        clock.now_s += LONGEST_S
+        await consequences.turn(died=False)
+        while (await engine.conversation("c")).exchanges[1].run is None:
+            await asyncio.sleep(0.01)
+        clock.now_s += LONGEST_S
+        await consequences.turn(died=False)
+        looked = asked["due"]
+        clock.now_s += 0.5
+        await consequences.turn(died=True)
+        assert asked["due"] == looked + 1
+        await consequences.aclose()
