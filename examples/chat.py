@@ -8,9 +8,7 @@ Kill it in mid-sentence and begin again with the same name: the reply is gone on
 
 from __future__ import annotations
 
-from holdfast import Chat, StateView, Workflow, llm_node, tool
-
-librarian = Workflow("librarian", input=Chat)
+from holdfast import Chat, Context, flow, tool
 
 SHELVES = {
     "Moby-Dick": "fiction, shelf 12",
@@ -25,7 +23,14 @@ def find_book(title: str) -> list[str]:
     return [f"{name}: {place}" for name, place in SHELVES.items() if title.lower() in name.lower()]
 
 
-@librarian.node("answer")
-@llm_node(model="claude-haiku-4-5", tools=[find_book], max_tokens=400, max_turns=5, stream=True)
-async def answer(state: StateView):
-    return {"system": "You are a librarian. Answer in two sentences.", "messages": state.input.messages}
+@flow
+async def librarian(ctx: Context, chat: Chat) -> str:
+    return await ctx.agent(
+        "claude-haiku-4-5",
+        chat,
+        tools=[find_book],
+        system="You are a librarian. Answer in two sentences.",
+        max_tokens=400,
+        max_turns=5,
+        stream=True,
+    )

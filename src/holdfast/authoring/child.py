@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CodeType, ModuleType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+_ASKING: Final = frozenset({"child", "agent"})
+"""The operations that have another workflow do something."""
 
 
 class ChildOutcome(NamedTuple):
@@ -34,11 +37,16 @@ class ChildHandle(Protocol):
 
 
 def mentioned(function: Callable[..., Any]) -> Iterator[Any]:
-    """What a function names that asks for children: variables of its module and of functions around it, and what it takes
-    out of modules. Nothing where it asks for none."""
+    """What a function names that asks for children, or for an agent that may: variables of its module and of functions around
+    it, what it takes out of modules, and what lists of these have. Nothing where it asks for none."""
+    for each in _mentioned(function):
+        yield from each if isinstance(each, list | tuple) else (each,)
+
+
+def _mentioned(function: Callable[..., Any]) -> Iterator[Any]:
     code = getattr(function, "__code__", None)
     names = {*_names(code)} if code is not None else set()
-    if "child" not in names:
+    if names.isdisjoint(_ASKING):
         return
     here = getattr(function, "__globals__", {})
     for name in sorted(names & here.keys()):

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from holdfast.authoring.child import ChildHandle, ChildOutcome
 from holdfast.authoring.mapping import Demanded, Mapped
+from holdfast.authoring.offer import Offer
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import Fields
 from holdfast.core.demand import NOTHING
@@ -119,6 +120,50 @@ class Context(Protocol):
         """One model call: its reply as text. `user` may be a `Chat`: then the model is told all that was said.
         With `stream` whoever watches the run hears it as it comes; what is returned is
         the same, and a replay says nothing again."""
+        ...
+
+    @overload
+    async def agent(
+        self,
+        model: str,
+        user: Any,
+        *,
+        tools: Sequence[Offer] = (),
+        system: str = "",
+        output: type[BaseModel],
+        max_tokens: int = 4096,
+        max_turns: int = 10,
+        temperature: float | None = None,
+        cheaper_models: Sequence[str] = (),
+        min_tokens: int | None = None,
+        stream: bool = False,
+    ) -> Fields:
+        """The agent loop: its answer as an object that fits `output`, with one chance to mend it."""
+        ...
+
+    @overload
+    async def agent(
+        self,
+        model: str,
+        user: Any,
+        *,
+        tools: Sequence[Offer] = (),
+        system: str = "",
+        output: None = None,
+        max_tokens: int = 4096,
+        max_turns: int = 10,
+        temperature: float | None = None,
+        cheaper_models: Sequence[str] = (),
+        min_tokens: int | None = None,
+        stream: bool = False,
+    ) -> str:
+        """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
+        an operation. `user` may be a `Chat`. All else is as of `llm_node`.
+
+        `tools` are tools and workflows: what is asked of a workflow is done by a child. A flow may offer any that it gives as
+        itself, and by their names the tools that it lists; a node those that it lists. Where two have one name, nothing is
+        called (class `validation`). What the model does not finish within `max_turns` fails (class `limit`).
+        """
         ...
 
     @overload

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
@@ -17,6 +16,8 @@ import msgspec
 from pydantic import BaseModel
 
 from holdfast.authoring.arguments import describe
+from holdfast.authoring.offer import Named, Offer
+from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.tool import Tool, find
 from holdfast.core.demand import LABEL, RESERVED
 from holdfast.core.graph import GATE_DECISIONS, Join, JoinMode, Kind
@@ -39,16 +40,9 @@ CODE: Final = "code"
 """The setting that is the workflow of a child itself, where it is not given by its name."""
 OFFERED: Final = "offered"
 """The setting that is the workflows themselves that a model may ask for."""
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SAYS_NOTHING: Final = frozenset({"compensations", "stream", CODE, OFFERED})
 """Settings that are no part of what a workflow is: nothing in a run becomes another for them."""
 _JOINS: Final[tuple[JoinMode, ...]] = ("all", "all_required", "any", "best_effort")
-
-
-class Named(Protocol):
-    """A workflow, as far as a node has to know it."""
-
-    name: str
 
 
 class NodeDefinition:
@@ -189,6 +183,14 @@ def join_of(given: Join | str | None, said: str = "join") -> Join:
     return modes[given]
 
 
+def check_turns(max_turns: int, max_tokens: int) -> None:
+    """Raises UsageError for bounds of an agent loop that are none."""
+    if not 1 <= max_turns <= MOST_TURNS:
+        raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
+    if max_tokens < 1:
+        raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
+
+
 Options = ParamSpec("Options")
 
 
@@ -250,7 +252,7 @@ def task(
 def llm_node(
     *,
     model: str,
-    tools: Sequence[ToolRef | Named] = (),
+    tools: Sequence[Offer] = (),
     output: type[BaseModel] | None = None,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     max_turns: int = DEFAULT_MAX_TURNS,
@@ -280,17 +282,9 @@ def llm_node(
 
     With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
     """
-    if not 1 <= max_turns <= MOST_TURNS:
-        raise UsageError(f"max_turns={max_turns}: use 1 to {MOST_TURNS}.")
-    if max_tokens < 1:
-        raise UsageError(f"max_tokens={max_tokens}: a reply needs at least one token.")
+    check_turns(max_turns, max_tokens)
+    check_offers(tools, answers=output is not None)
     offered = tuple(each for each in tools if not isinstance(each, str | Tool))
-    for each in offered:
-        if not _TOOL_NAME.fullmatch(each.name):
-            raise UsageError(
-                f"The workflow {each.name!r} cannot be offered to a model: providers take names of 1 to 64 letters, digits,"
-                " '_' and '-'. Give it another name."
-            )
     given = tuple(each for each in tools if isinstance(each, str | Tool))
     return _defining(
         "llm_node", _common(locals()), model=model, tools=given, children=tuple(each.name for each in offered),

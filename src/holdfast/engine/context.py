@@ -17,6 +17,9 @@ from pydantic import BaseModel
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
+from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
+from holdfast.authoring.offer import Offer
+from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
 from holdfast.authoring.tool import Tool
@@ -37,7 +40,7 @@ from holdfast.engine.cursor import cursor
 from holdfast.engine.journal import StepJournal
 from holdfast.engine.stream import Stream
 from holdfast.engine.version import Versions
-from holdfast.errors import OperationFailed
+from holdfast.errors import InvalidInput, OperationFailed, UsageError
 from holdfast.ports import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
@@ -52,12 +55,18 @@ _RESULT: Final = "result"
 
 
 class Talk(Protocol):
-    """One exchange with a model inside a step, as `conversation.talk` has it."""
+    """One exchange with a model inside a step, or an agent loop, as `conversation.talk` has it."""
 
     def __call__(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
-        temperature: float | None, stream: bool,
+        temperature: float | None, stream: bool, offered: Mapping[str, Tool | Workflow] = ..., max_turns: int = ...,
+        cheaper_models: Sequence[str] = ..., min_tokens: int | None = ...,
     ) -> Awaitable[Any]: ...  # fmt: skip
+
+
+def _prompt(system: str, user: Any) -> dict[str, Any]:
+    """What a model is told: a text, or what was said in a conversation."""
+    return {"system": system, **({"messages": user.messages} if isinstance(user, Chat) else {"user": user})}
 
 
 class StepContext(AttemptContext):
@@ -107,10 +116,38 @@ class StepContext(AttemptContext):
     ) -> Any:
         """One model call: its text, or with `output` an object that fits that model (with one chance to mend it). With
         `stream` whoever watches the run hears it as it comes."""
-        asked = {"messages": user.messages} if isinstance(user, Chat) else {"user": user}
         said = await self._talk(
-            self, {"system": system, **asked}, model=model, max_tokens=max_tokens, output=output,
+            self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output,
             temperature=temperature, stream=stream,
+        )  # fmt: skip
+        return fields(said)
+
+    async def agent(
+        self,
+        model: str,
+        user: Any,
+        *,
+        tools: Sequence[Offer] = (),
+        system: str = "",
+        output: type[BaseModel] | None = None,
+        max_tokens: int = DEFAULT_MAX_TOKENS,
+        max_turns: int = DEFAULT_MAX_TURNS,
+        temperature: float | None = None,
+        cheaper_models: Sequence[str] = (),
+        min_tokens: int | None = None,
+        stream: bool = False,
+    ) -> Any:
+        """The agent loop: the model, the tools that it asks for, the model, until it stops; see Context."""
+        try:
+            check_turns(max_turns, max_tokens)
+            check_offers(tools, answers=output is not None)
+        except UsageError as problem:
+            raise InvalidInput(f"{problem.message} Nothing was called.") from None
+        offered = {found.name: found for found in map(self._offered, tools)}
+        said = await self._talk(
+            self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output, temperature=temperature,
+            stream=stream, offered=offered, max_turns=max_turns if offered else 1, cheaper_models=tuple(cheaper_models),
+            min_tokens=min_tokens,
         )  # fmt: skip
         return fields(said)
 
@@ -141,6 +178,20 @@ class StepContext(AttemptContext):
         if definition is None or not definition.is_flow:
             return self._attempt.tools
         return {tool.name: definition.called(tool)}
+
+    def _offered(self, offer: Offer) -> Tool | Workflow:
+        """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
+        if isinstance(offer, Workflow):
+            return offer
+        assert isinstance(offer, str | Tool)
+        allowed = self._attempt.tools if isinstance(offer, str) else self._allowed(offer)
+        name = offer if isinstance(offer, str) else offer.name
+        if name not in allowed:
+            raise InvalidInput(
+                f"The model cannot be offered {name!r}, which this step does not list: name it among its tools=[...]. Nothing"
+                " was called."
+            )
+        return allowed[name]
 
     async def map(
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,

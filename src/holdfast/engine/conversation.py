@@ -16,9 +16,12 @@ from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
+from holdfast.authoring.offer import ANSWER
 from holdfast.authoring.plain import encode
+from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
 from holdfast.models.turn import in_words
@@ -40,8 +43,7 @@ if TYPE_CHECKING:
 
 Offered: TypeAlias = Tool | Workflow
 """What a model may ask for."""
-_NONE: Final[Mapping[str, Workflow]] = {}
-ANSWER: Final = "final_result"
+_NOTHING: Final[Mapping[str, Offered]] = {}
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
 _MESSAGE_FIELDS: Final = frozenset({"role", "content"})
 _CONTENT_KINDS: Final = frozenset(
@@ -66,8 +68,7 @@ async def talk(
     output: type[BaseModel] | None = None,
     answer: AnswerSpec | None = None,
     temperature: float | None = None,
-    tools: Mapping[str, Tool] | None = None,
-    children: Mapping[str, Workflow] = _NONE,
+    offered: Mapping[str, Offered] = _NOTHING,
     max_turns: int = 1,
     cheaper_models: Sequence[str] = (),
     min_tokens: int | None = None,
@@ -76,14 +77,13 @@ async def talk(
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
-    `children` are workflows that the model may ask for as for tools: each is a run of its own.
+    `offered` is what the model may ask for, by name; a workflow among it is done by a child.
     `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
     `stream` whoever watches the run hears each reply as it comes.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
     system, said, user = _prompt(prompt)
-    offered: dict[str, Offered] = {**(tools or {}), **children}
     specs = tuple(_spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
@@ -242,14 +242,25 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
     if isinstance(known := offered.get(request.name), Workflow):
         return await _child_reply(context, request, known)
     tools = {name: each for name, each in offered.items() if isinstance(each, Tool)}
+    key, unique = _key(known, request.arguments)
     try:
-        value = await context.call_tool(request.name, request.arguments, allowed=tools)
+        value = await context.call_tool(request.name, request.arguments, key=key, unique=unique, allowed=tools)
     except OperationFailed as failed:
         error = getattr(failed, "error", None)
         if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
             raise
         return ToolReply(request.id, request.name, error.message, is_error=True)
     return ToolReply(request.id, request.name, _text(value))
+
+
+def _key(tool: Tool | None, arguments: Any) -> tuple[str | None, Unique]:
+    """What an effect that names itself is called; what does not fit is refused by the call."""
+    if not isinstance(tool, EffectStep) or tool.key is None:
+        return None, "run"
+    try:
+        return tool.key_for(tool.arguments(arguments)), tool.unique
+    except SchemaMismatch:
+        return None, "run"
 
 
 def _fit(reply: ModelReply, output: type[BaseModel] | None, answer: AnswerSpec | None) -> tuple[str | None, Any]:

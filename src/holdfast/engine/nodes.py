@@ -16,6 +16,7 @@ from holdfast.authoring.form import form_of
 from holdfast.authoring.immediate import is_immediate
 from holdfast.authoring.mapping import ItemDefinition, MapDefinition
 from holdfast.authoring.node import CODE, OFFERED
+from holdfast.authoring.offer import ANSWER
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.policies import CHECK_FAILED, ROUTING
 from holdfast.engine import conversation, item, remote_task
@@ -76,7 +77,7 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
     prompt = await _handled(attempt, context)
     turns = await _said_before(attempt, context) if settings.get("continue_conversation") else None
     attempt.posts_outcomes = True
-    children = {each.name: each for each in settings.get(OFFERED, ())}
+    offered = {**attempt.tools, **{each.name: each for each in settings.get(OFFERED, ())}}
     answer = await conversation.talk(
         context,
         prompt,
@@ -84,9 +85,8 @@ async def _llm_node(attempt: Attempt, context: StepContext, settings: dict[str, 
         max_tokens=settings["max_tokens"],
         output=settings["output"],
         temperature=settings["temperature"],
-        tools=attempt.tools,
-        children=children,
-        max_turns=settings["max_turns"] if attempt.tools or children else 1,
+        offered=offered,
+        max_turns=settings["max_turns"] if offered else 1,
         cheaper_models=settings["cheaper_models"],
         min_tokens=settings["min_tokens"],
         turns=turns,
@@ -174,7 +174,7 @@ async def _branch(attempt: Attempt, context: StepContext, settings: dict[str, An
         attempt.posts_outcomes = True
         ways = _ways(attempt, await attempt.state())
         answer = AnswerSpec(
-            conversation.ANSWER,
+            ANSWER,
             "Where the workflow goes next.",
             {
                 "type": "object",
