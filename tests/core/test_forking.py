@@ -10,7 +10,7 @@ from holdfast.core.forking import Fork, Wish, forked
 from holdfast.core.graph import Graph, Join
 from holdfast.core.ids import NodeName, RunId, effect_key
 from holdfast.core.payload import digest, inline
-from holdfast.errors import Conflict, HoldfastError, InvalidInput, NotFound
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, NonDeterministicStep, NotFound
 from tests.core.game import ANN, RUN, Game, Path, StepId, cmd, edge, ev, graph, kinds, loop, node
 
 FORK = RunId("0190-fork")
@@ -202,6 +202,41 @@ def test_an_operation_is_said_to_have_come_to_something_else() -> None:
     game = fork(flow_of_three(), "flow#1", "1", output=inline("said"))
     assert game.op("flow", "1").outcome == inline("said")
     assert game.op("flow", "1").call is None
+
+
+def test_what_a_person_says_an_operation_comes_to_is_taken_whatever_it_is_asked_with_and_only_there() -> None:
+    origin = Game(graph("a"), limit=1000)
+    origin.settle(origin.held("a", 100, path="0"), 40, "a draft")
+    origin.effect("a", "1")
+    origin.complete("a")
+    game = fork(origin, "a#1", "0", output=inline("said"), reply=inline({"text": "said"}))
+    assert game.op("a", "0").outcome == inline({"text": "said"}), "as a model would have said it"
+    assert kinds(game.hold("a", 100, path="0", args="else")) == []
+    with pytest.raises(NonDeterministicStep):
+        game.intend("a", path="0")
+    game = fork(origin, "a#1", "1", output=inline("done"))
+    assert (kinds(game.intend("a", path="1", args="else")), game.state.calls) == ([], {}), "taken as done"
+    with pytest.raises(Conflict, match="--repeat-effects"):
+        game.intend("a", path="2", args="else")
+    found = plan(origin, "a#1", "1", output=inline("done"))
+    assert ([(each.path, each.stands) for each in found.reused], found.anew) == ([("0", True)], ())
+    assert (found.again, found.path) == (("a#1",), "1")
+
+
+def test_a_plan_says_what_has_happened_and_what_is_done_anew_and_why() -> None:
+    game = Game(graph("draft > send"))
+    game.complete("draft", "D")
+    game.effect("send", "0")
+    game.open_gate("send", "1")
+    game.suspend("send")
+    game.decide("approve")
+    game.tick()
+    game.did_not(game.intended("send", path="2", tool="other"))
+    game.fail("send")
+    found = plan(game, "send#1")
+    assert (found.kept, found.again) == (("draft#1",), ("send#1",))
+    assert [(each.name, each.policy, each.stands) for each in found.reused] == [("send", "once", False)]
+    assert [(each.kind, each.why) for each in found.anew] == [("gate", "a person decides"), ("tool", "it had failed")]
 
 
 @pytest.mark.parametrize(("step", "path"), [("flow#2", None), ("other#1", None), ("flow#1", "7")])

@@ -163,6 +163,42 @@ async def test_a_flow_is_forked_at_a_place_and_what_people_decided_is_asked_agai
             await engine.fork(origin.id, "flow#1/2", output="approve")
 
 
+async def test_what_a_model_or_a_tool_comes_to_at_a_place_is_said_and_nothing_is_called_there(
+    store: str, model: Providers, server: ModelServer, sent: list[str]
+) -> None:
+    @tool(effect="once", approval=True)
+    def publish(text: str) -> str:
+        SENT.append(text)
+        return f"published {text}"
+
+    @flow(cost_limit_usd="1.00")
+    async def news(ctx: Context, input: str) -> list[Any]:  # noqa: A002 - the word of the public surface
+        text = await ctx.model("gpt-4.1-mini", f"Write about {input}.", max_tokens=20)
+        return [text, await ctx.tool(publish, text=text)]
+
+    async with opened(store, workflows=[news], model=model) as engine:
+        origin = await engine.start(news, "rain")
+        await engine.decide(await gate_of(origin), "approve")
+        await origin.result()
+        asks = await engine.fork(origin.id, "flow#1/0", output="Sun!")
+        await engine.decide(await gate_of(asks), "approve")
+        assert await asks.result() == ["Sun!", "published Sun!"]
+        done = await engine.fork(origin.id, "flow#1/1", output="posted by hand", state={})
+        assert (await done.result())[1] == "posted by hand"
+        # The place keeps what was said of it, whatever is asked for there; what stands before it is the origin's.
+        said = await engine.fork(asks.id, "flow#1/0", input="snow", output={"text": "Snow!"})
+        await engine.decide(await gate_of(said), "approve")
+        assert (await said.result())[0] == '{"text":"Snow!"}', "data, where words were asked for"
+        (quote,) = [(await engine.fork_plan(asks.id, "flow#1")).anew]
+        assert [each.why for each in quote] == ["a person had said what it came to", "a person decides"]
+        assert (len(server.calls), sent[1:]) == (1, ["Sun!", '{"text":"Snow!"}'])
+        assert [await events_of(each, ev.GateOpened) for each in (done,)] == [[]], (
+            "what is not called needs no approval"
+        )
+        with pytest.raises(InvalidInput, match="a person's to say"):
+            await engine.fork(origin.id, "flow#1/1.approval", output="approve")
+
+
 async def test_a_run_under_way_is_not_forked_and_a_paused_one_is(store: str) -> None:
     wf = Workflow("asks")
 

@@ -121,7 +121,8 @@ async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bo
         )
         ((quote,), _) = await service.ask(by, asked)
         if not as_json:
-            for line in quoted(quote, wish.repeat_effects):
+            given = wish.step if wish.output is not msgspec.UNSET else None
+            for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):
                 (terminal.show if dry_run else terminal.say)(line)
         if dry_run:
             terminal.emit(quote) if as_json else terminal.say("Nothing was done.")
@@ -139,31 +140,66 @@ async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bo
         terminal.say(f"Run {run}: {found['status']}. `holdfast worker` with its workflow goes on with it.")
 
 
-def quoted(quote: dict[str, Any], repeat_effects: bool) -> list[str]:
-    """The quote in words."""
-    kept, reused, anew = quote["kept"], quote["reused"], quote["anew"]
-    why = f" ({quote['why']})" if quote["why"] else ""
-    lines = [f"From {quote['begins_at']} on{why}."]
-    lines.append(f"Kept: {_listed(kept)}.")
-    lines.append(
-        f"Reused where it is asked for in the same way: {_listed([_named(each) for each in reused])}."
-        + (f" It has cost ${quote['reused_usd']}, and costs nothing again." if reused else "")
-    )
-    lines.append(f"Done anew: {_listed([_named(each) for each in anew])}, and all that is asked for otherwise.")
-    bound = f"${quote['most_usd']}, its limit" if quote["most_usd"] is not None else "unbounded (give --cost-limit)"
-    lines.append(
-        f"The most it can cost: {bound}. Were all the calls made again that the origin has made: ${quote['anew_usd']} at most."
-    )
-    lines.append(
-        "What happens once and is new is done without a question."
-        if repeat_effects
-        else "What happens once and is new is approved by a person first (or with --repeat-effects by you, now)."
-    )
+def quoted(quote: dict[str, Any], *, repeats_effects: bool, given: str | None = None) -> list[str]:
+    """The quote in words; `given` is the place whose output was said."""
+    why = f" (earlier than you said: {quote['why']})" if quote["why"] else ""
+    kept = [*quote["kept"], *(_named(each) for each in quote["reused"] if each["stands"])]
+    again = [step for step in quote["again"] if step != given]
+    reused = sorted((each for each in quote["reused"] if not each["stands"]), key=_is_item)
+    anew = sorted(quote["anew"], key=_is_item)
+    told = [f"  {_named(each)}: its recorded result, free, if it is asked for the same." for each in reused]
+    told += [
+        f"  {_named(each)}: {'asked again' if each['kind'] == 'gate' else 'done anew'}, {each['why']}." for each in anew
+    ]
+    more = len(told) - _MOST_SHOWN
+    return [
+        f"A new run of {quote['workflow']}: it goes its own way from {quote['begins_at']} of run {quote['run_id']}{why}.",
+        f"Kept, not done again: {_listed(kept)}.",
+        *([f"Not done either: {given}; it comes to your --output."] if given is not None else []),
+        f"Run again: {', '.join([*again[:_MOST_SHOWN], 'and whatever comes after'])}.",
+        *told[:_MOST_SHOWN],
+        *([f"  and {more} more (--json has all)."] if more > 0 else []),
+        "Whatever else the new run asks for is done for real.",
+        *_repeats([*reused, *anew], repeats_effects),
+        _costs(quote),
+    ]
+
+
+def _is_item(done: dict[str, Any]) -> bool:
+    """Of a map, which itself says as much."""
+    return "[" in done["step"]
+
+
+def _repeats(done: Sequence[dict[str, Any]], repeats_effects: bool) -> list[str]:
+    """What has changed the world already, and would a second time."""
+    tools = [each for each in done if each["policy"] not in (None, "read")]
+    once = list(dict.fromkeys(each["name"] for each in tools if each["policy"] == "once"))
+    other = list(dict.fromkeys(each["name"] for each in tools if each["policy"] != "once"))
+    lines = [f"Has happened, and with other arguments happens a second time: {_listed(other)}."] if other else []
+    if repeats_effects:
+        return [*lines, "Nobody is asked before what should happen only once happens a second time (--repeat-effects)."]
+    if once:
+        lines.append(
+            f"Has happened, and should only once: {_listed(once)}. With other arguments a person approves each call first."
+        )
     return lines
 
 
+def _costs(quote: dict[str, Any]) -> str:
+    limit = (
+        "it has no limit (--cost-limit sets one)" if quote["most_usd"] is None else f"its limit is ${quote['most_usd']}"
+    )
+    if not float(quote["anew_usd"]):
+        return f"Cost: nothing, unless it asks models for something new; {limit}."
+    free = not any(each["kind"] == "model" for each in quote["anew"])
+    least = "nothing if it asks for the same, " if free else ""
+    return f"Cost: {least}at most ${quote['anew_usd']} if all these calls are made again; {limit}."
+
+
 def _named(done: dict[str, Any]) -> str:
-    return f"{done['kind']} {done['name']} at {done['step']}/{done['path']}"
+    cost = f" (it cost ${done['cost_usd']})" if done["kind"] == "model" else ""
+    kind = "question" if done["kind"] == "gate" else done["kind"]
+    return f"{kind} {done['name']} at {done['step']}/{done['path']}{cost}"
 
 
 def _listed(names: Sequence[str]) -> str:

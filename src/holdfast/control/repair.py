@@ -91,9 +91,10 @@ class Repairs(Commands):
         anew. Raises what `fork` raises."""
         row = await self.find(run_id)
         id_, _, path = step.partition("/")
+        said = None if output is NOT_GIVEN else await self._kept(output, row.tenant)
+        reply = None if said is None or not path else self.executor.services.gateway.said(output)
         wish = Wish(
-            StepId(id_), Path(path) if path else None,
-            None if output is NOT_GIVEN else await self._kept(output, row.tenant),
+            StepId(id_), Path(path) if path else None, said, None if reply is None else await self._kept(reply, row.tenant),
             {NodeName(name): await self._kept(value, row.tenant) for name, value in (state or {}).items()},
             repeat_effects, self._claim(by),
         )  # fmt: skip

@@ -5,6 +5,8 @@ Never here: what the operation is about.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.core import events as ev
 from holdfast.core import limits
 from holdfast.core.commands import AttemptCommand, Value
@@ -13,6 +15,9 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.state import Operation, State, Step
 from holdfast.errors import NonDeterministicStep, Suspended
+
+SAID: Final = "said"
+"""In place of what an operation was asked with: a person has said what it comes to, whatever it is asked with."""
 
 
 def intends(d: Decision, command: AttemptCommand, path: Path, kind: str, name: str, args_hash: str) -> Step:
@@ -84,7 +89,7 @@ def match_operation(step: Step, path: Path, kind: str, name: str, args_hash: str
     op = step.journal.get(path)
     if op is None:
         return None
-    if not is_same(op, kind, name, args_hash):
+    if not is_same(op, kind, name, args_hash) and not is_same(op, kind, name, SAID):
         raise NonDeterministicStep(
             f"Step {step.id} no longer does what its journal says. At {path} the journal holds {op.kind} {op.name!r}"
             f" (arguments {op.args_hash[:12]}), the code now asks for {kind} {name!r} (arguments {args_hash[:12]})."

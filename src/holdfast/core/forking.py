@@ -17,6 +17,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.claim import NOBODY, Claim
 from holdfast.core.evolve import evolve
+from holdfast.core.fence import SAID
 from holdfast.core.graph import COMPENSATE, Graph
 from holdfast.core.ids import (
     CallId,
@@ -49,11 +50,12 @@ _MOST_NAMED: Final = 20
 
 class Wish(msgspec.Struct, frozen=True):
     """From where a run is forked, and what is to be otherwise. `outputs` are what nodes are said to come to, `output` what the
-    step, or the operation in it, is said to."""
+    step, or the operation in it, is said to; `reply` is the same as a model would have said it."""
 
     step: StepId
     path: Path | None = None
     output: Payload | None = None
+    reply: Payload | None = None
     outputs: Mapping[NodeName, Payload] = {}
     repeats_effects: bool = False
     by: Claim = NOBODY
@@ -67,7 +69,8 @@ class Cost(msgspec.Struct):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """An operation of the origin, at its place."""
+    """An operation of the origin, at its place. `policy` is that of a tool; `stands`: it came before the place at which
+    the fork begins; `why` says why its outcome cannot be reused."""
 
     step: StepId
     path: Path
@@ -75,6 +78,9 @@ class Done(msgspec.Struct, frozen=True):
     name: str
     settled_nanousd: int = 0
     held_nanousd: int = 0
+    policy: str = ""
+    stands: bool = False
+    why: str = ""
 
 
 class Fork(msgspec.Struct, frozen=True):
@@ -85,10 +91,14 @@ class Fork(msgspec.Struct, frozen=True):
     graph_hash: str
     begins_at: StepId
     """The first step that is gone through again: the one that was named, or an earlier one, for which `why` says why."""
+    path: Path | None
+    """The operation from which on it is."""
     why: str
     events: tuple[ev.Event, ...]
     kept: tuple[StepId, ...]
     """Steps that are not done again."""
+    again: tuple[StepId, ...]
+    """Those that are: the origin's from there on, as far as it came to them."""
     reused: tuple[Done, ...]
     """Operations that take the outcome that they had, if they are asked for in the same way."""
     anew: tuple[Done, ...]
@@ -129,8 +139,8 @@ def forked(graph: Graph, history: Sequence[ev.Recorded], wish: Wish) -> Fork:
     began = history[0].event
     assert isinstance(began, ev.RunStarted)
     return Fork(
-        began, state.graph_hash, place.step, place.why, events, inheritance.kept, tuple(inheritance.reused()),
-        tuple(inheritance.anew()),
+        began, state.graph_hash, place.step, wish.path if place.step == wish.step else None, place.why, events,
+        inheritance.kept, inheritance.again, tuple(inheritance.reused()), tuple(inheritance.anew()),
     )  # fmt: skip
 
 
@@ -170,6 +180,8 @@ class _Course:
         self.summoned: set[StepId] = set()
         """Visits that a loop has gone back to."""
         self.costs: dict[tuple[StepId, Path], Cost] = {}
+        self.policies: dict[tuple[StepId, Path], str] = {}
+        """Of the tools that were called."""
         self._ready: set[StepId] = set()
         self._gates: dict[GateId, ev.GateOpened] = {}
 
@@ -191,8 +203,8 @@ class _Course:
                 self._gates[event.gate] = event
             case ev.GateDecided():
                 self._decide(event)
-            case ev.EffectIntended() if event.compensates is not None:
-                self._undo(event.compensates)
+            case ev.EffectIntended():
+                self._intend(event)
             case ev.ModelCallHeld():
                 cost = self.costs.setdefault((event.step, event.path), Cost())
                 cost.held_nanousd = max(cost.held_nanousd, event.hold_nanousd)
@@ -212,10 +224,12 @@ class _Course:
             for path, op in {**known.journal, **known.reusable}.items():
                 self.operations.setdefault(id_, {}).setdefault(path, op)
 
-    def _undo(self, call: CallId) -> None:
-        self.undone.add(call)
-        if is_item(node_of(step := step_of(call))):
-            self.touched.add(root_step(step))
+    def _intend(self, event: ev.EffectIntended) -> None:
+        self.policies[event.step, event.path] = event.policy
+        if (call := event.compensates) is not None:
+            self.undone.add(call)
+            if is_item(node_of(step := step_of(call))):
+                self.touched.add(root_step(step))
 
     def _decide(self, event: ev.GateDecided) -> None:
         opened = self._gates[event.gate]
@@ -287,13 +301,19 @@ class _Inheritance:
         again = [step for name, step in before.steps.items() if name not in self._steps]
         self._visits = {**before.visits, **{node_of(step.id): visit_of(step.id) - 1 for step in again}}
         self._summoned = {**before.summoned, **{node_of(s.id): None for s in again if s.id in course.summoned}}
-        self._operations = {
-            id_: operations for id_, operations in course.operations.items()
-            if (root := root_of(node_of(id_))) in graph.nodes and visit_of(id_) > self._visits.get(root, 0)
-        }  # fmt: skip
         standing = _standing(course, wish)
         self._standing = standing if place.step == wish.step else frozenset[Path]()
         self._given = self._said()
+        self._operations = {
+            id_: operations for id_, operations in course.operations.items()
+            if (root := root_of(node_of(id_))) in graph.nodes and visit_of(id_) > self._visits.get(root, 0)
+            and root_step(id_) not in self._given
+        }  # fmt: skip
+        self.again = tuple(
+            id_ for id_ in course.began
+            if node_of(id_) in graph.nodes and visit_of(id_) > self._visits.get(node_of(id_), 0)
+            and id_ not in self.kept and id_ not in self._given
+        )  # fmt: skip
 
     def _said(self) -> dict[StepId, Payload]:
         """What steps are said to come to. Raises InvalidInput."""
@@ -357,31 +377,46 @@ class _Inheritance:
         wish = self._wish
         for id_, operations in self._operations.items():
             for path, op in operations.items():
-                if id_ == wish.step and path == wish.path and wish.output is not None:
-                    said = msgspec.structs.replace(
-                        op, status="done", outcome=wish.output, error=None, call=None, key=None
+                if self._is_said(id_, path):
+                    said = wish.reply if op.kind == "model" and wish.reply is not None else wish.output
+                    taken = msgspec.structs.replace(
+                        op, status="done", args_hash=SAID, outcome=said, error=None, call=None, key=None
                     )
-                    yield id_, path, said, True
+                    yield id_, path, taken, True
                 elif id_ == wish.step and path in self._standing:
                     yield id_, path, op, True
-                elif op.outcome is not None and op.kind in REUSABLE and self._course.stands(id_, op):
+                elif op.outcome is not None and _is_reusable(op) and self._course.stands(id_, op):
                     yield id_, path, msgspec.structs.replace(op, error=None), False
 
+    def _is_said(self, step: StepId, path: Path) -> bool:
+        return self._wish.output is not None and (step, path) == (self._wish.step, self._wish.path)
+
     def reused(self) -> Iterator[Done]:
-        for id_, path, op, _ in self._inherited_operations():
-            if op.kind in REUSABLE:
-                yield self._done(id_, path, op)
+        for id_, path, op, stands in self._inherited_operations():
+            if op.kind in REUSABLE and not self._is_said(id_, path):
+                yield self._done(id_, path, op, stands=stands)
 
     def anew(self) -> Iterator[Done]:
         taken = {(id_, path) for id_, path, _, _ in self._inherited_operations()}
         for id_, operations in self._operations.items():
             for path, op in operations.items():
                 if op.kind in REUSABLE | {"gate"} and (id_, path) not in taken:
-                    yield self._done(id_, path, op)
+                    yield self._done(id_, path, op, why=self._why(op))
 
-    def _done(self, step: StepId, path: Path, op: Operation) -> Done:
-        cost = self._course.costs.get((step, path), Cost())
-        return Done(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd)
+    def _done(self, step: StepId, path: Path, op: Operation, *, stands: bool = False, why: str = "") -> Done:
+        cost, policy = self._course.costs.get((step, path), Cost()), self._course.policies.get((step, path), "")
+        return Done(step, path, op.kind, op.name, cost.settled_nanousd, cost.held_nanousd, policy, stands, why)
+
+    def _why(self, op: Operation) -> str:
+        if op.kind == "gate":
+            return "a person decides"
+        if op.args_hash == SAID:
+            return "a person had said what it came to"
+        return "it was undone" if self._course.is_undone(op) else "it had failed" if op.error else "it is not over"
+
+
+def _is_reusable(op: Operation) -> bool:
+    return op.kind in REUSABLE and op.args_hash != SAID
 
 
 def _is_over(step: Step) -> bool:
@@ -415,7 +450,7 @@ def _standing(course: _Course, wish: Wish) -> frozenset[Path]:
         )
     if wish.output is not None:
         said = operations.get(wish.path)
-        if said is None or said.kind not in REUSABLE - {"model"}:
+        if said is None or said.kind not in REUSABLE:
             what = "a person's to say" if said is not None and said.kind == "gate" else "not for anybody to say"
             raise InvalidInput(
                 f"What {wish.step} comes to at {wish.path} is {what}, in the fork as well. Nothing was started."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from holdfast.core import commands as cmd
 from holdfast.core import events as ev
 from holdfast.core.events import Event
-from holdfast.core.fence import approval_at, is_new, match_operation
+from holdfast.core.fence import SAID, approval_at, is_new, match_operation
 from holdfast.core.gates import TOOL_APPROVAL
 from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import (
@@ -266,6 +266,8 @@ class StepJournal:
     async def approve(
         self, path: Path, tool: str, args_hash: str, arguments: dict[str, Any], form: dict[str, Any]
     ) -> dict[str, Any]:
+        if (said := self.before.journal.get(path)) is not None and said.args_hash == SAID:
+            return {"decision": "approve", "data": arguments}  # nothing is called
         answer: dict[str, Any] = await self.ask(
             approval_at(path), TOOL_APPROVAL, args_hash,
             shown={"tool": tool, "arguments": arguments}, allowed=("approve", "edit", "reject"),

@@ -32,6 +32,7 @@ from holdfast.errors import (
     UnboundableRequest,
     UnknownPrice,
 )
+from holdfast.models import turn
 from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.hearing import Hearing
 from holdfast.models.prices import Price, Prices
@@ -75,6 +76,10 @@ class Gateway:
     def price_fingerprint(self) -> str:
         """What a run keeps of the prices that it was held to."""
         return self._prices.fingerprint
+
+    def said(self, output: Any) -> Any:
+        """What stands in a journal of a reply that a person gives in a model's place."""
+        return msgspec.to_builtins(turn.said(output))
 
     async def call(
         self, journal: Journal, path: Path, request: ModelRequest, cheaper: Sequence[ModelRequest] = (), *,

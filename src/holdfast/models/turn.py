@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.ports import ModelTurn, Usage
+from holdfast.ports import ModelReply, ModelTurn, ToolRequest, Usage
 
 Part: TypeAlias = Mapping[str, Any]
 
@@ -53,6 +53,17 @@ def tool_call(call_id: str, name: str, args: Any, details: dict[str, Any] | None
 def in_words(content: str) -> dict[str, Any]:
     """A reply that nobody remembers more of than its text."""
     return {"kind": "response", "provider_name": "", "usage": {}, "parts": [text(content)]}
+
+
+def said(output: Any) -> ModelReply:
+    """The reply of a model of which a person says what it came to: a text, or else the data that it was asked for."""
+    if isinstance(output, str):
+        return ModelReply(output, (), None, None, "stop", None, in_words(output))
+    answer = ToolRequest("said", "answer", output)
+    text = msgspec.json.encode(output).decode()  # for whoever asked for words
+    return ModelReply(
+        text, (), answer, None, "stop", None, in_words("") | {"parts": [tool_call(answer.id, answer.name, output)]}
+    )
 
 
 def of(provider: str, said: Said, usage: Usage | None) -> dict[str, Any]:

@@ -23,9 +23,10 @@ def of_fork(fork: Fork, cost_limit_usd: str | int | float | None = None) -> dict
     return {
         "run_id": fork.began.run,
         "workflow": fork.began.workflow,
-        "begins_at": fork.begins_at,
+        "begins_at": fork.begins_at if fork.path is None else f"{fork.begins_at}/{fork.path}",
         "why": fork.why or None,
         "kept": list(fork.kept),
+        "again": list(fork.again),
         "reused": [_done(each) for each in fork.reused],
         "anew": [_done(each) for each in fork.anew],
         "reused_usd": usd(sum(each.settled_nanousd for each in fork.reused)),
@@ -40,6 +41,9 @@ def _done(done: Done) -> dict[str, Any]:
         "path": done.path,
         "kind": done.kind,
         "name": done.name,
+        "policy": done.policy or None,
+        "stands": done.stands,
+        "why": done.why or None,
         "cost_usd": usd(done.settled_nanousd),
     }
 
