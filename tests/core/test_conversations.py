@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.core import conversations as rule
 from holdfast.core.conversations import Change, Conversation, Exchange, OnBusy
 from holdfast.core.ids import RunId
-from holdfast.errors import Conflict, NotFound
+from holdfast.errors import Conflict, InvalidInput, NotFound
 
 
 class Play:
@@ -35,8 +35,11 @@ class Play:
     def start(self) -> None:
         self._keep(rule.started(self.now, self.said, RunId(f"run-{self.now.active}")))
 
-    def end(self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = ()) -> None:
-        self._keep(rule.ended(self.now, self.said, status, reply, None, lasting))
+    def end(
+        self, reply: str | None = None, status: str = "completed", lasting: tuple[str, ...] = (),
+        unread: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        self._keep(rule.ended(self.now, self.said, status, reply, None, lasting, unread))
 
     def heard(self, number: int) -> list[str]:
         """What the run of a message is told."""
@@ -123,6 +126,61 @@ def test_one_who_interrupts_goes_first_and_the_others_wait_on() -> None:
     assert play.now.waiting == (4, 3)
 
 
+def test_what_steers_the_agent_is_part_of_what_it_is_at() -> None:
+    play = busy()
+    play.say("later")
+    assert (play.say("shorter", "steer"), play.say("in English", "steer")) == (4, 5)
+    assert (play.now.steering, play.now.waiting, play.now.is_pending) == ((4, 5), (3,), True)
+    assert [(play.said[number].steers, play.said[number].run) for number in (4, 5)] == [(2, "run-2")] * 2
+    assert play.heard(2) == ["u:one", "a:first", "u:two"], "its run is told them while it is at work"
+    play._keep(rule.told(play.now))
+    assert not play.now.is_pending
+    play.end("second", unread=(5,))
+    assert [play.said[number].status for number in (2, 3, 4, 5)] == ["completed", "waiting", "completed", "active"]
+    assert play.heard(5) == ["u:one", "a:first", "u:two", "u:shorter", "a:second", "u:in English"]
+    play.start()
+    play.end("third")
+    assert play.heard(3)[-2:] == ["a:third", "u:later"]
+    play.start()
+    play.end("fourth")
+    with pytest.raises(Conflict, match="begin a branch after 2"):
+        play.say("otherwise", after=4)
+    assert play.heard(play.say("otherwise", after=2)) == [
+        "u:one", "a:first", "u:two", "u:shorter", "a:second", "u:otherwise",
+    ]  # fmt: skip
+
+
+def test_what_steers_before_the_run_is_there_is_told_to_it() -> None:
+    play = Play()
+    play.say("one")
+    play.say("more", "steer")
+    assert play.now.is_pending
+    play.start()
+    assert (play.said[2].run, play.now.steering) == ("run-1", (2,))
+
+
+def test_what_was_to_steer_an_exchange_that_is_left_is_left_with_it() -> None:
+    play = busy()
+    play.say("read", "steer")
+    play.say("unread", "steer")
+    play.say("anew", "rollback")
+    assert play.say("then", "steer") == 6
+    assert play.now.waiting == (5, 6), "there is nothing to steer any more"
+    play.end(None, "cancelled", unread=(4,))
+    assert [number for number, each in play.said.items() if each.left] == [2, 3, 4]
+    assert play.heard(5) == ["u:one", "a:first", "u:anew"]
+
+
+def test_a_run_is_told_only_so_much() -> None:
+    play = busy()
+    for _ in range(rule.MOST_STEERING):
+        play.say("more", "steer")
+    with pytest.raises(Conflict, match="has been told 100 messages"):
+        play.say("more", "steer")
+    with pytest.raises(InvalidInput, match="no model reads"):
+        busy().say("a" * rule.MOST_CHARACTERS, "steer")
+
+
 def test_a_branch_begins_after_any_exchange_and_the_other_stays() -> None:
     play = busy()
     play.end("second")
@@ -145,14 +203,17 @@ def test_what_no_model_reads_is_refused_and_so_is_what_waits_behind_it() -> None
     assert (play.now.active, play.now.waiting) == (None, ())
 
 
-@given(st.lists(st.tuples(st.sampled_from(get_args(OnBusy)), st.booleans(), st.booleans()), max_size=40))
-def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tuple[OnBusy, bool, bool]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(get_args(OnBusy)), st.booleans(), st.booleans(), st.integers(0, 3)), max_size=40)
+)
+def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tuple[OnBusy, bool, bool, int]]) -> None:
     play, accepted = Play(), 0
-    for on_busy, ends, lasts in moves:
+    for on_busy, ends, lasts, read in moves:
         if ends and play.now.active is not None:
             if play.now.run is None:
                 play.start()
-            play.end("ok", "completed", ("mail",) if lasts else ())
+            unread = tuple(each.number for each in rule.steering(play.said, play.now.active)[read:])
+            play.end("ok", "completed", ("mail",) if lasts else (), unread)
         try:
             play.say("x", on_busy, lasting=("mail",) if lasts else ())
             accepted += 1
@@ -161,7 +222,7 @@ def test_every_message_is_answered_once_or_refused_in_its_order(moves: list[tupl
                 on_busy == "reject" or (on_busy == "rollback" and lasts) or len(play.now.waiting) >= rule.MOST_WAITING
             )
         assert play.now.said == accepted == len(play.said)
-        open_ = [each.number for each in play.said.values() if each.status in ("waiting", "active")]
+        open_ = [each.number for each in play.said.values() if each.status in ("waiting", "active") and not each.steers]
         assert sorted(open_) == sorted([*play.now.waiting, *([play.now.active] if play.now.active else [])])
     while play.now.active is not None:
         play.start()

@@ -23,6 +23,7 @@ def of_an_attempt(step: StepId, attempt: int) -> list[cmd.AttemptCommand]:
         cmd.DenyToolCall(step, attempt, Path("0"), "send", "h", TRANSIENT),
         cmd.StartTimer(step, attempt, Path("0"), "h", 1),
         cmd.AwaitSignal(step, attempt, Path("0"), "s", "h"),
+        cmd.ReadMessages(step, attempt, Path("0")),
         cmd.OpenGate(step, attempt, Path("0"), "question", "h", NULL, "h", ("answer",)),
     ]
 

@@ -294,6 +294,7 @@ class Chaos:
         self.game = Record(graph, **in_line(pick))
         self.pick = pick
         self.by_the_way = random.Random(pick.getstate()[1][0])
+        self.talk = random.Random(pick.getstate()[1][1])
         self.steps = [(event.step, event.attempt) for event in self.game.events(ev.StepStarted)]
         self.calls: list[CallId] = []
         self.gates = [event.gate for event in self.game.events(ev.GateOpened)]
@@ -314,6 +315,8 @@ class Chaos:
                                       taken=self.pick.choice([{}, {}, {}, elsewhere(self.pick)]))  # fmt: skip
                 if self.by_the_way.random() < 0.1:
                     self.settle_letter()
+                if self.talk.random() < 0.1:
+                    self.say()
             except HoldfastError:
                 continue
             for event in events:
@@ -330,6 +333,13 @@ class Chaos:
         if letters:
             settle = self.by_the_way.choice([self.game.edit_letter, self.game.resolve_letter])
             settle(self.by_the_way.choice(letters))
+
+    def say(self) -> None:
+        """Something is said while the run is at work, perhaps again, and some step reads it."""
+        game = self.game
+        game.do(cmd.SendMessage(max(1, game.state.told + self.talk.choice([-1, 0, 1, 2])), inline("said")))
+        if self.steps:
+            game.do(cmd.ReadMessages(*self.steps[-1], Path(str(self.talk.randint(0, 3)))))
 
     def move(self) -> cmd.Command:
         pick = self.pick

@@ -39,6 +39,7 @@ def everything_an_attempt_says(step: StepId, attempt: int) -> list[cmd.AttemptCo
         cmd.DenyToolCall(*at, path, "send", "args", error()),
         cmd.StartTimer(*at, path, "args", 1000),
         cmd.AwaitSignal(*at, path, "go", "args", None),
+        cmd.ReadMessages(*at, path),
         cmd.OpenGate(*at, path, "question", "args", NULL, "h", ("answer",)),
     ]
 

@@ -122,6 +122,10 @@ SAME: dict[str, ModelRequest] = {
     **{f"{model} in turns": ask(model, USER, UserTurn(""), UserTurn("\ufdfa 漢")) for model in (CLAUDE, GPT)},
     **{f"{model} with a reply of its own": ask(model, *replayed(turn)) for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))},
     **{
+        f"{model} steered": ask(model, *replayed(turn), UserTurn("Quick."))
+        for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))
+    },
+    **{
         f"{model} with an empty reply": ask(model, USER, ModelTurn({"kind": "response", "parts": []}))
         for model in (CLAUDE, GPT)
     },

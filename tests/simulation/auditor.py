@@ -921,6 +921,17 @@ class Auditor:
             self.fault("a signal is delivered once", run, str(e.number))
         books.delivered.add(e.number)
 
+    def _message_received(self, books: Books, run: RunId, e: ev.MessageReceived) -> None:
+        if e.number <= books.latest_message:
+            self.fault("a message is told once", run, str(e.number))
+        books.latest_message = e.number
+        books.messages.add(e.number)
+
+    def _message_read(self, books: Books, run: RunId, e: ev.MessageRead) -> None:
+        if e.number not in books.messages:
+            self.fault("a message is read once", run, f"{e.number} at {e.path}")
+        books.messages.discard(e.number)
+
     # --- People -------------------------------------------------------------------------------------------------------
 
     def _gate_opened(self, books: Books, run: RunId, e: ev.GateOpened) -> None:
@@ -1170,6 +1181,8 @@ _JUDGES: Final[dict[type[ev.Event], Callable[[Auditor, Books, RunId, Any], None]
     ev.TimerFired: Auditor._timer_fired,
     ev.SignalReceived: Auditor._signal_received,
     ev.SignalDelivered: Auditor._signal_delivered,
+    ev.MessageReceived: Auditor._message_received,
+    ev.MessageRead: Auditor._message_read,
     ev.GateOpened: Auditor._gate_opened,
     ev.GateReminded: Auditor._gate_reminded,
     ev.GateEscalated: Auditor._gate_reminded,

@@ -112,6 +112,9 @@ class Books:
         self.summoned: set[str] = set()
         self.signals: dict[int, ev.SignalReceived] = {}
         self.delivered: set[int] = set()
+        self.messages: set[int] = set()
+        """Those that the run was told and no model was."""
+        self.latest_message = 0
         self.paused = False
         self.phase = ""
         self.ended = ""

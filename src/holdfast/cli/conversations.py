@@ -33,6 +33,7 @@ class OnBusy(StrEnum):
     ENQUEUE = "enqueue"
     INTERRUPT = "interrupt"
     ROLLBACK = "rollback"
+    STEER = "steer"
 
 
 def meant(on_busy: OnBusy | None) -> rule.OnBusy | None:
@@ -77,6 +78,7 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
     ])  # fmt: skip
     for each in found["exchanges"]:
         branch = "" if each["after"] in (None, each["number"] - 1) else f", after {each['after']}"
+        branch = branch if each["steers"] is None else f", while the agent was at {each['steers']}"
         left = ", left" if each["left"] else ""
         terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}")
         if each["reply"] is not None:

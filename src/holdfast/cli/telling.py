@@ -147,6 +147,8 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,
     ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{by(e)}",
+    ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
+    ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",
     ev.GateOpened: _asked,
     ev.GateReminded: lambda e, at_ms: f"reminder {e.number}: gate {e.gate} is open",
     ev.GateEscalated: lambda e, at_ms: f"gate {e.gate} passed its deadline: {e.reason}",

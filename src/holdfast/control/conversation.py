@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.authoring.workflow import Workflow
 from holdfast.control.base import word
 from holdfast.control.command import DEFAULT_TENANT, Commands
@@ -143,8 +145,8 @@ class Conversations(Commands):
         return (await self.conversation(name, tenant=tenant)).exchanges[said[-1]]
 
     async def reply(self, name: str, number: int, *, tenant: str = DEFAULT_TENANT) -> Exchange:
-        """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words. Raises
-        NotFound."""
+        """Wait until a message has been answered, or will not be: `status` says which, `reply` has the words, of one that
+        steered those to the message whose run it steered. Raises NotFound."""
         while True:
             await self._dialogues.carry_on(tenant, name)
             talk = await self.conversation(name, tenant=tenant)
@@ -152,7 +154,8 @@ class Conversations(Commands):
             if found is None:
                 raise NotFound(f"Conversation {name!r} has no message {number}.")
             if found.status not in ("waiting", "active"):
-                return found
+                part_of = found if found.steers is None else talk.exchanges[found.steers]
+                return msgspec.structs.replace(found, reply=part_of.reply, problem=part_of.problem)
             if talk.conversation.run is not None:
                 await self.run(talk.conversation.run).until(lambda state: bool(state.ended))
 

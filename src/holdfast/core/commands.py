@@ -151,6 +151,14 @@ class SendSignal(Command, frozen=True):
     by: Claim = NOBODY
 
 
+class SendMessage(Command, frozen=True):
+    """Tell the run what was said in its conversation while it was at work: the exchange `number`, once."""
+
+    number: int
+    message: Payload
+    by: Claim = NOBODY
+
+
 class DecideGate(Command, frozen=True):
     """Answer a gate. `shown_hash`, where given, is what the person saw.
 
@@ -371,6 +379,13 @@ class StartTimer(AttemptCommand, frozen=True):
     path: Path
     args_hash: str
     wait_ms: int
+    values: tuple[Value, ...] = ()
+
+
+class ReadMessages(AttemptCommand, frozen=True):
+    """Have what the run was told and nobody has read be part of what the model is asked at `path`."""
+
+    path: Path
     values: tuple[Value, ...] = ()
 
 

@@ -4,13 +4,14 @@ A conversation is a tree of exchanges: a message, the run that answers it, and i
 the others wait, or have their reply. A message is written down first, and then its run is started under a key of the
 conversation and the number of the exchange: whoever does that again, after a crash or beside another, does nothing new. What an
 agent is given is what was said on the way from the root, word for word: so a run that is taken up anywhere sees the same.
+A message that steers is part of the exchange under way, whose run is told it; one that the run never read is an exchange.
 
 Never here: a clock, starting a run, what an agent is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -20,14 +21,16 @@ from holdfast.core.ids import RunId
 from holdfast.core.scopes import CONVERSATION
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
-OnBusy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollback"]
+OnBusy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollback", "steer"]
 """What becomes of a message while the agent is at work: it is refused; it waits; the run is cancelled and the message follows;
-the same, and the exchange is left, as if it had never been."""
+the same, and the exchange is left, as if it had never been; the run reads it before its next model call."""
 
-ON_BUSY: Final[tuple[OnBusy, ...]] = ("reject", "enqueue", "interrupt", "rollback")
+ON_BUSY: Final[tuple[OnBusy, ...]] = ("reject", "enqueue", "interrupt", "rollback", "steer")
 MOST_EXCHANGES: Final = 1_000
 """Each run is given all that was said before it."""
 MOST_WAITING: Final = 20
+MOST_STEERING: Final = 100
+"""Messages to one run while it is at work."""
 MOST_CHARACTERS: Final = 4_000_000
 """Of what is said on the way to a message: more than any model reads."""
 
@@ -50,6 +53,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: bool = False
     problem: str | None = None
     """Why it could not be answered."""
+    steers: int | None = None
+    """The exchange that it is part of: it came while the agent was at that."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +74,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     run: RunId | None = None
     """Of the active one, once it is started."""
     waiting: tuple[int, ...] = ()
+    steering: tuple[int, ...] = ()
+    """Messages that the active run is still to be told."""
     tip: int | None = None
     """After which exchange the next message comes."""
     cancelling: bool = False
@@ -79,7 +86,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     @property
     def is_pending(self) -> bool:
         """Whether somebody has something to do with it now, whatever its run does."""
-        return (self.active is not None and self.run is None) or self.cancelling
+        return (self.active is not None and self.run is None) or self.cancelling or bool(self.steering)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -151,11 +158,13 @@ def say(
             f"Message {active} of conversation {conversation.id} cannot be rolled back: {', '.join(cannot_be_undone)} did what"
             " cannot be undone. Nothing was said: interrupt it, or let it finish."
         )
+    if message.on_busy == "steer" and not conversation.cancelling:
+        return _steer(said, exchanges, message, active)
     if len(conversation.waiting) >= MOST_WAITING:
         raise Conflict(
             f"{MOST_WAITING} messages of conversation {conversation.id} wait already. Nothing was said: wait for a reply."
         )
-    at_once = message.on_busy != "enqueue"
+    at_once = message.on_busy in ("interrupt", "rollback")
     waiting = (number, *conversation.waiting) if at_once else (*conversation.waiting, number)
     said = msgspec.structs.replace(said, waiting=waiting, cancelling=conversation.cancelling or at_once)
     return Change(said, (message,))
@@ -164,16 +173,37 @@ def say(
 def _expect_answered(conversation: Conversation, exchanges: Exchanges, after: int) -> None:
     if after not in exchanges:
         raise NotFound(f"Conversation {conversation.id} has no message {after}. Nothing was said.")
+    if (steered := exchanges[after].steers) is not None:
+        raise Conflict(
+            f"Message {after} of conversation {conversation.id} is part of message {steered}, whose run it steered. Nothing was"
+            f" said: begin a branch after {steered}."
+        )
+
+
+def _steer(conversation: Conversation, exchanges: Exchanges, message: Exchange, active: int) -> Change:
+    """It is part of the exchange under way."""
+    if len(steering(exchanges, active)) >= MOST_STEERING:
+        raise Conflict(
+            f"The run at message {active} of conversation {conversation.id} has been told {MOST_STEERING} messages, as many as"
+            " one can be. Nothing was said: enqueue it, or wait for the reply."
+        )
+    part = msgspec.structs.replace(message, status="active", steers=active, run=conversation.run)
+    _expect_readable(conversation, {**exchanges, part.number: part}, active)
+    return Change(msgspec.structs.replace(conversation, steering=(*conversation.steering, part.number)), (part,))
+
+
+def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: int) -> None:
+    if sum(len(text) for _, text in _told(exchanges, number)) > MOST_CHARACTERS:
+        raise InvalidInput(
+            f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
+            " model reads. Nothing was said: begin another."
+        )
 
 
 def _begin(conversation: Conversation, exchanges: Exchanges, message: Exchange) -> Change:
     """Its turn has come: it follows what was said last."""
     begun = msgspec.structs.replace(message, parent=conversation.tip, status="active")
-    if sum(len(text) for _, text in spoken({**exchanges, begun.number: begun}, begun.number)) > MOST_CHARACTERS:
-        raise InvalidInput(
-            f"With this message conversation {conversation.id} would have more than {MOST_CHARACTERS} characters, which no"
-            " model reads. Nothing was said: begin another."
-        )
+    _expect_readable(conversation, {**exchanges, begun.number: begun}, begun.number)
     number = begun.number
     after = msgspec.structs.replace(conversation, active=number, run=None, tip=number, cancelling=False)
     return Change(after, (begun,))
@@ -182,41 +212,58 @@ def _begin(conversation: Conversation, exchanges: Exchanges, message: Exchange) 
 def started(conversation: Conversation, exchanges: Exchanges, run: RunId) -> Change:
     """The run of the active message is there."""
     assert conversation.active is not None
-    begun = msgspec.structs.replace(exchanges[conversation.active], run=run)
-    return Change(msgspec.structs.replace(conversation, run=run), (begun,))
+    parts = [exchanges[conversation.active], *steering(exchanges, conversation.active)]
+    begun = tuple(msgspec.structs.replace(each, run=run) for each in parts)
+    return Change(msgspec.structs.replace(conversation, run=run), begun)
+
+
+def told(conversation: Conversation) -> Change:
+    """The active run has been told what it was still to be told."""
+    return Change(msgspec.structs.replace(conversation, steering=()), ())
 
 
 def ended(
     conversation: Conversation, exchanges: Exchanges, status: str, reply: str | None, problem: str | None,
-    cannot_be_undone: Sequence[str] = (),
+    cannot_be_undone: Sequence[str] = (), unread: Collection[int] = (),
 ) -> Change:  # fmt: skip
-    """The active message has been answered, or not. What waits first is next. One that rolls it back begins where it began,
-    unless its run has meanwhile done what cannot be undone: then nothing is hidden from the agent."""
+    """The active message has been answered, or not. Next are those that were to steer its run and that it has not read
+    (`unread`), then what waits. One that rolls it back begins where it began, unless its run has meanwhile done what cannot be
+    undone: then nothing is hidden from the agent."""
     assert conversation.active is not None
-    done = msgspec.structs.replace(exchanges[conversation.active], status=status, reply=reply, problem=problem)
-    idle = msgspec.structs.replace(conversation, active=None, run=None, cancelling=False)
-    if not conversation.waiting:
-        return Change(idle, (done,))
-    following = exchanges[conversation.waiting[0]]
-    idle = msgspec.structs.replace(idle, waiting=conversation.waiting[1:])
-    if following.on_busy == "rollback" and not cannot_be_undone:
-        done = msgspec.structs.replace(done, left=True)
-        idle = msgspec.structs.replace(idle, tip=done.parent)
-    known = {**exchanges, done.number: done}
+    active = exchanges[conversation.active]
+    first = exchanges[conversation.waiting[0]] if conversation.waiting else None
+    leaves = first is not None and first.on_busy == "rollback" and not cannot_be_undone
+    done = [msgspec.structs.replace(active, status=status, reply=reply, problem=problem, left=leaves)]
+    waiting = conversation.waiting
+    for part in reversed(steering(exchanges, active.number)):
+        if part.number in unread and not leaves:
+            done.append(msgspec.structs.replace(part, status="waiting", steers=None, run=None))
+            waiting = (part.number, *waiting)
+        else:
+            done.append(msgspec.structs.replace(part, status=status, left=leaves))
+    tip = active.parent if leaves else conversation.tip
+    idle = msgspec.structs.replace(
+        conversation, active=None, run=None, cancelling=False, steering=(), waiting=waiting[1:], tip=tip
+    )
+    known = {**exchanges, **{each.number: each for each in done}}
+    if not waiting:
+        return Change(idle, tuple(done))
     try:
-        change = _begin(idle, known, following)
+        change = _begin(idle, known, known[waiting[0]])
     except InvalidInput as refused:
-        return _given_up(idle, known, done, following, refused.message)
-    return Change(change.conversation, (done, *change.exchanges))
+        return _given_up(idle, known, done, waiting, refused.message)
+    begun = {each.number: each for each in (*done, *change.exchanges)}
+    return Change(change.conversation, tuple(begun.values()))
 
 
 def _given_up(
-    conversation: Conversation, exchanges: Exchanges, done: Exchange, following: Exchange, why: str
+    conversation: Conversation, exchanges: Exchanges, done: Iterable[Exchange], lost: Iterable[int], why: str
 ) -> Change:
     """A message that cannot be answered any more; those that wait behind it cannot be either."""
-    lost = [following, *(exchanges[number] for number in conversation.waiting)]
-    told = (msgspec.structs.replace(each, status="failed", problem=why) for each in lost)
-    return Change(msgspec.structs.replace(conversation, waiting=()), (done, *told))
+    ended_ = {each.number: each for each in done}
+    for number in lost:
+        ended_[number] = msgspec.structs.replace(exchanges[number], status="failed", problem=why)
+    return Change(msgspec.structs.replace(conversation, waiting=()), tuple(ended_.values()))
 
 
 def path(exchanges: Exchanges, number: int | None) -> list[Exchange]:
@@ -228,11 +275,26 @@ def path(exchanges: Exchanges, number: int | None) -> list[Exchange]:
     return found[::-1]
 
 
-def spoken(exchanges: Exchanges, number: int) -> Iterable[tuple[str, str]]:
+def steering(exchanges: Exchanges, number: int) -> list[Exchange]:
+    """The messages that are part of an exchange, in their order."""
+    return [each for each in exchanges.values() if each.steers == number]
+
+
+def spoken(exchanges: Exchanges, number: int) -> list[tuple[str, str]]:
     """What was said on the way to a message, itself the last: (`user` or `assistant`, the text)."""
+    before = exchanges[number].parent
+    return [*(_told(exchanges, before) if before is not None else ()), ("user", exchanges[number].text)]
+
+
+def _told(exchanges: Exchanges, number: int) -> Iterator[tuple[str, str]]:
+    """The same, with all that came of the message."""
+    parts: dict[int, list[Exchange]] = {}
+    for each in exchanges.values():
+        if each.steers is not None:
+            parts.setdefault(each.steers, []).append(each)
     for each in path(exchanges, number):
-        yield "user", each.text
-        if each.number != number and each.reply is not None:
+        yield from (("user", said.text) for said in (each, *parts.get(each.number, ())))
+        if each.reply is not None:
             yield "assistant", each.reply
 
 
@@ -240,3 +302,8 @@ def input_of(conversation: Conversation, exchanges: Exchanges, number: int) -> d
     """What the run that answers a message is given (authoring.chat)."""
     said = spoken(exchanges, number)
     return {"conversation": conversation.id, "messages": [{"role": role, "text": text} for role, text in said]}
+
+
+def message_of(message: Exchange) -> dict[str, Any]:
+    """What a run is told of a message that comes while it is at work."""
+    return {"role": "user", "text": message.text}

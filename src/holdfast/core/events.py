@@ -824,6 +824,26 @@ class SignalTimedOut(Event, frozen=True):
     error: ErrorRecord
 
 
+class MessageReceived(Event, frozen=True):
+    """Something was said in the run's conversation while its agent was at work: the exchange of that number. It is kept until a
+    model is asked about the conversation."""
+
+    number: int
+    message: Payload
+    by: str | None = None
+    os_user: str = ""
+    client: str = ""
+
+
+class MessageRead(Event, frozen=True):
+    """A message is part of what the model is asked by the call beside which `path` is, and by those that follow it."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    number: int
+
+
 # --- Children ---------------------------------------------------------------------------------------------------------
 
 
@@ -974,6 +994,7 @@ AnyEvent = (
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
+    | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildEnded
     | GateOpened | GateReminded | GateEscalated | GateDecided | GateWithdrawn | LifespanPassed
 )  # fmt: skip

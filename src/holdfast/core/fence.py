@@ -76,6 +76,11 @@ def approval_at(path: Path) -> Path:
     return Path(f"{path}.approval")
 
 
+def message_at(path: Path, index: int) -> Path:
+    """Where the messages stand that the model call at `path` is the first to be told."""
+    return Path(f"{path}.message.{index}")
+
+
 def is_new(step: Step, path: Path, kind: str, name: str, args_hash: str) -> bool:
     """Whether what a fork's step asks for at `path` is not its origin's, nor was begun without being approved."""
     if path in step.journal:

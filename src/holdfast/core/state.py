@@ -54,10 +54,16 @@ BACKGROUND: Final = "background_child"
 AWAITED: Final = "awaited_child"
 """The kind of the operation that waits for a child which was asked for before."""
 
-KEPT_FROM_A_PLACE: Final = frozenset({"tool", "model", "gate", "signal", "sleep", FUNCTION, MAP, CHILD, BACKGROUND})
-KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", CHILD, BACKGROUND})
+MESSAGE: Final = "message"
+"""The kind of what a model was told that was said while its run was at work."""
+
+KEPT_FROM_A_PLACE: Final = frozenset(
+    {"tool", "model", "gate", "signal", "sleep", MESSAGE, FUNCTION, MAP, CHILD, BACKGROUND}
+)
+KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", MESSAGE, CHILD, BACKGROUND})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
-with other code, and where it is done again from its beginning. An effect is never done twice; a signal comes only once."""
+with other code, and where it is done again from its beginning. An effect is never done twice; a signal and a message come only
+once."""
 
 StepStatus = Literal["ready", "active", "suspended", "retrying", "completed", "failed", "skipped", "cancelled"]
 """- `ready`: may start
@@ -324,6 +330,13 @@ class Signal(msgspec.Struct, frozen=True):
     data: Payload
 
 
+class Message(msgspec.Struct, frozen=True):
+    """What was said while the run was at work, and no model was told yet."""
+
+    number: int
+    said: Payload
+
+
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run of which another is a fork, and from where on it goes its own way."""
 
@@ -473,6 +486,9 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     gates_opened: int = 0
     signals: list[Signal] = []
     signals_received: int = 0
+    messages: list[Message] = []
+    told: int = 0
+    """The latest message that the run was told."""
     parent: ev.Parent | None = None
     shared: tuple[str, ...] = ()
     """The scopes above the run, besides those of its tenant and team, in which its money counts."""
@@ -488,6 +504,10 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     def root(self) -> RunId:
         """The run at the top of its tree: its own, where it is no child."""
         return self.parent.root if self.parent is not None else self.run
+
+    def has_read(self, message: int) -> bool:
+        """Whether some model was told a message that came while the run was at work."""
+        return message <= self.told and all(each.number != message for each in self.messages)
 
     def open_children(self) -> Iterator[tuple[RunId, Child]]:
         """The children that have not ended, as far as the run has heard."""

@@ -32,7 +32,7 @@ from holdfast.core.graph import Join
 from holdfast.core.ids import CallId, Path, Unique
 from holdfast.core.payload import NULL, digest
 from holdfast.core.policies import RetryPolicy
-from holdfast.engine import branches, child, function, mapping
+from holdfast.engine import branches, child, function, mapping, steering
 from holdfast.engine.attempt import Attempt
 from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
@@ -332,6 +332,10 @@ class StepContext(AttemptContext):
     ) -> ModelReply:
         with cursor().place() as path:
             return await self._services.gateway.call(self._journal, path, request, cheaper, stream=stream)
+
+    async def heard(self) -> list[Any]:
+        """The messages that came while the run was at work, as the model is told them that is called next."""
+        return await steering.messages(self._journal, cursor().following)
 
     async def call_tool(
         self, name: str, arguments: Any, *, key: str | None = None, unique: Unique = "run",

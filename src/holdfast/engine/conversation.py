@@ -84,6 +84,7 @@ async def talk(
     than `max_turns` turns, OperationFailed when a call fails.
     """
     system, said, user = _prompt(prompt)
+    is_of_conversation = isinstance(prompt, dict) and "messages" in prompt
     specs = tuple(_spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
@@ -93,6 +94,8 @@ async def talk(
     used = 0
     while used < max_turns + mended:
         used += 1
+        if is_of_conversation:
+            turns.extend(UserTurn(message["text"]) for message in await context.heard())
         request = ModelRequest(
             model=model,
             system=system,

@@ -102,10 +102,15 @@ class Cursor:
         self._marks[stream] = self._next, count + 1
         return f"{self.prefix}{self._next}:{count}"
 
+    @property
+    def following(self) -> Path:
+        """The place of the operation that comes next."""
+        return Path(f"{self.prefix}{self._next}")
+
     def versioned(self, name: str) -> tuple[Path, Path]:
         """Where it is kept which version of the code goes on here, and the place of the operation that comes next."""
         place = self.named(name).removeprefix(self.prefix)
-        return Path(f"{self.prefix}@{place}"), Path(f"{self.prefix}{self._next}")
+        return Path(f"{self.prefix}@{place}"), self.following
 
     def _refuse_inside(self) -> None:
         if self._function:

@@ -26,7 +26,7 @@ from holdfast.engine.errands import Errands
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
 from holdfast.engine.stored_workflow import StoredWorkflow
-from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, StoreError
+from holdfast.errors import BlobLost, Conflict, CorruptHistory, HoldfastError, KeyReused, NotFound, RunEnded, StoreError
 from holdfast.models.gateway import Gateway
 
 log = logging.getLogger("holdfast")
@@ -91,20 +91,28 @@ class Dialogues:
             return await self._start(conversation, exchanges)
         row = await self._runtime.store.views.run(conversation.run)
         if row is None or row.ended_at_ms is None:
-            return await self._cancel(conversation) if conversation.cancelling else None
+            if conversation.cancelling:
+                return await self._cancel(conversation)
+            return await self._tell(conversation, exchanges) if conversation.steering else None
         lasting = await self.lasting(conversation.run) if conversation.waiting else ()
-        reply, problem = await self._outcome(conversation.run)
-        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting)
+        reply, problem, unread = await self._outcome(conversation, exchanges)
+        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting, unread)
 
-    async def _outcome(self, run: RunId) -> tuple[str | None, str | None]:
-        """What a run that has ended returned, as text, and why there is none."""
+    async def _outcome(
+        self, conversation: Conversation, exchanges: Exchanges
+    ) -> tuple[str | None, str | None, list[int]]:
+        """What the active run, which has ended, returned, as text; why there is nothing; and what it did not read of the
+        messages that were to steer it."""
+        assert conversation.run is not None
+        parts = [each.number for each in exchanges.values() if each.steers == conversation.active]
         try:
-            state = await self._runtime.runs.state(run)
-            if state.ended == "completed":
-                return await self._reply(state), None
+            state = await self._runtime.runs.state(conversation.run)
+            reply = await self._reply(state) if state.ended == "completed" else None
         except (CorruptHistory, NotFound, BlobLost) as lost:  # for good, and what waits can be answered all the same
-            return None, f"Its run {run} has ended, and what it returned cannot be read. {lost.message}"
-        return None, state.error.message if state.error is not None else None
+            told = f"Its run {conversation.run} has ended, and what it returned cannot be read. {lost.message}"
+            return None, told, parts
+        problem = state.error.message if state.error is not None else None
+        return reply, problem, [number for number in parts if not state.has_read(number)]
 
     async def _start(self, conversation: Conversation, exchanges: Exchanges) -> Change:
         assert conversation.active is not None
@@ -143,6 +151,20 @@ class Dialogues:
                 raise
             return known[0]
         return mailbox.run
+
+    async def _tell(self, conversation: Conversation, exchanges: Exchanges) -> Change | None:
+        """Hand the active run what was said since it began; it knows what it was told already. None where it has ended."""
+        assert conversation.run is not None
+        state = await self._runtime.runs.state(conversation.run)
+        kept_ms = max(self._runtime.store.clock.now_ms(), state.started_at_ms)
+        for number in conversation.steering:
+            message = exchanges[number]
+            said = await self._payloads.keep(rule.message_of(message), conversation.tenant, kept_ms)
+            try:
+                await self._runtime.runs.send(conversation.run, cmd.SendMessage(number, said, Claim(message.by)))
+            except RunEnded:
+                return None
+        return rule.told(conversation)
 
     async def _cancel(self, conversation: Conversation) -> Change:
         assert conversation.run is not None

@@ -1,4 +1,6 @@
-"""How the events of operations that call nobody change the state: values, functions, timers, signals, questions to people."""
+"""How the events of operations that call nobody change the state: values, functions, timers, signals,
+messages, questions to people.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,18 @@ from holdfast.core.folding.moves import Folds, close, leave_scope, mark, note_mo
 from holdfast.core.ids import node_of
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import RATE_LIMIT
-from holdfast.core.state import FUNCTION, MAP, MOST_DECIDED_KEPT, Decided, Gate, PoolWait, Signal, State
+from holdfast.core.state import (
+    FUNCTION,
+    MAP,
+    MESSAGE,
+    MOST_DECIDED_KEPT,
+    Decided,
+    Gate,
+    Message,
+    PoolWait,
+    Signal,
+    State,
+)
 
 
 def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
@@ -84,6 +97,17 @@ def _signal_timed_out(s: State, e: ev.SignalTimedOut, at_ms: int) -> None:
     close(s, e.step, e.path, error=e.error)
 
 
+def _message_received(s: State, e: ev.MessageReceived, at_ms: int) -> None:
+    s.told = e.number
+    s.messages.append(Message(e.number, e.message))
+
+
+def _message_read(s: State, e: ev.MessageRead, at_ms: int) -> None:
+    message = next(kept for kept in s.messages if kept.number == e.number)
+    s.messages.remove(message)
+    operation(s, e.step, e.path, MESSAGE, MESSAGE, "", at_ms, "done").outcome = message.said
+
+
 def _gate_opened(s: State, e: ev.GateOpened, at_ms: int) -> None:
     s.gates_opened += 1
     s.gates[e.gate] = Gate(e, at_ms)
@@ -130,6 +154,8 @@ FOLDS: Final[Folds] = {
     ev.SignalReceived: _signal_received,
     ev.SignalDelivered: _signal_delivered,
     ev.SignalTimedOut: _signal_timed_out,
+    ev.MessageReceived: _message_received,
+    ev.MessageRead: _message_read,
     ev.GateOpened: _gate_opened,
     ev.GateReminded: _gate_reminded,
     ev.GateEscalated: _gate_escalated,

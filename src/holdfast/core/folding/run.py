@@ -84,6 +84,8 @@ def _run_reopened(s: State, e: ev.RunReopened, at_ms: int) -> None:
     s.ended, s.ended_at_ms, s.phase, s.error = "", 0, "", None
     s.counted, s.awaits = e.counted, e.awaits
     s.reopened += 1
+    if s.messages:  # its conversation goes on with them
+        s.told, s.messages = s.messages[0].number - 1, []
     s.joins.clear()  # those that were waited for are waited for anew
     for id_ in e.superseded:
         items.drop_maps(s, s.steps[node_of(id_)])

@@ -45,6 +45,7 @@ def of_exchange(exchange: Exchange) -> dict[str, Any]:
     return {
         "number": exchange.number,
         "after": exchange.parent,
+        "steers": exchange.steers,
         "status": exchange.status,
         "text": exchange.text,
         "by": exchange.by,

@@ -1,0 +1,225 @@
+"""A message that comes while the agent is at work is read before its next model call, once, and by nobody twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from holdfast import Chat, Context, StateView, Tool, Workflow, flow, llm_node, tool
+from holdfast.core import commands as cmd
+from holdfast.core.conversations import Exchange, say
+from holdfast.core.ids import RunId
+from holdfast.core.payload import inline
+from holdfast.models.providers import Providers
+from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ToolTurn, UserTurn
+from holdfast.testing.model_server import ModelServer, Rule, ToolCall
+from tests.engine.kit import bounded, die, names, opened
+
+MODEL = "claude-haiku-4-5"
+
+
+class Recorder:
+    """A model that keeps what it is asked."""
+
+    def __init__(self, model: Providers) -> None:
+        self.model = model
+        self.asked: list[ModelRequest] = []
+
+    async def prepare(self, model: str) -> None:
+        await self.model.prepare(model)
+
+    async def request(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        return await self.model.request(request)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
+        self.asked.append(request)
+        return self.model.stream(request)
+
+    @property
+    def told(self) -> list[list[str]]:
+        """What people had said, by request."""
+        return [[turn.text for turn in request.turns if isinstance(turn, UserTurn)] for request in self.asked]
+
+
+@pytest.fixture
+def asked(model: Providers) -> Recorder:
+    return Recorder(model)
+
+
+class Desk:
+    """A tool that takes its time."""
+
+    def __init__(self) -> None:
+        self.begun, self.done = asyncio.Event(), asyncio.Event()
+
+    @property
+    def look(self) -> Tool:
+        @tool(effect="read")
+        async def look(where: str) -> str:
+            """Look somewhere."""
+            self.begun.set()
+            await self.done.wait()
+            return f"nothing at {where}"
+
+        return look
+
+
+def agent(*tools: Tool, **options: Any) -> Workflow:
+    wf = Workflow("agent", input=Chat)
+
+    @wf.node("answer")
+    @llm_node(model=MODEL, tools=tools, max_tokens=200, **options)
+    async def answer(state: StateView) -> dict[str, Any]:
+        return {"system": "Look around.", "messages": state.input.messages}
+
+    return wf
+
+
+LOOKS = [
+    Rule(turn=1, tool_calls=(ToolCall("look", {"where": "home"}),)),
+    Rule(user=("now", "late"), text="well"),
+    Rule(text="done"),
+]
+
+
+@bounded
+async def test_it_comes_after_the_tools_replies_and_counts_as_said(
+    store: str, asked: Recorder, server: ModelServer
+) -> None:
+    server.script.add(*LOOKS)
+    desk = Desk()
+    async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
+        await engine.open_conversation("c", wf, on_busy="steer")
+        first = await engine.say("c", "Where is it?")
+        await desk.begun.wait()
+        second = await engine.say("c", "Be quick.", key="k")
+        assert (second.steers, second.run) == (first.number, first.run)
+        assert (await engine.say("c", "Be quick.", key="k")).number == second.number
+        desk.done.set()
+        assert [(await engine.reply("c", number)).reply for number in (1, 2)] == ["done"] * 2
+        assert asked.told == [["Where is it?"], ["Where is it?", "Be quick."]]
+        assert isinstance(asked.asked[1].turns[-2], ToolTurn), "no request of a tool is left without its reply"
+        await engine.say("c", "And now?")
+        await engine.reply("c", 3)
+        assert asked.told[2] == ["Where is it?", "Be quick.", "And now?"]
+        talk = await engine.conversation("c")
+        assert [(each.status, each.parent, each.reply) for each in talk.exchanges.values()] == [
+            ("completed", None, "done"), ("completed", None, None), ("completed", 1, "well"),
+        ]  # fmt: skip
+        history = await names(engine.run(str(first.run)))
+        assert (history.count("MessageReceived"), history.count("MessageRead")) == (1, 1)
+        assert "MessageRead" not in await names(engine.run(str(talk.exchanges[3].run)))
+
+
+@bounded
+async def test_what_the_run_did_not_read_is_the_next_exchange(store: str, asked: Recorder, server: ModelServer) -> None:
+    server.script.add(Rule(user="first", text="one", latency_s=0.3), Rule(text="two"))
+    async with opened(store, workflows=[wf := agent()], model=asked) as engine:
+        await engine.open_conversation("c", wf)
+        first = await engine.say("c", "first")
+        while not asked.asked:
+            await asyncio.sleep(0.002)
+        second = await engine.say("c", "second", on_busy="steer")
+        third = await engine.say("c", "third", on_busy="enqueue")
+        assert (await engine.reply("c", second.number)).reply == "two"
+        await engine.reply("c", third.number)
+        assert asked.told == [["first"], ["first", "second"], ["first", "second", "third"]]
+        exchanges = (await engine.conversation("c")).exchanges
+        assert [each.parent for each in exchanges.values()] == [None, 1, 2]
+        assert len({each.run for each in exchanges.values()}) == 3
+        assert first.run == exchanges[1].run
+
+
+@flow
+async def patient(ctx: Context, chat: Chat) -> str:
+    said = await ctx.model(MODEL, chat, max_tokens=100)
+    await ctx.wait_signal("go on")
+    aside = await ctx.model(MODEL, "What is the time?", max_tokens=100)
+    return f"{said} {aside} {await ctx.model(MODEL, chat, max_tokens=100)}"
+
+
+@bounded
+async def test_a_run_that_waits_reads_it_when_it_goes_on(store: str, asked: Recorder) -> None:
+    async with opened(store, workflows=[patient], model=asked) as engine:
+        await engine.open_conversation("c", patient, on_busy="steer")
+        message = await engine.say("c", "one")
+        await (run := engine.run(str(message.run))).settled()
+        await engine.say("c", "two")
+        await engine.say("c", "three")
+        await die(engine)
+    async with opened(store, workflows=[patient], model=asked) as engine:
+        await engine.say("c", "four", on_busy="steer")
+        await engine.signal(run.id, "go on")
+        assert (await engine.reply("c", 1)).status == "completed"
+        assert asked.told == [["one"], ["What is the time?"], ["one", "two", "three", "four"]]
+        assert (await names(engine.run(run.id))).count("MessageRead") == 3
+
+
+@bounded
+async def test_who_dies_after_it_was_read_asks_the_same_again(store: str, asked: Recorder, server: ModelServer) -> None:
+    server.script.add(LOOKS[0], Rule(turn=2, latency_s=0.2, times=1, text="done"), *LOOKS[1:])
+    desk = Desk()
+    async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
+        await engine.open_conversation("c", wf, on_busy="steer")
+        message = await engine.say("c", "Where?")
+        await desk.begun.wait()
+        await engine.say("c", "Quick.")
+        desk.done.set()
+        while len(asked.asked) < 2:
+            await asyncio.sleep(0.002)
+        # The call is under way: what comes now is not part of it, whoever makes it again.
+        await engine.say("c", "Late.")
+        await die(engine)
+    async with opened(store, workflows=[wf], model=asked) as engine:
+        assert (await engine.reply("c", 1)).reply == "done"
+        assert asked.asked[1] == asked.asked[2]
+        assert asked.told[2] == ["Where?", "Quick."]
+        assert (await engine.reply("c", 3)).reply == "well"
+        assert asked.told[3] == ["Where?", "Quick.", "Late."]
+        history = await names(engine.run(str(message.run)))
+        assert (history.count("MessageReceived"), history.count("MessageRead")) == (2, 1)
+
+
+@bounded
+async def test_a_message_whose_sender_died_reaches_the_run_all_the_same(store: str, asked: Recorder) -> None:
+    async with opened(store, workflows=[patient], model=asked) as engine:
+        await engine.open_conversation("c", patient)
+        message = await engine.say("c", "one")
+        await (run := engine.run(str(message.run))).settled()
+        talk = await engine.conversation("c")
+        # Written down, and told to the run: then its process died before it could write that down.
+        change = say(
+            talk.conversation, talk.exchanges, Exchange(number=0, text="two", at_ms=1, on_busy="steer"), after=None,
+            cannot_be_undone=(),
+        )  # fmt: skip
+        assert await engine.store.conversations.put(change)
+        said = inline({"role": "user", "text": "two"})
+        await engine.runtime.runs.send(RunId(run.id), cmd.SendMessage(2, said))
+        replied = asyncio.create_task(engine.reply("c", 1))
+        while (await engine.conversation("c")).conversation.steering:
+            await asyncio.sleep(0.02)
+        await engine.signal(run.id, "go on")
+        await replied
+        assert asked.told[-1] == ["one", "two"]
+
+
+@bounded
+async def test_a_fork_is_told_at_the_same_place_what_its_origin_was(
+    store: str, asked: Recorder, server: ModelServer
+) -> None:
+    server.script.add(*LOOKS)
+    desk = Desk()
+    async with opened(store, workflows=[wf := agent(desk.look)], model=asked) as engine:
+        await engine.open_conversation("c", wf, on_busy="steer")
+        message = await engine.say("c", "Where?")
+        await desk.begun.wait()
+        await engine.say("c", "Quick.")
+        desk.done.set()
+        await engine.reply("c", 1)
+        fork = await engine.fork(str(message.run), "answer#1")
+        assert (await engine.run(fork.id).result()) == "done"
+        assert len(asked.asked) == 2, "each call took the outcome that it had"
