@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow import flow
     from holdfast.authoring.mapping import map_node
     from holdfast.authoring.node import branch, check, child, human_gate, llm_node, remote_task, task, tool_node
+    from holdfast.authoring.offer import Handoff
     from holdfast.authoring.step import step
     from holdfast.authoring.tool import Tool, tool
     from holdfast.authoring.view import Fields, NodeView, StateView
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Answer", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "HoldfastError",
-    "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run",
-    "RunFailed", "StateView", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "Answer", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "Handoff",
+    "HoldfastError", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown",
+    "RetryPolicy", "Run", "RunFailed", "StateView", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
     "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -55,6 +56,7 @@ _HOMES: Final = {
     "authoring.flow": ("flow",),
     "authoring.mapping": ("map_node",),
     "authoring.node": ("branch", "check", "child", "human_gate", "llm_node", "remote_task", "task", "tool_node"),
+    "authoring.offer": ("Handoff",),
     "authoring.step": ("step",),
     "authoring.tool": ("Tool", "tool"),
     "authoring.view": ("Fields", "NodeView", "StateView"),

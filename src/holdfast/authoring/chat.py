@@ -23,8 +23,14 @@ class Chat(BaseModel):
     conversation: str = ""
     """Its id; "" where a run was started without one."""
     messages: list[Message] = Field(min_length=1)
+    reason: str = ""
+    """Why another agent has handed the conversation over, in its words."""
 
     @property
     def text(self) -> str:
         """What is to be answered."""
         return self.messages[-1].text
+
+    def last(self, count: int) -> Chat:
+        """The same with no more than its last messages, `count` of them."""
+        return self.model_copy(update={"messages": self.messages[-max(count, 1) :]})

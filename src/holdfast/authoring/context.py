@@ -160,9 +160,10 @@ class Context(Protocol):
         """The agent loop: the model, the tools that it asks for, the model again, until it answers in words; each of these is
         an operation. `user` may be a `Chat`. All else is as of `llm_node`.
 
-        `tools` are tools and workflows: what is asked of a workflow is done by a child. A flow may offer any that it gives as
-        itself, and by their names the tools that it lists; a node those that it lists. Where two have one name, nothing is
-        called (class `validation`). What the model does not finish within `max_turns` fails (class `limit`).
+        `tools` are tools, workflows and handoffs: what is asked of a workflow is done by a child, and with a `Handoff` the
+        model may hand the conversation over, whereupon the other agent's answer is this one's. A flow may offer any that it
+        gives as itself, and by their names the tools that it lists; a node those that it lists. Where two have one name,
+        nothing is called (class `validation`). What the model does not finish within `max_turns` fails (class `limit`).
         """
         ...
 

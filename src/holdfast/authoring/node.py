@@ -278,7 +278,8 @@ def llm_node(
     function returns then is said after all that was said, instead of beginning anew.
 
     A workflow among the `tools` is offered under its name, with its input as arguments: what the model asks of it is done by a
-    child, whose output, or why there is none, is what the model hears.
+    child, whose output, or why there is none, is what the model hears. With a `Handoff` it may hand the conversation over: then
+    the node's output is what the other agent returns.
 
     With `stream` whoever watches the run hears each reply as it comes (`Engine.watch_stream`); what comes of it is the same.
     """

@@ -17,6 +17,7 @@ from holdfast.authoring.child import mentioned
 from holdfast.authoring.input_schema import schema_of
 from holdfast.authoring.mapping import MapDefinition, item_definition
 from holdfast.authoring.node import CODE, OFFERED, Guard, NodeDefinition, task
+from holdfast.authoring.offer import Handoff
 from holdfast.authoring.tool import Tool
 from holdfast.core.demand import NOTHING, Demand
 from holdfast.core.graph import CHECK_DECISIONS, GATE_DECISIONS, Definition, Edge, Graph, Limits, Node
@@ -267,6 +268,7 @@ class Workflow:
         found = [made.settings.get(CODE) for made in self.nodes.values()]
         found += [each for made in self.nodes.values() for each in made.settings.get(OFFERED, ())]
         found += [each for made in self.nodes.values() for each in mentioned(made.handler)]
+        found = [each.workflow if isinstance(each, Handoff) else each for each in found]
         return list(dict.fromkeys(each for each in found if isinstance(each, Workflow)))
 
     def warnings(self) -> list[str]:

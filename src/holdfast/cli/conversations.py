@@ -82,7 +82,7 @@ def show(name: Name, tenant: Tenant = "default", as_json: AsJson = False, store:
         left = ", left" if each["left"] else ""
         terminal.show(f"\n{each['number']} ({each['status']}{branch}{left}) {each['by'] or ''}: {each['text']}")
         if each["reply"] is not None:
-            terminal.show(f"  {each['reply']}")
+            terminal.show(f"  {'' if each['agent'] is None else each['agent'] + ': '}{each['reply']}")
         elif each["problem"]:
             terminal.show(f"  {each['problem']}")
 

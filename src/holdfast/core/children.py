@@ -55,7 +55,7 @@ def request_child(d: Decision, c: commands.RequestChild) -> None:
     d.emit(
         ev.ChildRequested(
             c.step, c.attempt, c.path, failed or c.child, c.workflow, c.version, c.graph_hash, c.args_hash, c.input,
-            c.limit_nanousd, c.key, c.background, again=failed is not None,
+            c.limit_nanousd, c.key, c.background, again=failed is not None, handoff=c.handoff,
         )
     )  # fmt: skip
 

@@ -431,6 +431,7 @@ class RequestChild(AttemptCommand, frozen=True):
     key: str | None = None
     background: bool = False
     values: tuple[Value, ...] = ()
+    handoff: bool = False
 
 
 class AwaitChild(AttemptCommand, frozen=True):

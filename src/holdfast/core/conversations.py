@@ -55,6 +55,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it could not be answered."""
     steers: int | None = None
     """The exchange that it is part of: it came while the agent was at that."""
+    agent: str | None = None
+    """Who answers it, if not the conversation's own agent; once it is answered, who did: the next message goes there."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -202,7 +204,8 @@ def _expect_readable(conversation: Conversation, exchanges: Exchanges, number: i
 
 def _begin(conversation: Conversation, exchanges: Exchanges, message: Exchange) -> Change:
     """Its turn has come: it follows what was said last."""
-    begun = msgspec.structs.replace(message, parent=conversation.tip, status="active")
+    agent = None if conversation.tip is None else exchanges[conversation.tip].agent
+    begun = msgspec.structs.replace(message, parent=conversation.tip, status="active", agent=agent)
     _expect_readable(conversation, {**exchanges, begun.number: begun}, begun.number)
     number = begun.number
     after = msgspec.structs.replace(conversation, active=number, run=None, tip=number, cancelling=False)
@@ -224,23 +227,24 @@ def told(conversation: Conversation) -> Change:
 
 def ended(
     conversation: Conversation, exchanges: Exchanges, status: str, reply: str | None, problem: str | None,
-    cannot_be_undone: Sequence[str] = (), unread: Collection[int] = (),
+    cannot_be_undone: Sequence[str] = (), unread: Collection[int] = (), handed_to: str | None = None,
 ) -> Change:  # fmt: skip
-    """The active message has been answered, or not. Next are those that were to steer its run and that it has not read
-    (`unread`), then what waits. One that rolls it back begins where it began, unless its run has meanwhile done what cannot be
-    undone: then nothing is hidden from the agent."""
+    """The active message has been answered, or not; by `handed_to` where the agent handed it over. Next are those that were to
+    steer its run and that it has not read (`unread`), then what waits. One that rolls it back begins where it began, unless its
+    run has meanwhile done what cannot be undone: then nothing is hidden from the agent."""
     assert conversation.active is not None
     active = exchanges[conversation.active]
+    agent = None if handed_to == conversation.workflow else handed_to or active.agent
     first = exchanges[conversation.waiting[0]] if conversation.waiting else None
     leaves = first is not None and first.on_busy == "rollback" and not cannot_be_undone
-    done = [msgspec.structs.replace(active, status=status, reply=reply, problem=problem, left=leaves)]
+    done = [msgspec.structs.replace(active, status=status, reply=reply, problem=problem, left=leaves, agent=agent)]
     waiting = conversation.waiting
     for part in reversed(steering(exchanges, active.number)):
         if part.number in unread and not leaves:
             done.append(msgspec.structs.replace(part, status="waiting", steers=None, run=None))
             waiting = (part.number, *waiting)
         else:
-            done.append(msgspec.structs.replace(part, status=status, left=leaves))
+            done.append(msgspec.structs.replace(part, status=status, left=leaves, agent=agent))
     tip = active.parent if leaves else conversation.tip
     idle = msgspec.structs.replace(
         conversation, active=None, run=None, cancelling=False, steering=(), waiting=waiting[1:], tip=tip

@@ -861,7 +861,7 @@ class ChildRequested(Event, frozen=True):
     """A step asks for a child, a run of its own, which is about to start; `limit_nanousd` is its own limit, where it is given.
 
     `background`: the step goes on. `key`: by which name the run knows the child. `again`: the child has failed, and is taken up
-    where it did.
+    where it did. `handoff`: the conversation is handed over to it.
     """
 
     step: StepId
@@ -877,6 +877,7 @@ class ChildRequested(Event, frozen=True):
     key: str | None = None
     background: bool = False
     again: bool = False
+    handoff: bool = False
 
 
 class ChildAwaited(Event, frozen=True):

@@ -378,6 +378,8 @@ class Child(msgspec.Struct, omit_defaults=True):
     ended: Literal["", "completed", "failed", "cancelled"] = ""
     output: Payload = NULL
     error: ErrorRecord | None = None
+    handoff: bool = False
+    """Whether the conversation was handed over to it."""
 
 
 class Derived:
@@ -481,6 +483,8 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     undoing: dict[CallId, CallId] = {}
     """Calls that undo such an effect, and which: then the key is free again."""
     compensable: list[Compensable] = []
+    handed_to: tuple[RunId, str] | None = None
+    """The child, and its workflow, that answered in the place of the run's own agent, the latest."""
     gates: dict[GateId, Gate] = {}
     decided: dict[GateId, Decided] = {}
     gates_opened: int = 0

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from holdfast.authoring.child import ChildOutcome
+from holdfast.authoring.offer import Handoff
 from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
@@ -36,6 +37,8 @@ class Request(NamedTuple):
     version: int | None
     key: str | None
     limit: float | str | Decimal | None
+    handoff: Handoff | None = None
+    """Where the conversation `input` is handed over: only its outcome is filtered, once."""
 
     @property
     def name(self) -> str:
@@ -44,6 +47,8 @@ class Request(NamedTuple):
     def asked(self, journal: StepJournal) -> dict[str, Any]:
         """What counts for whether the same is asked for again. Not the version of code at hand: a child goes on with what it
         was started with."""
+        if self.handoff is not None:
+            return {"workflow": self.name, "handoff": True}
         plain = msgspec.json.decode(journal.attempt.services.payloads.clean(self.input))
         return {"workflow": self.name, "input": plain, "version": self.version, "key": self.key}
 
@@ -125,10 +130,11 @@ async def _command(
     journal: StepJournal, path: Path, request: Request, args_hash: str, background: bool
 ) -> cmd.RequestChild:  # fmt: skip
     workflow = await _meant(journal, request)
+    given = request.input if request.handoff is None else request.handoff.given(request.input)
     if isinstance(workflow, StoredWorkflow):
-        valid = await journal.attempt.services.threads.run(workflow.validated_input, {"raw": request.input})
+        valid = await journal.attempt.services.threads.run(workflow.validated_input, {"raw": given})
     else:
-        valid = workflow.validated_input(request.input)
+        valid = workflow.validated_input(given)
     try:
         limit = None if request.limit is None else nanousd(request.limit)
     except ValueError as problem:
@@ -138,7 +144,7 @@ async def _command(
     runs = journal.attempt.services.runtime.runs
     return cmd.RequestChild(
         journal.step, journal.number, path, runs.new_id(), workflow.name, workflow.version, workflow.graph.hash, args_hash,
-        payload, limit, request.key, background, values=journal.take(),
+        payload, limit, request.key, background, values=journal.take(), handoff=request.handoff is not None,
     )  # fmt: skip
 
 

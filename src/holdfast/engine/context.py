@@ -18,7 +18,7 @@ from holdfast.authoring.chat import Chat
 from holdfast.authoring.form import form_of
 from holdfast.authoring.mapping import PARALLEL, Demanded, MapDefinition, Mapped, terms
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS, DEFAULT_MAX_TURNS, check_turns
-from holdfast.authoring.offer import Offer
+from holdfast.authoring.offer import Handoff, Offer
 from holdfast.authoring.offer import check as check_offers
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep, Step, outside_of_flows, step_of
@@ -26,6 +26,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
+from holdfast.core import conversations
 from holdfast.core.demand import NOTHING
 from holdfast.core.gates import APPROVAL, QUESTION
 from holdfast.core.graph import Join
@@ -59,7 +60,7 @@ class Talk(Protocol):
 
     def __call__(
         self, context: StepContext, prompt: Any, *, model: str, max_tokens: int | None, output: type[BaseModel] | None,
-        temperature: float | None, stream: bool, offered: Mapping[str, Tool | Workflow] = ..., max_turns: int = ...,
+        temperature: float | None, stream: bool, offered: Mapping[str, Tool | Workflow | Handoff] = ..., max_turns: int = ...,
         cheaper_models: Sequence[str] = ..., min_tokens: int | None = ...,
     ) -> Awaitable[Any]: ...  # fmt: skip
 
@@ -67,6 +68,29 @@ class Talk(Protocol):
 def _prompt(system: str, user: Any) -> dict[str, Any]:
     """What a model is told: a text, or what was said in a conversation."""
     return {"system": system, **({"messages": user.messages} if isinstance(user, Chat) else {"user": user})}
+
+
+def _allowed(attempt: Attempt, tool: Tool) -> Mapping[str, Tool]:
+    """The tools that may be called where `tool` itself is asked for: a flow may call what it has at hand."""
+    definition = attempt.definition
+    if definition is None or not definition.is_flow:
+        return attempt.tools
+    return {tool.name: definition.called(tool)}
+
+
+def _offered(attempt: Attempt, offer: Offer) -> Tool | Workflow | Handoff:
+    """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
+    if isinstance(offer, Workflow | Handoff):
+        return offer
+    assert isinstance(offer, str | Tool)
+    allowed = attempt.tools if isinstance(offer, str) else _allowed(attempt, offer)
+    name = offer if isinstance(offer, str) else offer.name
+    if name not in allowed:
+        raise InvalidInput(
+            f"The model cannot be offered {name!r}, which this step does not list: name it among its tools=[...]. Nothing"
+            " was called."
+        )
+    return allowed[name]
 
 
 class StepContext(AttemptContext):
@@ -143,7 +167,7 @@ class StepContext(AttemptContext):
             check_offers(tools, answers=output is not None)
         except UsageError as problem:
             raise InvalidInput(f"{problem.message} Nothing was called.") from None
-        offered = {found.name: found for found in map(self._offered, tools)}
+        offered = {found.name: found for found in (_offered(self._attempt, each) for each in tools)}
         said = await self._talk(
             self, _prompt(system, user), model=model, max_tokens=max_tokens, output=output, temperature=temperature,
             stream=stream, offered=offered, max_turns=max_turns if offered else 1, cheaper_models=tuple(cheaper_models),
@@ -169,29 +193,8 @@ class StepContext(AttemptContext):
             raise ValueError(
                 f"unique={unique!r}: an effect's key is unique in the 'run' or, where one is given, 'tenant'"
             )
-        allowed = self._allowed(name) if isinstance(name, Tool) else None
+        allowed = _allowed(self._attempt, name) if isinstance(name, Tool) else None
         return await self.call_tool(label, {**(arguments or {}), **named}, key=key, unique=unique, allowed=allowed)
-
-    def _allowed(self, tool: Tool) -> Mapping[str, Tool]:
-        """The tools that may be called where `tool` itself is asked for: a flow may call what it has at hand."""
-        definition = self._attempt.definition
-        if definition is None or not definition.is_flow:
-            return self._attempt.tools
-        return {tool.name: definition.called(tool)}
-
-    def _offered(self, offer: Offer) -> Tool | Workflow:
-        """What a model may ask for. Raises InvalidInput for a tool that the step may not call."""
-        if isinstance(offer, Workflow):
-            return offer
-        assert isinstance(offer, str | Tool)
-        allowed = self._attempt.tools if isinstance(offer, str) else self._allowed(offer)
-        name = offer if isinstance(offer, str) else offer.name
-        if name not in allowed:
-            raise InvalidInput(
-                f"The model cannot be offered {name!r}, which this step does not list: name it among its tools=[...]. Nothing"
-                " was called."
-            )
-        return allowed[name]
 
     async def map(
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
@@ -315,8 +318,8 @@ class StepContext(AttemptContext):
         with cursor().place() as path, outside_of_flows():
             try:
                 answer = await self._services.tools.call(
-                    self._journal, path, step.name, arguments, allowed=self._allowed(step), key=step.key_for(arguments),
-                    unique=step.unique,
+                    self._journal, path, step.name, arguments, allowed=_allowed(self._attempt, step),
+                    key=step.key_for(arguments), unique=step.unique,
                 )  # fmt: skip
             except OperationFailed as failed:
                 await function.retry(self._journal, path, step.retry)
@@ -350,6 +353,16 @@ class StepContext(AttemptContext):
                     unique=unique, compensates=compensates,
                 )
             )  # fmt: skip
+
+    async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
+        """What another agent answers to a conversation. It is filtered once: what stands in the child's input was."""
+        to, shared = handoff.workflow, (await self._attempt.state()).shared
+        assert isinstance(to, str | Workflow)
+        if (talk := conversations.named_by(shared)) is not None:
+            chat = chat.model_copy(update={"conversation": talk[1]})
+        with cursor().place() as path:
+            asked = Request(to, chat, None, None, None, handoff)
+            return await child.request(self._journal, path, asked, background=False, on_failure="raise")
 
     async def map_items(self, definition: MapDefinition, items: Callable[[], Awaitable[Any]]) -> list[Any]:
         """The map that is the whole step."""

@@ -13,10 +13,10 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
-from holdfast.authoring.chat import Chat
+from holdfast.authoring.chat import Chat, Message
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
-from holdfast.authoring.offer import ANSWER
+from holdfast.authoring.offer import ANSWER, Handoff
 from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
@@ -41,7 +41,7 @@ from holdfast.ports import (
 if TYPE_CHECKING:
     from holdfast.engine.context import StepContext
 
-Offered: TypeAlias = Tool | Workflow
+Offered: TypeAlias = Tool | Workflow | Handoff
 """What a model may ask for."""
 _NOTHING: Final[Mapping[str, Offered]] = {}
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
@@ -54,6 +54,11 @@ MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
 _TAKEN: Final = "Taken."
+_LEFT: Final = "Not done: you handed the conversation over in the same turn. Ask for one of the two."
+_REASON: Final = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
+}
 _PROMPT_FIELDS: Final = frozenset({"system", "user", "messages"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
@@ -77,7 +82,8 @@ async def talk(
 ) -> Any:
     """The model's answer to `prompt`: text, or with `output` (or `answer`, a bare schema) a validated object.
 
-    `offered` is what the model may ask for, by name; a workflow among it is done by a child.
+    `offered` is what the model may ask for, by name; a workflow among it is done by a child, and where the conversation is
+    handed over the answer is that of the other agent.
     `turns` is the conversation so far, to which everything that is said now is added: another prompt can follow. With
     `stream` whoever watches the run hears each reply as it comes.
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
@@ -90,12 +96,15 @@ async def talk(
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
     turns.extend((*said, UserTurn(user)))
+    heard = [*turns]
     mended = False
     used = 0
     while used < max_turns + mended:
         used += 1
         if is_of_conversation:
-            turns.extend(UserTurn(message["text"]) for message in await context.heard())
+            told = [UserTurn(message["text"]) for message in await context.heard()]
+            turns.extend(told)
+            heard.extend(told)
         request = ModelRequest(
             model=model,
             system=system,
@@ -108,6 +117,12 @@ async def talk(
         reply = await context.call_model(request, _cheaper(request, cheaper_models, min_tokens), stream=stream)
         turns.append(ModelTurn(reply.turn))
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
+        if (handoff := _handoff(wanted, offered)) is not None:
+            handed, refusal = await _handed_over(context, handoff, offered, heard)
+            turns.append(_left(reply, handoff, _text(handed) if refusal is None else refusal, refusal is not None))
+            if refusal is None:
+                return _fitting(handed, handoff.name, output)
+            continue
         if wanted and offered:
             if used >= max_turns + mended:
                 break
@@ -126,9 +141,69 @@ async def talk(
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
 
 
+def _handoff(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
+    """The first request to hand the conversation over, where there is one."""
+    if len(wanted) > MOST_TOOL_REQUESTS:
+        return None
+    return next((each for each in wanted if isinstance(offered.get(each.name), Handoff)), None)
+
+
+async def _handed_over(
+    context: StepContext, request: ToolRequest, offered: Mapping[str, Offered], heard: Sequence[Turn]
+) -> tuple[Any, str | None]:
+    """What the other agent answered, or why it was not asked."""
+    handoff = offered[request.name]
+    assert isinstance(handoff, Handoff)
+    why = request.arguments.get("reason") if isinstance(request.arguments, dict) else None
+    messages = [message for turn in heard if (message := _message(turn)) is not None]
+    chat = Chat(messages=messages, reason=why if isinstance(why, str) else "")
+    try:
+        return await context.hand_over(handoff, chat), None
+    except InvalidInput as problem:
+        return None, problem.message
+
+
+def _message(turn: Turn) -> Message | None:
+    """What was said in a turn, in words; None where nothing was."""
+    match turn:
+        case UserTurn():
+            return Message(role="user", text=turn.text)
+        case ModelTurn():
+            said = "".join(part["content"] for part in turn.replay["parts"] if part["part_kind"] == "text")
+            return Message(role="assistant", text=said) if said else None
+        case _:
+            return None
+
+
+def _left(reply: ModelReply, handoff: ToolRequest, told: str, is_error: bool) -> ToolTurn:
+    """What a turn comes to that hands the conversation over: nothing else of it is done."""
+    return ToolTurn(
+        tuple(
+            ToolReply(each.id, each.name, told, is_error) if each is handoff
+            else ToolReply(each.id, each.name, _LEFT, is_error=True)
+            for each in _open(reply)
+        )
+    )  # fmt: skip
+
+
+def _fitting(answer: Any, name: str, output: type[BaseModel] | None) -> Any:
+    """The answer of another agent, where the step has said of what shape one is. Raises SchemaMismatch."""
+    if output is None:
+        return answer
+    try:
+        return output.model_validate(msgspec.json.decode(encode(answer))).model_dump(mode="json")
+    except ValidationError as problem:
+        raise SchemaMismatch(f"What came of {name!r} does not fit the step's output: {describe(problem)}.") from None
+
+
+def _open(reply: ModelReply) -> list[ToolRequest]:
+    """The requests of a reply, each of which wants an answer of its own before anything else can be said."""
+    return [*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])]
+
+
 def _heard(reply: ModelReply) -> list[Turn]:
-    """What must be said to a final answer before anything else can be: each request of a reply wants an answer of its own."""
-    open_ = [*reply.tool_requests, *([reply.answer] if reply.answer is not None else [])]
+    """What must be said to a final answer before anything else can be."""
+    open_ = _open(reply)
     return [ToolTurn(tuple(ToolReply(each.id, each.name, _TAKEN) for each in open_))] if open_ else []
 
 
@@ -223,11 +298,21 @@ async def _tool_turn(
 
 
 def _spec(offered: Offered) -> ToolSpec:
-    """What a model is told of a tool, or of a workflow."""
+    """What a model is told of what it may ask for."""
     if isinstance(offered, Tool):
         return ToolSpec(offered.name, offered.description, offered.schema)
-    told = (getattr(offered, "__doc__", None) if isinstance(offered, Flow) else None) or f"Runs {offered.name!r}."
-    return ToolSpec(offered.name, told, offered.input_schema or {"type": "object"})
+    if isinstance(offered, Handoff):
+        told = offered.description or _purpose(offered.workflow)
+        return ToolSpec(
+            offered.name, f"Hand the conversation over to {offered.to!r}, who goes on with it. {told}", _REASON
+        )
+    return ToolSpec(
+        offered.name, _purpose(offered) or f"Runs {offered.name!r}.", offered.input_schema or {"type": "object"}
+    )
+
+
+def _purpose(workflow: object) -> str:
+    return (workflow.__doc__ if isinstance(workflow, Flow) else None) or ""
 
 
 async def _child_reply(context: StepContext, request: ToolRequest, workflow: Workflow) -> ToolReply:
@@ -256,7 +341,7 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
     return ToolReply(request.id, request.name, _text(value))
 
 
-def _key(tool: Tool | None, arguments: Any) -> tuple[str | None, Unique]:
+def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:
     """What an effect that names itself is called; what does not fit is refused by the call."""
     if not isinstance(tool, EffectStep) or tool.key is None:
         return None, "run"

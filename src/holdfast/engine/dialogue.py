@@ -17,6 +17,7 @@ from holdfast.authoring.plain import encode
 from holdfast.core import commands as cmd
 from holdfast.core import conversations as rule
 from holdfast.core import events as ev
+from holdfast.core.children import MOST_DEPTH
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import Change, Conversation, Exchange, Exchanges
 from holdfast.core.ids import CallId, RunId
@@ -96,7 +97,8 @@ class Dialogues:
             return await self._tell(conversation, exchanges) if conversation.steering else None
         lasting = await self.lasting(conversation.run) if conversation.waiting else ()
         reply, problem, unread = await self._outcome(conversation, exchanges)
-        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting, unread)
+        handed_to = None if reply is None else await self._handed_to(conversation.run)
+        return rule.ended(conversation, exchanges, row.status, reply, problem, lasting, unread, handed_to)
 
     async def _outcome(
         self, conversation: Conversation, exchanges: Exchanges
@@ -113,6 +115,16 @@ class Dialogues:
             return None, told, parts
         problem = state.error.message if state.error is not None else None
         return reply, problem, [number for number in parts if not state.has_read(number)]
+
+    async def _handed_to(self, run: RunId) -> str | None:
+        """The agent that answered in the end, where the run handed the conversation over; that one may have done so, too."""
+        agent = None
+        for _ in range(MOST_DEPTH):
+            state = await self._runtime.runs.state(run)
+            if state.handed_to is None:
+                break
+            run, agent = state.handed_to
+        return agent
 
     async def _start(self, conversation: Conversation, exchanges: Exchanges) -> Change:
         assert conversation.active is not None
@@ -132,14 +144,15 @@ class Dialogues:
         if (known := await runtime.store.log.run_of_key(tenant, key)) is not None:
             return known[0]
         given = rule.input_of(conversation, exchanges, message.number)
-        record = await runtime.store.graphs.workflow(conversation.workflow, None)
+        agent = message.agent or conversation.workflow
+        record = await runtime.store.graphs.workflow(agent, None)
         graph = await runtime.catalog.graph_of(record.graph_hash)
         workflow = runtime.catalog.workflows.get(record.graph_hash) or StoredWorkflow.of(record, graph)
         valid = workflow.validated_input(given)
         mailbox = runtime.runs.new(workflow.graph)
         start = cmd.StartRun(
             mailbox.run, tenant, await self._payloads.keep(valid, tenant, runtime.store.clock.now_ms()),
-            digest([conversation.workflow, encode(valid).decode()]), key=key, by=Claim(message.by),
+            digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team, queue=True,
             shared=(rule.scope_of(tenant, conversation.id),),
@@ -185,18 +198,22 @@ class Dialogues:
         return value if isinstance(value, str) else encode(value).decode()
 
     async def lasting(self, run: RunId) -> tuple[str, ...]:
-        """The tools with which a run has done to the world what cannot be undone, as far as anybody knows."""
+        """The tools with which a run, or one below it, has done to the world what cannot be undone, as far as anybody knows."""
         found: dict[CallId, str] = {}
-        seq = 0
-        while page := await self._runtime.store.log.events(run, seq, _EVENTS):
-            for recorded in page:
-                match recorded.event:
-                    case ev.EffectIntended() as event if event.policy != "read":
-                        if event.compensation is None and event.compensates is None:
-                            found[event.call] = event.tool
-                    case ev.EffectFailed(call) | ev.EffectReleased(call):
-                        found.pop(call, None)
-                    case _:
-                        pass
-            seq = page[-1].seq
+        runs = [run]
+        for each in runs:  # which grows
+            seq = 0
+            while page := await self._runtime.store.log.events(each, seq, _EVENTS):
+                for recorded in page:
+                    match recorded.event:
+                        case ev.EffectIntended() as event if event.policy != "read":
+                            if event.compensation is None and event.compensates is None:
+                                found[event.call] = event.tool
+                        case ev.EffectFailed(call) | ev.EffectReleased(call):
+                            found.pop(call, None)
+                        case ev.ChildRequested(child=child, again=False):
+                            runs.append(child)
+                        case _:
+                            pass
+                seq = page[-1].seq
         return tuple(dict.fromkeys(found.values()))

@@ -21,7 +21,7 @@ def _child_requested(s: State, e: ev.ChildRequested, at_ms: int) -> None:
     s.children_asked += not e.again
     s.children[e.child] = Child(
         e.step, e.path, e.workflow, e.graph_hash, e.args_hash, at_ms, e.input, e.limit_nanousd, e.key,
-        e.background or (before is not None and before.background), places={},
+        e.background or (before is not None and before.background), places={}, handoff=e.handoff,
     )  # fmt: skip
     if e.key is not None:
         s.named_children[e.key] = e.child
@@ -56,6 +56,8 @@ def _child_abandoned(s: State, e: ev.ChildAbandoned, at_ms: int) -> None:
 def _child_ended(s: State, e: ev.ChildEnded, at_ms: int) -> None:
     child = s.children[e.child]
     child.ended, child.output, child.error, child.input = e.how, e.output, e.error, NULL
+    if child.handoff and e.how == "completed":
+        s.handed_to = (e.child, child.workflow)
     for place in child.places:
         _tell(s, e.child, child, place)
     child.places = {}

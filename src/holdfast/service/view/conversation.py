@@ -52,6 +52,7 @@ def of_exchange(exchange: Exchange) -> dict[str, Any]:
         "key": exchange.key,
         "said_at": iso(exchange.at_ms),
         "run": exchange.run,
+        "agent": exchange.agent,
         "reply": exchange.reply,
         "left": exchange.left,
         "problem": exchange.problem,
