@@ -204,6 +204,29 @@ async def test_who_retries_a_parent_takes_its_child_up_where_it_failed(store: st
 
 
 @bounded
+async def test_who_retries_a_parent_hears_that_its_child_in_the_background_was_cancelled_with_it(store: str) -> None:
+    broken: list[str] = []
+
+    @flow
+    async def parent(ctx: Context) -> Any:
+        if broken:
+            raise ValueError(broken.pop())
+        other = await ctx.child(waits, background=True)
+        outcome, _ = await ctx.gather(other.result(on_failure="return"), ctx.wait_signal("wake"))
+        return outcome.status
+
+    async with opened(store, workflows=[parent]) as engine:
+        run = await engine.start(parent)
+        await run.settled()
+        broken.append("it broke")
+        await engine.signal(run.id, "wake")
+        with pytest.raises(RunFailed):
+            await run.result()
+        await engine.retry(run.id)
+        assert await run.result() == "cancelled"
+
+
+@bounded
 async def test_cancelling_and_pausing_go_down(store: str) -> None:
     @flow
     async def middle(ctx: Context) -> Any:

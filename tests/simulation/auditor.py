@@ -40,6 +40,7 @@ from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import CPU_M, SLOTS, Process
 from tests.simulation.store import Disk, Mount
+from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.toolbox import APPROVED
 from tests.simulation.workers import GPU
 from tests.simulation.world import SETTLES_S, Execution, Sending, World
@@ -91,6 +92,8 @@ class Auditor:
         self.world: World
         self.jobs: JobAuditor | None = None
         """Who judges besides what a workflow file makes its run promise."""
+        self.talk: TalkAuditor | None = None
+        """Who judges besides what was said to an agent."""
         self.has_shells = False
         """Whether connected workers run scripts, so that nobody here knows where they are run."""
         self.books: dict[str, Books] = {}
@@ -169,6 +172,8 @@ class Auditor:
                 judge(self, books, run, event)
             if self.jobs is not None:
                 self.jobs.event(books, run, event)
+            if self.talk is not None:
+                self.talk.event(books, run, event)
         except (LookupError, AttributeError, TypeError, ValueError) as problem:
             self.fault("a history makes sense", run, f"{name}: {problem!r}")
         # Replayed from what is on the disk, not from the object that was appended.
@@ -287,6 +292,7 @@ class Auditor:
         books.tenant, books.team = e.tenant, e.team
         books.placed, books.awaits = e.counted, e.awaits
         books.parent, books.shared = e.parent, e.shared
+        books.is_asked_for = e.parent is None and not e.shared
         if e.parent is not None:
             self._child_started(books, run, e.parent)
         elif e.counted == (e.awaits is not None):
@@ -387,6 +393,7 @@ class Auditor:
         return any(each.provisional and node_of(StepId(each.id)) in before for each in books.before_the_end)
 
     def _run_forked(self, books: Books, run: RunId, e: ev.RunForked) -> None:
+        books.is_asked_for = False
         books.visits.update(e.visits)
         books.summoned |= {*e.summoned}
         books.asks_before_repeats = not e.repeats_effects

@@ -130,6 +130,8 @@ class Books:
         """The steps that another version of their code has gone on with."""
         self.kinds: Counter[str] = Counter()
         self.parent: ev.Parent | None = None
+        self.is_asked_for = True
+        """Whether a person has had it started."""
         self.shared: tuple[str, ...] = ()
         """Where its money counts besides its tenant's and team's days and months."""
         self.children: dict[str, bool] = {}

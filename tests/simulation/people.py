@@ -38,6 +38,7 @@ from tests.simulation.fault import Faults
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.process import MODELS, SLOTS, Process
 from tests.simulation.program import DAY_S, TENANT, Program
+from tests.simulation.talk import NAME, Talk
 from tests.simulation.world import World
 
 T = TypeVar("T")
@@ -77,10 +78,21 @@ class People:
         self._replays = self._retakes = 0
         self._forked = False
         self.refusals: dict[str, int] = {}
+        self.talk: Talk | None = None
         auditor.on_event = self._hear
 
     def begin(self) -> None:
         self._do(self._start())
+        if self._program.agent is not None:
+            stream = self._chance.stream("talk")
+            self.talk = Talk(self._program.agent, stream, self._ask, self._refused)
+            self._auditor.second_thoughts += 1
+            self._do(self._talk(self.talk))
+
+    async def _talk(self, talk: Talk) -> None:
+        await talk.take_place()
+        self._auditor.second_thoughts -= 1
+        self._auditor.see_whether_all_is_over()
 
     def _do(self, work: Any) -> None:
         self._loop.spawn(self._loop.world, work)
@@ -100,7 +112,7 @@ class People:
                 self._do(self._send_signal(run, event.name, event.due_at_ms is None))
             case ev.ModelCallInDoubt():
                 self._do(self._reconcile(run, event))
-            case ev.RunStarted() if self.run is None:
+            case ev.RunStarted() if self.run is None and not _is_reply(event):
                 self.run = run
                 self._do(self._meddle(run))
             case ev.ScopeExceeded() if event.blocked:
@@ -187,9 +199,7 @@ class People:
                 await asyncio.sleep(1.0)
             return
         started = await asyncio.gather(*(self._ask(start) for _ in range(1 + twice)))
-        others = (
-            sum(not books.kinds["RunForked"] and books.parent is None for books in self._auditor.books.values()) - 1
-        )
+        others = sum(books.is_asked_for for books in self._auditor.books.values()) - 1
         if len(set(started)) != 1 or others > program.neighbours:
             self._auditor.fault("one key starts one run", started[0], f"{started}")
         self.acknowledged.append(("started", started[0], "ada"))
@@ -206,9 +216,16 @@ class People:
 
     async def _allow_more(self, event: ev.ScopeExceeded) -> None:
         """Somebody sees that a tenant's or a team's limit stops its runs; unless tomorrow will do, it may spend more."""
-        if event.needed_nanousd <= event.limit_nanousd and self._stream.random() < 0.3:
+        talks = event.scope.startswith("conversation/")
+        if not talks and event.needed_nanousd <= event.limit_nanousd and self._stream.random() < 0.3:
             return
         await asyncio.sleep(spread_s(self._stream, 1.0, 3 * DAY_S))
+        if talks:
+            limit_usd = (event.limit_nanousd + event.needed_nanousd) * 3 / 1_000_000_000
+            await self._ask(
+                partial(Engine.set_conversation_budget, name=NAME, limit_usd=f"{limit_usd:.9f}", tenant=TENANT)
+            )
+            return
         kind, *_, named, last = event.scope.split("/") if event.scope.count("/") > 1 else ("tree", "", event.scope[5:])
         if kind == "tree":
             await self._allow_tree_more(RunId(last), event)
@@ -510,6 +527,10 @@ class People:
                 return won is not None and won.by == by
             case _:
                 return any(signal.by == by for signal in books.signals.values())
+
+
+def _is_reply(event: ev.RunStarted) -> bool:
+    return any(scope.startswith("conversation/") for scope in event.shared)
 
 
 def _of_providers(stream: Random) -> Iterator[tuple[str, dict[str, Any]]]:

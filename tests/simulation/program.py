@@ -101,6 +101,8 @@ class Program(msgspec.Struct):
     """Whether those who execute it know it from the store only."""
     children: tuple[Workflow, ...] = ()
     """The workflows that it asks for by their names."""
+    agent: Workflow | None = None
+    """With whom people talk besides, where they do."""
     has_shells: bool = False
     """Whether connected workers run scripts."""
 
@@ -112,6 +114,18 @@ def draw_of_file(stream: Random, name: str) -> Program:
     program = Program(workflow, None, file.given, None, f"start-{name}")
     program.file, program.is_learned, program.has_shells = file, stream.random() < 0.6, stream.random() < 0.5
     return _in_company(stream, program)
+
+
+def draw_with_agent(stream: Random, name: str) -> Program:
+    """A program beside which people talk with an agent."""
+    program = draw(stream, name)
+    draft = _Draft(Random(f"agent of {name}"), f"{name} agent", 1)
+    program.agent, program.key = (
+        draft.agent(),
+        f"start-{name}",
+    )  # it may have to wait for a place for as long as the agent has it
+    program.children = (*program.children, *draft.children)
+    return program
 
 
 def draw(stream: Random, name: str) -> Program:
@@ -330,6 +344,10 @@ class _Draft:
         how = stream.choice(("one", "one", "background", "named"))
         one = Op("child", (self._child_workflow().name, how), stream.random() < 0.5)
         return stream.choice((one, Op("gather", None, stream.random() < 0.5, (one, one))))
+
+    def agent(self) -> Workflow:
+        """What answers messages: it does what a child does."""
+        return self._child_workflow()
 
     def _child_workflow(self) -> Workflow:
         """One step that does what tasks do, perhaps with a child of its own, for less money."""

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.events import AnyEvent
 from holdfast.core.graph import JoinMode, Kind
+from tests.simulation import talk_auditor
 from tests.simulation.fault import OBSERVED, RATES
 from tests.simulation.job_auditor import SEEN
 from tests.simulation.simulation import LEARNED, Outcome
@@ -24,9 +25,10 @@ EVERY: Final[dict[str, tuple[str, ...]]] = {
     "joins": get_args(JoinMode),
     "faults": (*RATES, *OBSERVED),
     "jobs": (*SEEN, LEARNED),
+    "talks": talk_auditor.SEEN,
 }
 """Everything that there is to be seen, by chapter."""
-_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "refusals", "statuses")
+_CHAPTERS: Final = ("events", "nodes", "joins", "faults", "jobs", "talks", "refusals", "statuses")
 
 
 class Report(msgspec.Struct):

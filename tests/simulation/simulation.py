@@ -13,7 +13,8 @@ import gc
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
 from typing import Final, Literal
 
 import msgspec
@@ -27,13 +28,14 @@ from tests.simulation.job_auditor import JobAuditor
 from tests.simulation.loop import SimulatedLoop, Stuck, TooLong
 from tests.simulation.people import People
 from tests.simulation.process import Process
-from tests.simulation.program import DAY_S, draw, draw_of_file
+from tests.simulation.program import DAY_S, Program, draw, draw_of_file, draw_with_agent
 from tests.simulation.store import Disk
+from tests.simulation.talk_auditor import TalkAuditor
 from tests.simulation.workers import GPU
 from tests.simulation.world import SimulatedModel, World
 
 Mode = Literal["safety", "progress"]
-Kind = Literal["python", "file"]
+Kind = Literal["python", "talk", "file"]
 """What a program is made of."""
 
 LEARNED: Final = "learned from the store"
@@ -45,6 +47,8 @@ _AFTERWARDS_S: Final = 1000.0
 _LATEST_EVENTS: Final = 40
 _FILES: Final = 0.2
 """How many programs are workflow files."""
+_TALKS: Final = 0.1
+"""Beside how many people talk with an agent."""
 _DISTURBANCES: Final = ("crash_any_time", "freeze_any_time", "renewals_stall", "stop")
 
 
@@ -66,6 +70,7 @@ class Outcome(msgspec.Struct):
     faults: dict[str, int] = {}
     refusals: dict[str, int] = {}
     jobs: dict[str, int] = {}
+    talks: dict[str, int] = {}
     latest: list[str] = []
     """The last events before a violation."""
 
@@ -92,9 +97,8 @@ class _Simulation:
         drawn: Mode = self._stream.choice(("safety", "progress"))
         self.mode: Mode = mode or drawn
         self.faults = Faults(self.chance, kinds)
-        self.made_of: Kind = made_of or ("file" if self.chance.stream("made of").random() < _FILES else "python")
-        drawing = draw_of_file if self.made_of == "file" else draw
-        self.program = drawing(self.chance.stream("program"), f"p{seed}")
+        self.made_of: Kind = made_of or _kind(self.chance.stream("made of").random())
+        self.program = _DRAWING[self.made_of](self.chance.stream("program"), f"p{seed}")
         self.loop = SimulatedLoop(self.chance.stream("loop"))  # type: ignore[abstract]
         self.disk = Disk(self.loop.time)
         self.auditor = Auditor(self.loop, self.disk)
@@ -103,6 +107,9 @@ class _Simulation:
         if self.program.file is not None:
             self.auditor.jobs = JobAuditor(self.program.file, self.world, self.auditor.fault)
             self.auditor.has_shells = self.program.has_shells
+        if self.program.agent is not None:
+            self.auditor.talk = TalkAuditor(self.auditor.books, self.auditor.fault)
+            self.disk.on_said = self.auditor.talk.changed
         self.processes = self._processes()
         self.world.processes = {process.name: process for process in self.processes}
         self.people = People(
@@ -185,6 +192,8 @@ class _Simulation:
         if not self.auditor.violations:
             self.auditor.close()
             self.people.check_acknowledged()
+            if self.auditor.talk is not None and self.people.talk is not None:
+                self.auditor.talk.close(self.people.talk.said, over=status == "ended" and self._ending)
             self._check_problems()
         outcome = self._outcome(status, tells)
         self.loop.dissolve()
@@ -232,7 +241,8 @@ class _Simulation:
         return Outcome(
             self.seed, self.mode, self.made_of, told, [str(violation) for violation in self.auditor.violations],
             digest.hexdigest(), self.loop.steps, self.loop.time(), dict(self.auditor.events), dict(self.auditor.nodes),
-            dict(self.auditor.joins), dict(seen), dict(self.people.refusals), self._jobs(), latest,
+            dict(self.auditor.joins), dict(seen), dict(self.people.refusals), self._jobs(),
+            dict(self.auditor.talk.seen) if self.auditor.talk is not None else {}, latest,
         )  # fmt: skip
 
     def _jobs(self) -> dict[str, int]:
@@ -241,6 +251,15 @@ class _Simulation:
         again = [each for each in self.world.executions.values() if each.life > 1]
         seen[LEARNED] += len(again) if self.program.is_learned else 0
         return dict(seen)
+
+
+def _kind(drawn: float) -> Kind:
+    return "file" if drawn < _FILES else "talk" if drawn < _FILES + _TALKS else "python"
+
+
+_DRAWING: Final[dict[Kind, Callable[[Random, str], Program]]] = {
+    "python": draw, "talk": draw_with_agent, "file": draw_of_file,
+}  # fmt: skip
 
 
 @contextlib.contextmanager

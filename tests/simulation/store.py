@@ -232,6 +232,7 @@ class Disk:
         self._mounts: list[Mount] = []
         self.on_commit: Callable[[Mount, Append], None] = lambda _, __: None
         self.on_snapshot: Callable[[RunId, SnapshotRecord], None] = lambda _, __: None
+        self.on_said: Callable[[Change], None] = lambda _: None
         self.conflicts = 0
 
     # --- Writing ------------------------------------------------------------------------------------------------------
@@ -490,6 +491,16 @@ class Disk:
 
     def in_flight(self) -> dict[SessionId, None]:
         return {session: None for kept in self.runs.values() for session in kept.sessions}
+
+    def left_undone(self) -> bool:
+        """Whether somebody has to see to a child or a conversation."""
+        return any(link.is_pending for link, _ in self.children.values()) or bool(self.conversations_due())
+
+    def conversations_due(self) -> list[Conversation]:
+        return [
+            each for each in self.conversations.values()
+            if each.is_pending or (each.run in self.runs and self.runs[each.run].row.ended_at_ms is not None)
+        ]  # fmt: skip
 
     def next_due_ms(self, hashes: Sequence[str] | None) -> int | None:
         rows = [kept.row for kept in self.runs.values() if hashes is None or kept.row.graph_hash in hashes]
@@ -837,6 +848,8 @@ class Conversations(Port):
         self._disk.conversations[new.tenant, new.id] = msgspec.structs.replace(new, revision=new.revision + 1)
         for each in change.exchanges:
             self._disk.exchanges[new.tenant, new.id, each.number] = each
+        self._disk.on_said(change)
+        self._disk.touched(self._mount)
         return True
 
     async def find(self, tenant: str, conversation: str) -> Conversation | None:
@@ -854,12 +867,7 @@ class Conversations(Port):
 
     async def due(self, limit: int) -> Sequence[Conversation]:
         await self._mount.read()
-        runs = self._disk.runs
-        return [
-            each
-            for each in self._disk.conversations.values()
-            if each.is_pending or (each.run in runs and runs[each.run].row.ended_at_ms is not None)
-        ][:limit]
+        return self._disk.conversations_due()[:limit]
 
 
 class Costs(Port):
@@ -1282,6 +1290,8 @@ class Watch(Port):
             return left_s
         if self._mount.leases and self._disk.with_headroom():
             return left_s
+        if self._mount.leases and self._disk.left_undone():
+            return max(left_s, _OVERDUE_S)
         if self._mount.leases and any(scope == PLACEMENT for scope, _ in self._disk.waiters):
             return max(left_s, _LINE_S, self._disk.quiet_s / 100)
         due_ms = self._disk.next_due_ms(None)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Coroutine
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -23,7 +24,8 @@ from holdfast.actions.expressions import Condition
 from holdfast.actions.jobs import decision, job, once
 from holdfast.actions.jobs.once import tool_of
 from holdfast.authoring.tool import Tool
-from holdfast.core import calls, money, readiness, waits
+from holdfast.core import calls, conversations, money, readiness, waits
+from holdfast.core.conversations import Conversation, Exchange, Exchanges
 from holdfast.core.money import Budget
 from holdfast.engine import context, function, journal
 from holdfast.models.prices import Price
@@ -81,6 +83,12 @@ def test_what_a_file_once_broke_it_keeps(seed: int, mode: Mode | None) -> None:
     had failed elsewhere and been taken up again; a line in which others waited for hours for a script that hung;
     a step that runs once and had not run, whose name another combination took."""
     assert simulate(seed, mode, made_of="file").violations == []
+
+
+@pytest.mark.parametrize(("seed", "mode"), [(156, "progress"), (2886, "progress")])
+def test_what_a_talk_once_broke_it_keeps(seed: int, mode: Mode) -> None:
+    """A child in the background that was cancelled with its run, and for which that waited for ever when it was taken up again."""
+    assert simulate(seed, mode, made_of="talk").violations == []
 
 
 # --- A seed repeats itself --------------------------------------------------------------------------------------------
@@ -213,6 +221,24 @@ def test_a_failure_that_stops_no_other_combination_is_found(monkeypatch: pytest.
         return msgspec.structs.replace(plan(*given), fail_fast=False)
 
     assert found(monkeypatch, job, "plan_of", unmoved, made_of="file") == "a failure stops the other combinations"
+
+
+def test_a_message_that_is_answered_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = count()
+
+    def another_each_time(conversation: Conversation, number: int) -> str:
+        return f"conversation/{next(asked)}/{number}"
+
+    broken = found(monkeypatch, conversations, "key_of", another_each_time, "crash_after_commit", made_of="talk")
+    assert broken == "one run answers a message"
+
+
+def test_a_branch_that_is_told_of_what_was_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_of_it(exchanges: Exchanges, number: int | None) -> list[Exchange]:
+        return [each for each in exchanges.values() if number is not None and each.number <= number]
+
+    broken = found(monkeypatch, conversations, "path", all_of_it, made_of="talk")
+    assert broken == "an agent is told what was said before it"
 
 
 def test_a_step_that_runs_once_and_is_repeated_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

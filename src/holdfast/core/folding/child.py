@@ -43,8 +43,8 @@ def _wait(s: State, step: StepId, path: Path, op: Operation, name: RunId, *, bac
     if background:
         mark(s.steps[node_of(step)], path, op, "done")
         op.outcome = inline(name)
-    elif child.ended:
-        _tell(s, name, child, f"{step}:{path}")
+    elif child.ended:  # what became of it stands, also where it was called off with the run that is taken up again
+        close(s, step, path, outcome=None if child.error is not None else child.output, error=child.error)
     else:
         child.places[f"{step}:{path}"] = None
 

@@ -1,0 +1,182 @@
+"""Who watches a conversation: hears of every change of it and of every run that answers, and keeps books of its own.
+
+What must hold is written here a second time, in other words, as the auditor of runs has it. Never here: a decision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.conversations import ON_BUSY, Change, Exchange
+from tests.simulation.books import Books
+
+SEEN: Final = (
+    *(f"a message that may {how} has {fate}" for how in ON_BUSY for fate in ("begun at once", "waited")
+      if (how, fate) != ("reject", "waited")),
+    "answered", "not answered", "left", "a branch",
+)  # fmt: skip
+_KEY: Final = "conversation/"
+_ENDS: Final = {"completed": "RunCompleted", "failed": "RunFailed", "cancelled": "RunCancelled"}
+
+
+class TalkAuditor:
+    """Judges one conversation."""
+
+    def __init__(self, runs: Mapping[str, Books], fault: Callable[[str, str, str], None]) -> None:
+        self._books = runs
+        self._fault = fault
+        self._exchanges: dict[int, Exchange] = {}
+        self._runs: dict[int, str] = {}
+        self._tip: int | None = None
+        self._lasting: dict[str, dict[str, str]] = {}
+        """The calls of each run that did to the world what cannot be undone, as far as its history tells."""
+        self.seen: Counter[str] = Counter()
+
+    # --- Runs ---------------------------------------------------------------------------------------------------------
+
+    def event(self, books: Books, run: str, event: ev.Event) -> None:
+        match event:
+            case ev.RunStarted() if event.key is not None and event.key.startswith(_KEY):
+                self._started(run, event)
+            case ev.EffectIntended() if event.policy != "read" and not (event.compensation or event.compensates):
+                self._lasting.setdefault(run, {})[event.call] = event.tool
+            case ev.EffectFailed() | ev.EffectReleased():
+                self._lasting.get(run, {}).pop(event.call, None)
+            case _:
+                pass
+
+    def _started(self, run: str, event: ev.RunStarted) -> None:
+        number = int(str(event.key).rpartition("/")[2])
+        exchange = self._exchanges.get(number)
+        if exchange is None or exchange.status != "active":
+            self._fault("only a message whose turn it is has a run", run, f"{number}: {exchange}")
+        if number in self._runs:
+            self._fault("one run answers a message", run, f"{number} has {self._runs[number]}")
+        self._runs[number] = run
+        if event.input.json:
+            given = msgspec.json.decode(event.input.json)["messages"]
+            if [(each["role"], each["text"]) for each in given] != self._told(number):
+                self._fault("an agent is told what was said before it", run, f"{given}, not {self._told(number)}")
+
+    def _told(self, number: int) -> list[tuple[str, str]]:
+        at: int | None = number
+        told: list[tuple[str, str]] = []
+        while at is not None:
+            each = self._exchanges[at]
+            if at != number and each.reply is not None:
+                told.append(("assistant", each.reply))
+            told.append(("user", each.text))
+            at = each.parent
+        return told[::-1]
+
+    # --- The conversation ---------------------------------------------------------------------------------------------
+
+    def changed(self, change: Change) -> None:
+        try:
+            known = dict(self._exchanges)
+            for each in change.exchanges:
+                self._exchange(known, each)
+                self._exchanges[each.number] = each
+            for each in change.exchanges:
+                if each.status == "active" and (each.number not in known or known[each.number].status != "active"):
+                    self._begun(known, each)
+            at_work = [each.number for each in self._exchanges.values() if each.status == "active"]
+            if at_work != ([] if change.conversation.active is None else [change.conversation.active]):
+                self._fault("one message is answered at a time", "?", f"{at_work}: {change.conversation}")
+            waiting = sorted(each.number for each in self._exchanges.values() if each.status == "waiting")
+            if waiting != sorted(change.conversation.waiting) or (waiting and not at_work):
+                self._fault("nothing that was said is lost", "?", f"{waiting}: {change.conversation}")
+        except (LookupError, ValueError) as problem:
+            self._fault("a conversation makes sense", "?", f"{problem!r} in {change}")
+
+    def _exchange(self, known: Mapping[int, Exchange], new: Exchange) -> None:
+        old = known.get(new.number)
+        if old is None:
+            if new.number != len(self._exchanges) + 1 or new.key in {each.key for each in known.values()}:
+                self._fault("a message is said once", "?", f"{new} after {sorted(self._exchanges)}")
+            if new.status == "waiting" and new.on_busy == "reject":
+                self._fault("what is refused does not wait", "?", f"{new}")
+            told = "begun at once" if new.status == "active" else "waited"
+            self.seen[f"a message that may {new.on_busy} has {told}"] += 1
+            return
+        if _words(old) != _words(new):
+            self._fault("what was said stays as it was said", "?", f"{old} became {new}")
+        if old.status not in ("waiting", "active") and old != new:
+            self._fault("a message is answered once", "?", f"{old} became {new}")
+        if old.run is not None and new.run != old.run:
+            self._fault("one run answers a message", new.run or "?", f"{old} became {new}")
+        if new.run is not None and self._runs.get(new.number) != new.run:
+            self._fault("the run of a message was started for it", new.run, f"{new}")
+        if new.status not in ("waiting", "active"):
+            self._over(new)
+
+    def _over(self, new: Exchange) -> None:
+        self.seen["answered" if new.reply is not None else "not answered"] += 1
+        self.seen["left"] += new.left
+        if new.run is None:
+            if new.status != "failed" or not new.problem:
+                self._fault("who gets no reply is told why", "?", f"{new}")
+            return
+        books = self._books[new.run]
+        if not books.kinds[_ENDS[new.status]]:
+            self._fault("a message is over when its run is", new.run, f"{new}")
+        if (new.status == "completed") != (new.reply is not None):
+            self._fault("the reply is what the run returned", new.run, f"{new}")
+        elif new.reply is not None and books.ended == "RunCompleted" and _text(books) not in (None, new.reply):
+            self._fault("the reply is what the run returned", new.run, f"{new}, not {_text(books)}")
+        if new.left and self._lasting.get(new.run):
+            self._fault("what cannot be undone is not hidden", new.run, f"{self._lasting[new.run]}")
+
+    def _begun(self, known: Mapping[int, Exchange], new: Exchange) -> None:
+        """Whose turn it is, and what it follows."""
+        before = known.get(new.number)
+        waiting = [each for each in known.values() if each.status == "waiting"]
+        done = [each for each in self._exchanges.values() if each.number == self._tip and each.left]
+        tip = done[0].parent if done else self._tip
+        branch = new.text.partition(" after ")[2]
+        if before is None and branch:
+            tip = int(branch)
+            self.seen["a branch"] += 1
+        if new.parent != tip:
+            self._fault("a message follows what was said last", "?", f"{new}, not after {tip}")
+        if before is not None:
+            at_once = [each.number for each in waiting if each.on_busy != "enqueue"]
+            first = max(at_once) if at_once else min(each.number for each in waiting)
+            if new.number != first:
+                self._fault("messages are answered in their order", "?", f"{new.number}, not {first}")
+        elif waiting:
+            self._fault("messages are answered in their order", "?", f"{new.number} before {waiting}")
+        self._tip = new.number
+
+    # --- The end ------------------------------------------------------------------------------------------------------
+
+    def close(self, said: Mapping[str, str], *, over: bool) -> None:
+        """`said`: what somebody was told is said, by its key. With `over` all of it has been answered by now."""
+        kept = {each.key: each for each in self._exchanges.values()}
+        for key, text in said.items():
+            if key not in kept or kept[key].text != text:
+                self._fault("what was acknowledged is kept", "?", f"{key}: {kept.get(key)}")
+        for number, run in self._runs.items():
+            each = self._exchanges[number]
+            if each.status not in ("waiting", "active") and each.run != run:
+                self._fault("no run is started for nothing", run, f"{each}")
+            if over and each.status in ("waiting", "active"):
+                self._fault("what was said is answered", run, f"{each}")
+
+
+def _words(each: Exchange) -> tuple[Any, ...]:
+    return each.number, each.text, each.at_ms, each.on_busy, each.by, each.key
+
+
+def _text(books: Books) -> str | None:
+    """What a run has returned, as text; None where it is too large to stand in its history."""
+    state = books.state
+    if state.parts or state.output.blob is not None:
+        return None
+    value = msgspec.json.decode(state.output.json)
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
