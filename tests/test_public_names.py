@@ -8,7 +8,7 @@ import sys
 import holdfast
 
 PUBLIC = [
-    "Answer", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "Handoff", "HoldfastError", "InvalidWorkflow", "Join", "NodeView",
+    "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine", "ErrorRecord", "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView",
     "NonDeterministicStep", "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool",
     "ToolFailed", "TransitionDenied", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task", "secret", "step",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from holdfast.authoring.chat import Chat
     from holdfast.authoring.child import ChildHandle, ChildOutcome
+    from holdfast.authoring.content import Audio, Document, Image
     from holdfast.authoring.context import Answer, Context
     from holdfast.authoring.flow import flow
     from holdfast.authoring.mapping import map_node
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 __all__ = [
-    "Answer", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Engine", "ErrorRecord", "Fields", "Handoff",
-    "HoldfastError", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep", "OperationFailed", "OutcomeUnknown",
-    "RetryPolicy", "Run", "RunFailed", "StateView", "Tool", "ToolFailed", "TransitionDenied", "Workflow",
+    "Answer", "Audio", "Chat", "ChildHandle", "ChildOutcome", "Context", "Demand", "Document", "Engine", "ErrorRecord",
+    "Fields", "Handoff", "HoldfastError", "Image", "InvalidWorkflow", "Join", "NodeView", "NonDeterministicStep",
+    "OperationFailed", "OutcomeUnknown", "RetryPolicy", "Run", "RunFailed", "StateView", "Tool", "ToolFailed",
+    "TransitionDenied", "Workflow",
     "branch", "check", "child", "flow", "http_lookup", "http_tool", "human_gate", "llm_node", "map_node", "remote_task",
     "secret", "step", "task", "tool", "tool_node",
 ]  # fmt: skip
@@ -52,6 +54,7 @@ __all__ = [
 _HOMES: Final = {
     "authoring.chat": ("Chat",),
     "authoring.child": ("ChildHandle", "ChildOutcome"),
+    "authoring.content": ("Audio", "Document", "Image"),
     "authoring.context": ("Answer", "Context"),
     "authoring.flow": ("flow",),
     "authoring.mapping": ("map_node",),

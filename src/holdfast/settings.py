@@ -11,10 +11,11 @@ import os
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from holdfast import privacy
 from holdfast.errors import MissingSecret, UsageError
@@ -141,6 +142,26 @@ class BudgetRules(BaseModel):
     """Who says so; each settlement in a history names him."""
 
 
+class FetchRules(BaseModel):
+    """`[fetch]` in holdfast.toml: from where content parts are read that a message names by an address. Unsaid, from every
+    public host, over https."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hosts: tuple[str, ...] | None = None
+    """From these hosts only."""
+    allow_private: bool | tuple[str, ...] = False
+    """Networks that may be read besides public addresses, as those of an HTTP tool; then http is allowed as well."""
+
+    @field_validator("allow_private")
+    @classmethod
+    def _are_networks(cls, said: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
+        if not isinstance(said, bool):
+            for each in said:
+                ip_network(each)  # ValueError says which is none
+        return said
+
+
 class ScriptLimits(BaseModel):
     """`[limits]` in holdfast.toml: how far each process of a script in a workflow file may go, where the file says nothing.
 
@@ -186,6 +207,8 @@ class Settings(BaseModel):
     """When months leave the tables by themselves: `[retention]` in holdfast.toml. Without it none does."""
     budget: BudgetRules | None = None
     """What becomes of money in doubt: `[budget]` in holdfast.toml. Without it nothing is decided."""
+    fetch: FetchRules = FetchRules()
+    """From where content parts are read: `[fetch]` in holdfast.toml."""
     limits: ScriptLimits = ScriptLimits()
     """How far a script of a workflow file may go: `[limits]` in holdfast.toml."""
     lanes: dict[str, LaneRules] = {}
@@ -234,6 +257,7 @@ def load(directory: Path | None = None) -> Settings:
         unknown = set(given) - {
             "blobs",
             "budget",
+            "fetch",
             "lanes",
             "lease_s",
             "limits",
@@ -251,8 +275,8 @@ def load(directory: Path | None = None) -> Settings:
         if unknown:
             raise UsageError(
                 f"holdfast.toml: nothing here knows {', '.join(sorted(unknown))}. It may hold blobs, lease_s, placement,"
-                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [lanes.NAME], [limits], [models.NAME],"
-                " [pools.NAME], [retention], [vars] and [weights]."
+                " queue, retention_days, secrets_file, workflow_grace_s, [budget], [fetch], [lanes.NAME], [limits],"
+                " [models.NAME], [pools.NAME], [retention], [vars] and [weights]."
             )
     try:
         return Settings(**given)

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast import Chat
-from holdfast.engine.conversation import _prompt
+from holdfast.engine import prompt
 from holdfast.errors import InvalidInput
-from holdfast.models.bounds import input_tokens_at_most
 from holdfast.models.turn import in_words
-from holdfast.ports import ModelRequest, ModelTurn, UserTurn
+from holdfast.ports import ModelTurn
 
 IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
 
@@ -28,28 +27,28 @@ IMAGE = {"type": "image", "source": {"type": "base64", "data": "aGk="}}
 )
 def test_messages_and_images_are_refused_with_words(user: Any, what: str) -> None:
     with pytest.raises(InvalidInput, match=f"this is {what}.*Nothing was called"):
-        _prompt({"system": "Be brief.", "user": user})
+        prompt.read({"system": "Be brief.", "user": user})
 
 
 @pytest.mark.parametrize(
     "user", [{"order": {"type": "image", "size": 3}}, [{"role": "admin"}, {"role": "guest"}], [1, 2]]
 )
 def test_data_goes_as_json(user: Any) -> None:
-    assert _prompt({"user": user})[2].startswith(("{", "["))
+    _, [(text,)] = prompt.read({"user": user})
+    assert text.startswith(("{", "["))
 
 
 def test_the_messages_of_a_chat_are_turns_of_those_who_said_them() -> None:
     chat = Chat.model_validate(
         {"messages": [{"role": role, "text": role[0]} for role in ("user", "assistant", "user", "user")]}
     )
-    system, said, user = _prompt({"system": "Be brief.", "messages": chat.messages})
-    assert (system, said, user) == ("Be brief.", [UserTurn("u"), ModelTurn(in_words("a")), UserTurn("u")], "u")
-    request = ModelRequest("claude-haiku-4-5", system, (*said, UserTurn(user)), 100)
-    assert input_tokens_at_most(request) > 0
+    assert prompt.read({"system": "Be brief.", "messages": chat.messages}) == (
+        "Be brief.", [("u",), ModelTurn(in_words("a")), ("u",), ("u",)],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("prompt", "words"),
+    ("asked", "words"),
     [
         ({"messages": []}, "no messages of a Chat"),
         ({"messages": [{"role": "system", "text": "x"}]}, "no messages of a Chat"),
@@ -57,6 +56,6 @@ def test_the_messages_of_a_chat_are_turns_of_those_who_said_them() -> None:
         ({"messages": [{"role": "user", "text": "x"}], "user": "y"}, "A prompt is a text"),
     ],
 )
-def test_messages_that_nobody_can_answer_are_refused(prompt: Any, words: str) -> None:
+def test_messages_that_nobody_can_answer_are_refused(asked: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=f"(?i){words}"):
-        _prompt(prompt)
+        prompt.read(asked)

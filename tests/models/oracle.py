@@ -17,6 +17,7 @@ from openai import AsyncOpenAI
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
+    BinaryContent,
     InstructionPart,
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -36,6 +37,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
+from holdfast.core.content import Piece
 from holdfast.models.bounds import ANSWER_HINT
 from holdfast.models.family import provider_of
 from holdfast.ports import ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
@@ -126,8 +128,10 @@ def _messages(turns: Sequence[Turn]) -> list[ModelMessage]:
     parts: list[ModelRequestPart] = []
     for turn in turns:
         match turn:
-            case UserTurn(text=text):
+            case UserTurn(text=text, parts=()):
                 parts.append(UserPromptPart(text))
+            case UserTurn(text=text, parts=pieces):
+                parts.append(UserPromptPart([_piece(piece) for piece in (text, *pieces) if piece]))
             case ToolTurn(replies=replies):
                 parts.extend(map(_returned, replies))
             case ModelTurn(replay=replay):
@@ -135,6 +139,10 @@ def _messages(turns: Sequence[Turn]) -> list[ModelMessage]:
                 messages.extend(ModelMessagesTypeAdapter.validate_python([replay]))
                 parts = []
     return [*messages, Message(parts)] if parts else messages
+
+
+def _piece(piece: Piece) -> str | BinaryContent:
+    return piece if isinstance(piece, str) else BinaryContent(piece.content, media_type=piece.media_type)
 
 
 def _returned(reply: ToolReply) -> ToolReturnPart:

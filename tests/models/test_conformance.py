@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pydantic import BaseModel, Field
 
+from holdfast.core.content import ContentPart, Kind
 from holdfast.errors import ModelError
 from holdfast.models.providers import Providers
 from holdfast.ports import AnswerSpec, ModelRequest, ModelTurn, ToolReply, ToolSpec, ToolTurn, Turn, UserTurn
+from tests import media
 from tests.models.provider import CLAUDE, GPT, LOOK_UP, VERDICT, Wire, anthropic_reply, ask, openai_reply
 from tests.models.test_streams import block, chunk, message_end, message_start, piece, text_block
 from tests.testing import sdk
@@ -105,6 +107,17 @@ USER = UserTurn("Is Ada any good?")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")  # of the other side
 
 
+def held(kind: Kind, media_type: str, content: bytes) -> ContentPart:
+    return ContentPart(kind, media_type, "0" * 64, len(content), content=content)
+
+
+PARTS = {
+    "a picture": held("image", "image/png", media.png(2, 2)),
+    "a photograph": held("image", "image/jpeg", media.jpeg(2, 2)),
+    "a PDF": held("document", "application/pdf", media.PDF),
+}
+
+
 def replayed(replay: dict[str, Any]) -> tuple[Turn, ...]:
     return (USER, ModelTurn(replay), FOUND, UserTurn("Well?"))
 
@@ -121,6 +134,10 @@ SAME: dict[str, ModelRequest] = {
     },
     **{f"{model} in turns": ask(model, USER, UserTurn(""), UserTurn("\ufdfa 漢")) for model in (CLAUDE, GPT)},
     **{f"{model} with a reply of its own": ask(model, *replayed(turn)) for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))},
+    **{f"{model} with {name}": ask(model, UserTurn("What is it?", (part,))) for model in (CLAUDE, GPT) for name, part in PARTS.items()},
+    **{f"{model} with all": ask(model, UserTurn("", (*PARTS.values(), "Well?"))) for model in (CLAUDE, GPT)},
+    "a recording": ask(GPT, UserTurn("", (held("audio", "audio/wav", media.wav(1)), held("audio", "audio/mpeg", media.mp3(2))))),
+    "a text": ask(CLAUDE, UserTurn("Read:", (held("document", "text/plain", "ünïcode".encode()),))),
     **{
         f"{model} steered": ask(model, *replayed(turn), UserTurn("Quick."))
         for model, turn in ((CLAUDE, THOUGHT), (GPT, REASONED))
@@ -182,6 +199,10 @@ DIFFERENCES = {
     "two turns of a model": Difference(
         CLAUDE, {"turns": (USER, ModelTurn({"kind": "response", "parts": []}), USER)}, "messages.0.content.1.text",
         USER.text, "what one says in a row is one message",
+    ),
+    "a text for those who take PDFs only": Difference(
+        GPT, {"turns": (UserTurn("Read:", (held("document", "text/csv", b"a,b"),)),)}, "messages.1.content.1.text", "a,b",
+        "a document is sent as it is, without lines around it that nobody wrote",
     ),
     "all of several": Difference(
         GPT, {"tools": (ToolSpec("book", "", {"type": "object", "properties": {"a": {"allOf": [{"minimum": 1}, {"type": "number"}]}}, "required": ["a"]}),)},

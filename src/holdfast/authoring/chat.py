@@ -5,9 +5,11 @@ Light to import, as all that a file of handlers names. Never here: who keeps a c
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+
+from holdfast.authoring.content import Audio, Document, Image, Part
 
 
 class Message(BaseModel):
@@ -15,6 +17,15 @@ class Message(BaseModel):
 
     role: Literal["user", "assistant"]
     text: str
+    parts: list[Part] = []
+    """What a person attached, known by its hash."""
+
+    @model_serializer(mode="wrap")
+    def _brief(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = serialize(self)
+        if not self.parts:
+            del found["parts"]
+        return found
 
 
 class Chat(BaseModel):
@@ -30,6 +41,11 @@ class Chat(BaseModel):
     def text(self) -> str:
         """What is to be answered."""
         return self.messages[-1].text
+
+    @property
+    def parts(self) -> list[Image | Audio | Document]:
+        """What is attached to it."""
+        return self.messages[-1].parts
 
     def last(self, count: int) -> Chat:
         """The same with no more than its last messages, `count` of them."""

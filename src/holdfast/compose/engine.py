@@ -35,6 +35,7 @@ from holdfast.engine.adoption import Adoption, Restore
 from holdfast.engine.call_pools import CallPools
 from holdfast.engine.catalog import Catalog
 from holdfast.engine.consequences import Consequences
+from holdfast.engine.content import Contents
 from holdfast.engine.dispatch import Dispatch
 from holdfast.engine.doubt import Doubts
 from holdfast.engine.executor import Executor
@@ -310,6 +311,7 @@ def _services(
     return StepServices(
         runtime=runtime,
         payloads=payloads,
+        contents=Contents(payloads, known.fetch),
         secrets=secrets,
         gateway=Gateway(model, around.prices, Quotas(_served_by(known))),
         tools=ToolExecutor(secrets, around.threads),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
+from holdfast.core.content import ContentPart
 from holdfast.core.estimates import Report
 from holdfast.core.events import EffectIntended, Event, ItemsMapped, ModelCallHeld
 from holdfast.core.graph import COMPENSATE
@@ -255,6 +256,10 @@ class Attempt:
             return inline
         now_ms = self.keeping_ms
         return await self.patiently(lambda: payloads.put(encoded, self.tenant, now_ms, self.storage))
+
+    async def contents(self, parts: Sequence[ContentPart]) -> Mapping[str, bytes]:
+        """The bytes of content parts, by their hash."""
+        return await self.patiently(lambda: self.services.contents.bytes_of(parts, self.tenant))
 
     async def value(self, payload: Payload) -> Any:
         """What `payload` holds."""

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
+from holdfast.authoring.content import Audio, Document, Image
+from holdfast.authoring.tool import Tool
 from holdfast.authoring.view import StateView
+from holdfast.core.content import ContentPart
 from holdfast.core.estimates import Report
 from holdfast.core.ids import RunId, StepId
 from holdfast.engine.attempt import Attempt
@@ -58,6 +61,16 @@ class AttemptContext:
     def redact(self, text: str) -> str:
         """`text` without the value of any known secret, for what leaves by another way than the history."""
         return self._services.payloads.redact(text)
+
+    async def keep_part(self, part: Image | Audio | Document) -> ContentPart:
+        """A content part that has no address, kept by its hash."""
+        contents, now_ms = self._services.contents, self._attempt.keeping_ms
+        return await self._attempt.patiently(lambda: contents.kept(part, self.tenant, now_ms))
+
+    @property
+    def fetching(self) -> Tool:
+        """What reads and keeps one that has."""
+        return self._services.contents.tool(self.tenant, self._attempt.keeping_ms)
 
     @property
     def script_limits(self) -> ScriptLimits:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.authoring.arguments import describe
 from holdfast.authoring.chat import Chat, Message
+from holdfast.authoring.content import PART, Audio, Document, Image
 from holdfast.authoring.flow import Flow
 from holdfast.authoring.node import DEFAULT_MAX_TOKENS
 from holdfast.authoring.offer import ANSWER, Handoff
@@ -21,10 +22,11 @@ from holdfast.authoring.plain import encode
 from holdfast.authoring.step import EffectStep
 from holdfast.authoring.tool import Tool
 from holdfast.authoring.workflow import Workflow
+from holdfast.core.content import ContentPart, parts_of
 from holdfast.core.ids import Unique
 from holdfast.core.policies import AUTHORIZATION, DENIED, LIMIT, REJECTED, SCHEMA, TOOL, VALIDATION
+from holdfast.engine import prompt as prompts
 from holdfast.errors import InvalidInput, OperationFailed, SchemaMismatch, StepError
-from holdfast.models.turn import in_words
 from holdfast.ports import (
     AnswerSpec,
     ModelReply,
@@ -45,11 +47,6 @@ Offered: TypeAlias = Tool | Workflow | Handoff
 """What a model may ask for."""
 _NOTHING: Final[Mapping[str, Offered]] = {}
 _TOO_EARLY: Final = "Not taken: first read the tools' answers."
-_MESSAGE_FIELDS: Final = frozenset({"role", "content"})
-_CONTENT_KINDS: Final = frozenset(
-    {"image", "image_url", "input_image", "document", "file", "input_file", "input_audio"}
-)
-_CONTENT_FIELDS: Final = frozenset({"source", "image_url", "file", "file_id", "data", "url", "input_audio"})
 MOST_TOOL_REQUESTS: Final = 32
 """That a model may have in one reply. Of more none is done: each may be a question to a person."""
 _TOO_MANY: Final = f"Nothing was done: you asked for more than {MOST_TOOL_REQUESTS} calls at a time. Ask for fewer."
@@ -59,7 +56,6 @@ _REASON: Final = {
     "type": "object",
     "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
 }
-_PROMPT_FIELDS: Final = frozenset({"system", "user", "messages"})
 _TOLD_TO_THE_MODEL: Final = frozenset({TOOL, SCHEMA, DENIED, REJECTED, VALIDATION, AUTHORIZATION})
 """Errors of a tool that a model can do something about; others (a lost lease, a time-out) are the step's."""
 
@@ -89,13 +85,14 @@ async def talk(
     Raises SchemaMismatch when a mended answer still does not fit, StepError (class `limit`) when the model wants more
     than `max_turns` turns, OperationFailed when a call fails.
     """
-    system, said, user = _prompt(prompt)
+    system, said = prompts.read(prompt)
     is_of_conversation = isinstance(prompt, dict) and "messages" in prompt
     specs = tuple(_spec(each) for each in offered.values())
     if output is not None:
         answer = AnswerSpec(ANSWER, "The final answer.", output.model_json_schema())
     turns = [] if turns is None else turns
-    turns.extend((*said, UserTurn(user)))
+    for each in said:
+        turns.append(each if isinstance(each, ModelTurn) else await _user_turn(context, each))
     heard = [*turns]
     mended = False
     used = 0
@@ -119,7 +116,9 @@ async def talk(
         wanted = [request for request in reply.tool_requests if answer is None or request.name != answer.name]
         if (handoff := _handoff(wanted, offered)) is not None:
             handed, refusal = await _handed_over(context, handoff, offered, heard)
-            turns.append(_left(reply, handoff, _text(handed) if refusal is None else refusal, refusal is not None))
+            turns.append(
+                _left(reply, handoff, prompts.as_text(handed) if refusal is None else refusal, refusal is not None)
+            )
             if refusal is None:
                 return _fitting(handed, handoff.name, output)
             continue
@@ -139,6 +138,20 @@ async def talk(
         mended = True
         turns.extend(await _complaint(context, reply, wanted, problem, answer))
     raise StepError(f"{model} did not come to an end within {max_turns} turns.", error_class=LIMIT)
+
+
+async def _user_turn(context: StepContext, said: prompts.Given) -> UserTurn:
+    """What a person says, its parts kept; one with an address is read in a place of its own."""
+    pieces = [each if isinstance(each, str) else await _kept(context, each) for each in said]
+    return UserTurn(str(pieces[0]), tuple(pieces[1:]))
+
+
+async def _kept(context: StepContext, part: Image | Audio | Document) -> ContentPart:
+    if part.url is None:
+        return await context.keep_part(part)
+    fetch = context.fetching
+    found = await context.call_tool(fetch.name, {"part": part.model_dump()}, allowed={fetch.name: fetch})
+    return msgspec.convert(found, ContentPart)
 
 
 def _handoff(wanted: Sequence[ToolRequest], offered: Mapping[str, Offered]) -> ToolRequest | None:
@@ -166,8 +179,10 @@ async def _handed_over(
 def _message(turn: Turn) -> Message | None:
     """What was said in a turn, in words; None where nothing was."""
     match turn:
-        case UserTurn():
-            return Message(role="user", text=turn.text)
+        case UserTurn(text=text, parts=pieces):
+            words = "\n\n".join(piece for piece in (text, *pieces) if isinstance(piece, str) and piece)
+            parts = [PART.validate_python(msgspec.to_builtins(part)) for part in parts_of(pieces)]
+            return Message(role="user", text=words, parts=parts)
         case ModelTurn():
             said = "".join(part["content"] for part in turn.replay["parts"] if part["part_kind"] == "text")
             return Message(role="assistant", text=said) if said else None
@@ -214,70 +229,6 @@ def _cheaper(request: ModelRequest, models: Sequence[str], min_tokens: int | Non
     return [msgspec.structs.replace(request, model=name, max_tokens=size) for name, size in ways[1:]]
 
 
-def _prompt(prompt: Any) -> tuple[str, list[Turn], str]:
-    """The system's words, what was said before, and what is said now."""
-    if isinstance(prompt, str):
-        return "", [], prompt
-    if (
-        not isinstance(prompt, dict)
-        or not set(prompt) <= _PROMPT_FIELDS
-        or ("user" in prompt) == ("messages" in prompt)
-    ):
-        got = ", ".join(map(str, prompt)) if isinstance(prompt, dict) else type(prompt).__name__
-        raise InvalidInput(
-            f'A prompt is a text, {{"system": ..., "user": ...}}, or {{"system": ..., "messages": ...}} with those of a Chat,'
-            f" not: {got}. Nothing was called."
-        )
-    system = _text(prompt.get("system") or "")
-    if "user" in prompt:
-        return system, [], _text(prompt["user"])
-    said, message = _said_before(prompt["messages"])
-    return system, said, message
-
-
-def _said_before(messages: Any) -> tuple[list[Turn], str]:
-    """The messages of a conversation before its last, and that one. Raises InvalidInput."""
-    try:
-        chat = Chat.model_validate({"messages": msgspec.json.decode(encode(messages))})
-    except ValidationError as problem:
-        raise InvalidInput(f"These are no messages of a Chat: {describe(problem)}. Nothing was called.") from None
-    if chat.messages[-1].role != "user":
-        raise InvalidInput(
-            "The last message of a Chat is the one to answer, and this is the agent's. Nothing was called."
-        )
-    said: list[Turn] = [
-        UserTurn(each.text) if each.role == "user" else ModelTurn(in_words(each.text))
-        for each in chat.messages[:-1]
-        if each.text
-    ]
-    return said, chat.text
-
-
-def _text(part: Any) -> str:
-    """A part of a prompt as text; data that is no text goes as JSON. Raises InvalidInput for what is meant to be more."""
-    if (what := _content(part)) is not None:
-        raise InvalidInput(
-            f"A prompt's parts are texts, or data that the model reads as JSON; this is {what}, of which the model would"
-            " see the JSON and nothing else. Nothing was called. Give it as text; the messages of an agent loop are kept"
-            " by the node itself, and images cannot be sent yet."
-        )
-    return part if isinstance(part, str) else encode(part).decode()
-
-
-def _content(part: Any) -> str | None:
-    """What providers' own content this is, if it is: a list of messages, or an image among them; else None."""
-    if isinstance(part, bytes | bytearray):
-        return "raw bytes"
-    for each in part if isinstance(part, list | tuple) else (part,):
-        if not isinstance(each, dict):
-            continue
-        if each.keys() >= _MESSAGE_FIELDS:
-            return "a list of messages" if each is not part else "a message"
-        if each.get("type") in _CONTENT_KINDS and not _CONTENT_FIELDS.isdisjoint(each):
-            return f"content of the type {each['type']!r}"
-    return None
-
-
 async def _tool_turn(
     context: StepContext,
     reply: ModelReply,
@@ -322,7 +273,7 @@ async def _child_reply(context: StepContext, request: ToolRequest, workflow: Wor
         return ToolReply(request.id, request.name, problem.message, is_error=True)
     failed = outcome.status != "completed"
     return ToolReply(
-        request.id, request.name, outcome.error or "" if failed else _text(outcome.output), is_error=failed
+        request.id, request.name, outcome.error or "" if failed else prompts.as_text(outcome.output), is_error=failed
     )
 
 
@@ -338,7 +289,7 @@ async def _tool_reply(context: StepContext, request: ToolRequest, offered: Mappi
         if error is None or (error.error_class not in _TOLD_TO_THE_MODEL):
             raise
         return ToolReply(request.id, request.name, error.message, is_error=True)
-    return ToolReply(request.id, request.name, _text(value))
+    return ToolReply(request.id, request.name, prompts.as_text(value))
 
 
 def _key(tool: Offered | None, arguments: Any) -> tuple[str | None, Unique]:

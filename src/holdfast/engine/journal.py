@@ -64,6 +64,7 @@ class StepJournal:
         self.number = attempt.number
         self._runtime = attempt.services.runtime
         self.redact = attempt.services.payloads.redact
+        self.contents = attempt.contents
         self._values: list[cmd.Value] = []
         self.before = _NOT_SEEN
         """The step as this attempt found it: what earlier attempts left in its journal."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.engine.call_pools import CallPools
+from holdfast.engine.content import Contents
 from holdfast.engine.hindrance import Hindrances
 from holdfast.engine.job_log import JobLogWriter
 from holdfast.engine.listening import Listening
@@ -28,6 +29,7 @@ class StepServices:
 
     runtime: Runtime
     payloads: Payloads
+    contents: Contents
     secrets: Secrets
     gateway: Gateway
     tools: ToolExecutor

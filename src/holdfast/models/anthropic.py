@@ -9,11 +9,14 @@ Never here: a connection, what a reply cost.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from holdfast.core.content import Piece
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
+from holdfast.models.content import PDF
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.turn import Part, Said
 from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
@@ -97,7 +100,7 @@ def _messages(turns: Sequence[Turn]) -> list[dict[str, Any]]:
 
 def _said(said: UserTurn | ToolTurn) -> list[dict[str, Any]]:
     if isinstance(said, UserTurn):
-        return _texts(said.text)
+        return [*_texts(said.text), *(block for piece in said.parts for block in _piece(piece))]
     return [
         {
             "type": "tool_result",
@@ -128,6 +131,18 @@ def _blocks(part: Part) -> list[dict[str, Any]]:
             return [{"type": "thinking", "thinking": part["content"], "signature": part["signature"]}]
         case kind:
             raise ValueError(f"a part of kind {kind} in an earlier reply")
+
+
+def _piece(piece: Piece) -> list[dict[str, Any]]:
+    if isinstance(piece, str):
+        return _texts(piece)
+    if piece.type == "image" or piece.media_type == PDF:
+        data = b64encode(piece.content).decode()
+        return [{"type": piece.type, "source": {"type": "base64", "media_type": piece.media_type, "data": data}}]
+    if piece.type == "document":
+        source = {"type": "text", "media_type": "text/plain", "data": piece.content.decode()}
+        return [{"type": "document", "source": source}]
+    raise ValueError(f"{piece}: nothing here hears it")
 
 
 def _texts(text: str) -> list[dict[str, Any]]:

@@ -16,9 +16,10 @@ Measured with the one public tokenizer of Anthropic's (Claude 2, which normalise
 takes more tokens than counted here, 252 take more than their raw bytes. The bound is 4.1 times the actual count for
 English prose, 2.7 for JSON, 1.4 for base64 and 1.0 for Ethiopic.
 
-Limits. The argument is about text. Images, files, provider-side tools and ids of things that a provider keeps carry
-tokens that are not in the request: they are refused. A tokenizer that emits more than one token a byte would break the
-argument, none is known; the gateway compares every actual count with its bound and raises an alarm when it is above.
+Limits. The argument is about text. Images, recordings and documents are `holdfast.models.content`'s. Provider-side tools
+and ids of things that a provider keeps carry tokens that are not in the request: they are refused. A tokenizer that emits
+more than one token a byte would break the argument, none is known; the gateway compares every actual count with its bound
+and raises an alarm when it is above.
 
 Never here: a price, a provider's format, I/O.
 """
@@ -32,8 +33,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from holdfast.core.content import ContentPart
 from holdfast.errors import UnboundableRequest
-from holdfast.models import turn
+from holdfast.models import content, turn
 from holdfast.ports import ModelRequest, ModelTurn, ToolTurn, Turn, UserTurn
 
 REQUEST_TOKENS: Final = 64
@@ -59,9 +61,10 @@ LINE_BREAK_TOKENS: Final = 2
 
 
 def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | None = None) -> int:
-    """The most input tokens `request` can be billed for; never more than the model's context window, where known.
+    """The most input tokens `request`, whose parts have their bytes, can be billed for; never more than the model's context
+    window, where known.
 
-    Raises UnboundableRequest for anything whose tokens are not text in the request.
+    Raises UnboundableRequest for anything whose tokens cannot be bounded.
     """
     total = REQUEST_TOKENS + MESSAGE_TOKENS + _text(request.system)
     total += sum(_turn(turn) for turn in request.turns)
@@ -70,13 +73,30 @@ def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | Non
         total += _tool(answer.name, answer.description, answer.schema) + _text(ANSWER_HINT)
     if request.tools or request.answer:
         total += ANY_TOOLS_TOKENS
+    for part in request.content:
+        tokens = _content(request.model, part)
+        if tokens is None and context_window_tokens is None:
+            raise UnboundableRequest(
+                f"{part} is as many tokens as the context of {request.model} holds, and nobody says how many these are, so no"
+                f" limit can be kept for it. Nothing was called.\nGive it as text, or declare context_tokens in holdfast.toml"
+                f' under [models."{request.model}"].'
+            )
+        total += MESSAGE_TOKENS + (context_window_tokens or 0 if tokens is None else tokens)
     return total if context_window_tokens is None else min(total, context_window_tokens)
+
+
+def _content(model: str, part: ContentPart) -> int | None:
+    """A document that is no PDF is text, which everybody is sent."""
+    if part.type == "document" and part.media_type != content.PDF:
+        return _text(part.content.decode())
+    return content.tokens_at_most(model, part)
 
 
 def _turn(turn: Turn) -> int:
     match turn:
-        case UserTurn(text=text):
-            return MESSAGE_TOKENS + _text(text)
+        case UserTurn(text=text, parts=parts):
+            between = (part for part in parts if isinstance(part, str))
+            return MESSAGE_TOKENS + _text(text) + sum(MESSAGE_TOKENS + _text(part) for part in between)
         case ToolTurn(replies=replies):
             # Where a provider has no mark for an error, the adapter wraps it as JSON.
             bodies = (_json({"error": reply.content}) if reply.is_error else _text(reply.content) for reply in replies)

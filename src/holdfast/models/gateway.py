@@ -91,7 +91,7 @@ class Gateway:
         Raises OperationFailed with the recorded error; lets the engine's suspensions (money) through. A request that
         has no price or no bound is never sent.
         """
-        asked = msgspec.to_builtins(request)
+        asked = request.compared()
         args_hash = digest(asked)
         known = await journal.recall(path, "model", request.model, args_hash, asked)
         if known is not None and known.error is not None:
@@ -110,6 +110,9 @@ class Gateway:
     async def _send(
         self, journal: Journal, path: Path, ways: Sequence[ModelRequest], args_hash: str, stream: bool
     ) -> Any:
+        if parts := ways[0].content:
+            contents = await journal.contents(parts)
+            ways = [way.filled(contents) for way in ways]
         try:
             prices = [self._prices.of(way.model) for way in ways]
             offers = [_offer(way, price) for way, price in zip(ways, prices, strict=True)]

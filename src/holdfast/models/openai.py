@@ -9,13 +9,16 @@ Never here: a connection, what a reply cost.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.content import Piece
 from holdfast.models import tool_schema, turn
 from holdfast.models.bounds import ANSWER_HINT
+from holdfast.models.content import PDF
 from holdfast.models.exchange import UnusableReply
 from holdfast.models.turn import Part, Said
 from holdfast.ports import ModelRequest, ModelTurn, ToolReply, ToolTurn, Turn, UserTurn
@@ -34,6 +37,8 @@ _REASONS: Final = re.compile(
 
 _REASONING: Final = ("reasoning", "reasoning_content")
 """Where others put what a model thought, to be given back there: OpenRouter and vLLM, DeepSeek."""
+
+_HEARD: Final[Mapping[str, str]] = {"audio/mpeg": "mp3", "audio/wav": "wav"}
 
 THOUGHT_BEGINS: Final = "<think>"
 THOUGHT_ENDS: Final = "</think>"
@@ -87,13 +92,30 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]
 
 def _messages(said: Turn) -> Iterator[dict[str, Any]]:
     match said:
-        case UserTurn(text=text):
+        case UserTurn(text=text, parts=()):
             yield {"role": "user", "content": text}
+        case UserTurn(text=text, parts=parts):
+            yield {"role": "user", "content": [_piece(piece) for piece in (text, *parts) if piece]}
         case ToolTurn(replies=replies):
             for reply in replies:
                 yield {"role": "tool", "tool_call_id": reply.id, "content": _content(reply)}
         case ModelTurn():
             yield from _replayed(said)
+
+
+def _piece(piece: Piece) -> dict[str, Any]:
+    """A document that is no PDF is sent as the text that it is."""
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    if piece.type == "document" and piece.media_type != PDF:
+        return {"type": "text", "text": piece.content.decode()}
+    data = b64encode(piece.content).decode()
+    if piece.type == "audio":
+        return {"type": "input_audio", "input_audio": {"data": data, "format": _HEARD[piece.media_type]}}
+    uri = f"data:{piece.media_type};base64,{data}"
+    if piece.type == "image":
+        return {"type": "image_url", "image_url": {"url": uri}}
+    return {"type": "file", "file": {"file_data": uri, "filename": "filename.pdf"}}
 
 
 def _content(reply: ToolReply) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import msgspec
 
 from holdfast.core.commands import Offer
+from holdfast.core.content import ContentPart
 from holdfast.core.ids import CallId, EffectKey, Path, RunId, Unique
 from holdfast.core.lending import DeclaredPool
 from holdfast.core.policies import ErrorRecord
@@ -66,6 +67,10 @@ class Journal(Protocol):
     async def recall(self, path: Path, kind: str, name: str, args_hash: str, asked: Any = None) -> Recall | None:
         """What stands at `path`; None if the operation is to be made. Leaves the step where another one stands there; `asked`
         are the arguments, for the question that a person is asked then."""
+        ...
+
+    async def contents(self, parts: Sequence[ContentPart]) -> Mapping[str, bytes]:
+        """The bytes of content parts, by their hash. Raises BlobLost for one that is missing or damaged."""
         ...
 
     def error(

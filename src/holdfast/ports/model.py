@@ -5,10 +5,12 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol
 
 import msgspec
+
+from holdfast.core.content import ContentPart, Piece, parts_of
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -44,8 +46,11 @@ class ToolReply(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class UserTurn(msgspec.Struct, frozen=True, tag="user"):
+class UserTurn(msgspec.Struct, frozen=True, tag="user", omit_defaults=True):
+    """What a person says: a text, then content parts with the words between them."""
+
     text: str
+    parts: tuple[Piece, ...] = ()
 
 
 class ModelTurn(msgspec.Struct, frozen=True, tag="model"):
@@ -77,6 +82,37 @@ class ModelRequest(msgspec.Struct, frozen=True):
     answer: AnswerSpec | None = None
     temperature: float | None = None
     timeout_s: float = 600.0
+
+    @property
+    def content(self) -> list[ContentPart]:
+        """The parts of all its turns. They have their bytes when it is sent."""
+        return [
+            part for turn in self.turns if isinstance(turn, UserTurn) and turn.parts for part in parts_of(turn.parts)
+        ]
+
+    def compared(self) -> Any:
+        """What a journal compares it by: without the place where its parts are kept, which is not what was asked."""
+        asked = msgspec.to_builtins(self)
+        for turn in asked["turns"]:
+            for part in turn.get("parts", ()):
+                if not isinstance(part, str):
+                    part.pop("month", None)
+        return asked
+
+    def filled(self, contents: Mapping[str, bytes]) -> ModelRequest:
+        """The same with the bytes of its parts, by their hash."""
+        turns = tuple(_filled(each, contents) if isinstance(each, UserTurn) else each for each in self.turns)
+        return msgspec.structs.replace(self, turns=turns)
+
+
+def _filled(said: UserTurn, contents: Mapping[str, bytes]) -> UserTurn:
+    return UserTurn(
+        said.text,
+        tuple(
+            part if isinstance(part, str) else msgspec.structs.replace(part, content=contents[part.sha256])
+            for part in said.parts
+        ),
+    )
 
 
 class Usage(msgspec.Struct, frozen=True):

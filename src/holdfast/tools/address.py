@@ -89,8 +89,9 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
     for each in addresses:
         if not may_be_called(ip_address(each), allowed):
             raise ToolFailed(
-                f"{host!r} is at {each}, which is no public address. Nothing was sent. If this tool is meant to call"
-                f' it, declare allow_private=["{ip_address(each).exploded}"], or a network around it.',
+                f"{host!r} is at {each}, which is no public address. Nothing was sent. If it is meant to be called, declare"
+                f' allow_private=["{ip_address(each).exploded}"], or a network around it: of the tool, or under [fetch] in'
+                " holdfast.toml for what messages name.",
                 error_class=DENIED,
             )
     return addresses[:MOST_ADDRESSES]

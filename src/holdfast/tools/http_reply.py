@@ -62,8 +62,16 @@ def answer(request: Request, reply: Reply, policy: EffectPolicy, accepted: Colle
     Raises ToolFailed where the server has not acted: it says so, or what it does is read only. Raises OutcomeUnknown
     where it may have.
     """
+    expect_good(request, reply, policy, accepted)
+    return _answer(request, reply, policy)
+
+
+def expect_good(
+    request: Request, reply: Reply, policy: EffectPolicy = "read", accepted: Collection[int] = ()
+) -> None:  # fmt: skip
+    """Raises what `answer` does for a status that is no answer."""
     if 200 <= reply.status < 300 or reply.status in accepted:
-        return _answer(request, reply, policy)
+        return
     what = f"{request.method} {request.authority} answered HTTP {reply.status}"
     said = _words(reply)
     if reply.status in _NOT_NOW or (reply.status == _UNAVAILABLE and "retry-after" in reply.headers):
