@@ -88,12 +88,21 @@ def test_all_of_some_runs_are_forked_and_a_dry_run_says_which_would_be(shell: Sh
     (step,) = [each["step"] for each in shell("runs", "show", runs[0], "--json").data["steps"]]
     would = shell("runs", "fork", "--all", "--tenant", "acme", "--from", step, "--dry-run", "--json").data
     assert {(each["run_id"], each["refused"]) for each in would} == {(run, None) for run in runs}
-    assert "would be forked" in shell("runs", "fork", "--all", "--from", step, "--dry-run").out
+    told = shell("runs", "fork", "--all", "--from", step, "--dry-run")
+    assert f"would be forked from {step}: 0 steps kept, 0 results at hand, 0 done anew; at most $0.00\n" in told.out
+    assert (
+        told.err == "fork: 2 of 2 would be; $0.00 at most if every call of a model is made again. Nothing was done.\n"
+    )
     assert shell("runs", "fork", "--all", "--from", step).code == 2
     assert shell("runs", "fork", "--from", step).code == 2
-    assert shell("runs", "fork", "--all", "--from", step, "--key", "k", "--yes").code == 2
     done = shell("runs", "fork", "--all", "--from", step, "--yes", "--json")
     assert (done.code, {each["run_id"] for each in done.data["done"]}) == (0, {*runs})
     assert len({each["fork"] for each in done.data["done"]} - {*runs}) == 2
+    again = shell("runs", "fork", "--all", "--from", step, "--yes", "--json")
+    assert again.data["done"] == done.data["done"], "said again, it forks nothing twice, and no fork of its own"
+    would = shell("runs", "fork", "--all", "--from", step, "--dry-run")
+    assert would.out.count("was forked as") == 2
+    other = shell("runs", "fork", "--all", "--from", step, "--key", "again", "--limit", "1", "--yes", "--json")
+    assert other.data["done"][0]["fork"] not in {each["fork"] for each in done.data["done"]}
     refused = shell("runs", "fork", "--all", "--status", "failed", "--from", "nowhere#1", "--yes", "--json")
     assert (refused.code, len(refused.data["refused"])) == (4, 2)

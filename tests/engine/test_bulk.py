@@ -51,6 +51,14 @@ async def test_runs_that_are_found_are_retried_or_forked_each_by_itself_and_a_dr
         forks = [row["fork"] for row in (*page.rows, *rest.rows)]
         assert [await engine.run(fork).result() for fork in forks] == [2, 1, 0]
         assert rest.cursor is None
+        again = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", dry_run=True))
+        assert [row["fork"] for row in again.rows] == forks, "said again it forks nothing twice"
+        again = await service.tell_many(ann, cmd.Bulk(deed="fork", step="break#1", status=("failed", "completed")))
+        own = [row["run_id"] for row in again.rows if "a fork that this has made" in (row["refused"] or "")]
+        assert (sorted(own), [row["fork"] for row in again.rows if row["fork"]]) == (sorted(forks), forks)
+        other_forks = await engine.bulk("fork", step="break#1", fork_key="second look", tenant="acme", limit=1)
+        assert other_forks[0].fork not in (*forks, None)
+        await engine.run(other_forks[0].fork or "").result()
         nowhere = await engine.bulk("fork", step="nowhere#1", tenant="acme")
         assert all("nowhere#1" in (each.refused or "") for each in nowhere)
         done = await service.tell_many(ann, cmd.Bulk(deed="retry", workflow="fragile"))

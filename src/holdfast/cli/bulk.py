@@ -57,9 +57,11 @@ def expect_one_or_all(run: str | None, every: bool, many: Many) -> None:
 
 
 async def do(
-    name: str, deed: Deed, who: Principal, usual: Sequence[str], many: Many, as_json: bool, store: str | None
-) -> int:
-    """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may."""
+    name: str, deed: Deed, who: Principal, usual: Sequence[str], many: Many, as_json: bool, store: str | None, *,
+    own: str | None = None,
+) -> int:  # fmt: skip
+    """Do it to each; the exit code, which says whether all took it. `usual` are the statuses of runs that may, `own` is how the
+    start keys of runs begin that are not meant."""
     from holdfast.cli import cancelling
 
     if many.asked.is_any and len(usual) > 1:
@@ -68,7 +70,7 @@ async def do(
             " or --until). Nothing was done."
         )
     async with acting(store) as service:
-        rows, more = await _found(service.control, many, usual)
+        rows, more = await found(service.control, many, usual, own)
         if many.dry_run:
             return await cancelling.tell_all(service.control, name, [row.run for row in rows], as_json)
         if rows:
@@ -76,14 +78,16 @@ async def do(
         return await tell_each(service, who, name, [row.run for row in rows], deed, more, as_json)
 
 
-async def _found(control: Control, many: Many, usual: Sequence[str]) -> tuple[list[RunRow], bool]:
+async def found(
+    control: Control, many: Many, usual: Sequence[str], own: str | None = None
+) -> tuple[list[RunRow], bool]:
     """The runs as they are now, newest first, and whether there are more than the limit."""
     sought = many.asked.of(control.now_ms(), _PAGE)
     sought["status"] = sought["status"] or usual
     rows: list[RunRow] = []
     while len(rows) <= many.limit:
         page = await control.runs(**sought)
-        rows += page
+        rows += [row for row in page if own is None or not (row.key or "").startswith(own)]
         if len(page) < _PAGE:
             break
         sought["before"] = page[-1].run
@@ -123,6 +127,12 @@ async def tell_each(
     return CONFLICT if refused else OK
 
 
+async def _is_settled(service: Service, letter: str) -> bool:
+    """Whether a dead letter is done with since it was found: it was replayed with another of its run, say."""
+    found, _ = await service.control.dead_letter(letter)
+    return found.resolved_at_ms is not None
+
+
 async def _each(
     service: Service, who: Principal, deed: Deed, ids: Sequence[str], as_json: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -135,7 +145,7 @@ async def _each(
         run, _, step = id_.partition(":")
         named = {"run_id": run, **({"letter": id_} if step else {})}
         try:
-            told = await service.tell(who, deed(id_))
+            told = None if step and await _is_settled(service, id_) else await service.tell(who, deed(id_))
         except StoreError:
             terminal.say(f"{len(done)} done, {len(refused)} refused; the store failed at {id_}.")
             raise

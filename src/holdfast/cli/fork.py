@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,11 +20,13 @@ from holdfast.cli.filter import Asked, Since, Statuses, Tenant, Until, Workflow
 from holdfast.cli.given import json_value, who
 from holdfast.cli.opening import acting
 from holdfast.cli.option import AsJson, MaybeRun, Store, Who
-from holdfast.errors import UsageError
+from holdfast.errors import HoldfastError, UsageError
 
 if TYPE_CHECKING:
     from holdfast.service.command import Fork
     from holdfast.service.principal import Principal
+    from holdfast.service.query import ForkQuote
+    from holdfast.service.service import Service
 
 _MOST_SHOWN: Final = 20
 
@@ -52,7 +55,10 @@ CostLimit = Annotated[
     str | None,
     typer.Option("--cost-limit", metavar="USD", help="What it may spend on models; by default what the origin might."),
 ]
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The same key again is the same run.")]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="The same again is the same run; with --all the same runs."),
+]
 
 
 def fork(
@@ -77,49 +83,79 @@ def fork(
         raise UsageError(
             '--state is an object of outputs by their nodes, for example {"draft": "better"}. Nothing was done.'
         )
-    if run is None and key is not None:
-        raise UsageError("--key names one fork; with --all there may be many. Nothing was done.")
-
-    def wish(of: str) -> Fork:
-        return cmd.Fork(run=of, step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
-
+    wish = cmd.Fork(run=run or "", step=step, repeat_effects=repeat_effects, cost_limit_usd=cost_limit, key=key, **said)
     if run is None:
-        return asyncio.run(_fork_all(wish, step, who(by), many, as_json, store))
-    asyncio.run(_fork(wish(run), who(by), yes, dry_run, as_json, store))
+        return asyncio.run(_fork_all(wish, who(by), many, as_json, store))
+    asyncio.run(_fork(wish, who(by), yes, dry_run, as_json, store))
     return OK
 
 
-async def _fork_all(
-    wish: Callable[[str], Fork], step: str, by: Principal, many: Many, as_json: bool, store: str | None
-) -> int:
-    if not many.dry_run:
-        return await bulk.do("fork", wish, by, ("failed",), many, as_json, store)
-    from holdfast.service import view
+async def _fork_all(wish: Fork, by: Principal, many: Many, as_json: bool, store: str | None) -> int:
+    """Each under a key of its own, so that the same said again forks nothing twice."""
+    import msgspec
 
+    from holdfast.control.bulk import fork_name
+
+    given = {name: value for name in ("input", "output") if (value := getattr(wish, name)) is not msgspec.UNSET}
+    said = given | ({"state": wish.state} if wish.state else {})
+    name = fork_name(wish.key, wish.step, wish.repeat_effects, *([said] if said else []))
+
+    def of(run: str) -> Fork:
+        return msgspec.structs.replace(wish, run=run, key=f"{name}/{run}")
+
+    if not many.dry_run:
+        return await bulk.do("fork", of, by, ("failed",), many, as_json, store, own=f"{name}/")
     async with acting(store) as service:
-        sought = many.asked.of(service.control.now_ms(), many.limit)
-        rows = [
-            view.of_outcome(each) for each in await service.control.bulk("fork", step=step, dry_run=True, **sought)
-        ]  # fmt: skip
+        found, _ = await bulk.found(service.control, many, ("failed",), f"{name}/")
+        rows = [await _would_be(service, by, of(row.run), row.tenant) for row in found]
     if as_json:
         terminal.emit(rows)
     for row in () if as_json else rows:
-        terminal.show(f"{row['run_id']}  {row['refused'] or 'would be forked'}")
-    terminal.say(f"fork: {sum(row['refused'] is None for row in rows)} of {len(rows)} would be. Nothing was done.")
+        terminal.show(f"{row['run_id']}  {_in_words(row)}")
+    quotes = [row["quote"] for row in rows if row["quote"] is not None]
+    most = sum(Decimal(quote["anew_usd"]) for quote in quotes)
+    terminal.say(
+        f"fork: {len(quotes)} of {len(rows)} would be; ${most} at most if every call of a model is made again. Nothing was"
+        " done."
+    )
     return OK
+
+
+async def _would_be(service: Service, by: Principal, wish: Fork, tenant: str) -> dict[str, Any]:
+    """What forking one would come to."""
+    row: dict[str, Any] = {"run_id": wish.run, "refused": None, "fork": None, "quote": None}
+    try:
+        known = await service.control.store.log.run_of_key(tenant, wish.key or "")
+        if known is not None:
+            return {**row, "fork": known[0]}
+        ((quote,), _) = await service.ask(by, _quote_of(wish))
+    except HoldfastError as problem:
+        return {**row, "refused": problem.message}
+    return {**row, "quote": quote}
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if row["quote"] is None:
+        return f"was forked as {row['fork']}" if row["fork"] else row["refused"]
+    quote = row["quote"]
+    counts = f"{len(quote['kept'])} steps kept, {len(quote['reused'])} results at hand, {len(quote['anew'])} done anew"
+    return f"would be forked from {quote['begins_at']}: {counts}; at most ${quote['anew_usd']}"
+
+
+def _quote_of(wish: Fork) -> ForkQuote:
+    from holdfast.service.query import ForkQuote
+
+    return ForkQuote(
+        run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd
+    )
 
 
 async def _fork(wish: Fork, by: Principal, yes: bool, dry_run: bool, as_json: bool, store: str | None) -> None:
     import msgspec
 
-    from holdfast.service.query import ForkQuote
-
     async with acting(store) as service:
         wish = msgspec.structs.replace(wish, run=(await reference.run(service.control, wish.run)).run)
-        asked = ForkQuote(
-            run=wish.run, step=wish.step, output=wish.output, state=wish.state, cost_limit_usd=wish.cost_limit_usd
-        )
-        ((quote,), _) = await service.ask(by, asked)
+        ((quote,), _) = await service.ask(by, _quote_of(wish))
         if not as_json:
             given = wish.step if wish.output is not msgspec.UNSET else None
             for line in quoted(quote, repeats_effects=wish.repeat_effects, given=given):

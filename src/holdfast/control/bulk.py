@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
+from holdfast.control.base import word
 from holdfast.control.command import NOT_GIVEN
 from holdfast.control.repair import Repairs, expect_settled
 from holdfast.core.claim import Claim
+from holdfast.core.forking import Fork
 from holdfast.core.ids import RunId
+from holdfast.core.payload import digest
+from holdfast.core.projection import RunRow
 from holdfast.errors import HoldfastError, InvalidInput, StoreError
 from holdfast.ports import RunFilter
 
@@ -27,6 +31,12 @@ USUAL: Final[Mapping[Deed, Sequence[str]]] = {
 """The statuses of the runs that are meant where no other is said."""
 
 
+def fork_name(name: str | None, step: str, *said: Any) -> str:
+    """What the forks of one bulk are called, from their start keys: as the caller says, or by what he asks for. So one that
+    broke off and is said again forks no run twice."""
+    return word("name of the forks", name) if name is not None else f"bulk-{digest([step, *said])[:16]}"
+
+
 class BulkOutcome(NamedTuple):
     """What became of one run, or would: how it stands, why it refused, and the run that was forked from it."""
 
@@ -36,19 +46,22 @@ class BulkOutcome(NamedTuple):
     fork: RunId | None = None
     letter: str | None = None
     """Of a dead letter, which."""
+    plan: Fork | None = None
+    """Of a fork that would be, what it would begin with."""
 
 
 class Bulks(Repairs):
     """Told in one call, done one after the other."""
 
     async def bulk(
-        self, deed: Deed, *, step: str | None = None, reason: str = "cancelled", repeat_effects: bool = False,
-        dry_run: bool = False, by: str | Claim | None = None, **sought: Unpack[RunFilter],
+        self, deed: Deed, *, step: str | None = None, fork_key: str | None = None, reason: str = "cancelled",
+        repeat_effects: bool = False, dry_run: bool = False, by: str | Claim | None = None, **sought: Unpack[RunFilter],
     ) -> Sequence[BulkOutcome]:  # fmt: skip
         """Retry, cancel, pause, resume or fork (from `step`) the runs that `sought` finds, newest first: 1000 unless `limit`
         says fewer. With `dry_run` nothing is done, and told is what would be refused as things stand. A `status` that is not
-        said is that of runs of which it can be done: `failed` for retry and fork. Raises StoreError where the store fails in
-        between; what was done is done.
+        said is that of runs of which it can be done: `failed` for retry and fork. Said again it forks nothing twice: it tells
+        what it has forked already, and refuses forks of its own; under another `fork_key` it begins anew. Raises StoreError
+        where the store fails in between; what was done is done.
         """
         if (step is None) == (deed == "fork"):
             raise InvalidInput(
@@ -57,24 +70,39 @@ class Bulks(Repairs):
         _expect_few(sought.get("limit", MOST_RUNS))
         sought["limit"], sought["status"] = sought.get("limit", MOST_RUNS), sought.get("status") or USUAL[deed]
         found = await self.runs(**sought)
-        return [
-            await self._outcome(deed, row.run, row.status, step, reason, repeat_effects, dry_run, by) for row in found
-        ]  # fmt: skip
+        if step is not None:
+            name = fork_name(fork_key, step, repeat_effects)
+            return [await self._forked(row, name, step, repeat_effects, dry_run, by) for row in found]
+        return [await self._outcome(deed, row.run, row.status, reason, dry_run, by) for row in found]
+
+    async def _forked(
+        self, row: RunRow, name: str, step: str, repeats: bool, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
+        if (row.key or "").startswith(f"{name}/"):
+            return BulkOutcome(row.run, row.status, "It is a fork that this has made.")
+        key = f"{name}/{row.run}"
+        known = await self.store.log.run_of_key(row.tenant, key)
+        try:
+            if known is not None:
+                return BulkOutcome(row.run, row.status, fork=known[0])
+            if dry_run:
+                plan = await self.fork_plan(row.run, step, repeat_effects=repeats, by=by)
+                return BulkOutcome(row.run, row.status, plan=plan)
+            fork = await self.fork(row.run, step, repeat_effects=repeats, key=key, by=by)
+        except StoreError:
+            raise
+        except HoldfastError as problem:
+            return BulkOutcome(row.run, row.status, problem.message)
+        return BulkOutcome(row.run, row.status, fork=RunId(fork.id))
 
     async def _outcome(
-        self, deed: Deed, run: RunId, status: str, step: str | None, reason: str, repeats: bool, dry_run: bool,
-        by: str | Claim | None,
-    ) -> BulkOutcome:  # fmt: skip
-        fork: RunId | None = None
+        self, deed: Deed, run: RunId, status: str, reason: str, dry_run: bool, by: str | Claim | None
+    ) -> BulkOutcome:
         try:
-            if step is not None and dry_run:
-                await self.fork_plan(run, step, repeat_effects=repeats, by=by)
-            elif step is not None:
-                fork = RunId((await self.fork(run, step, repeat_effects=repeats, by=by)).id)
-            elif dry_run:
+            if dry_run:
                 may = status in USUAL[deed] or (deed in ("pause", "resume") and status in (*_UNENDED, "paused"))
                 return BulkOutcome(run, status, None if may else f"It is {status}.")
-            elif deed == "cancel":
+            if deed == "cancel":
                 await self.cancel(run, reason=reason, by=by)
             else:
                 await {"retry": self.retry, "pause": self.pause, "resume": self.resume}[deed](run, by=by)
@@ -82,7 +110,7 @@ class Bulks(Repairs):
             raise
         except HoldfastError as problem:
             return BulkOutcome(run, status, problem.message)
-        return BulkOutcome(run, status if dry_run else await self.run(run).status(), None, fork)
+        return BulkOutcome(run, await self.run(run).status())
 
     async def bulk_dead_letters(
         self, deed: LetterDeed, output: Any = NOT_GIVEN, *, reason: str | None = None, dry_run: bool = False,

@@ -96,10 +96,12 @@ class ResolveDeadLetter(Struct, frozen=True):
 
 class Bulk(Struct, frozen=True, kw_only=True):
     """Do the same to all runs that are found, newest first; with `dry_run` only say what would become of it.
-    `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked."""
+    `Service.tell_many` does it, a page at a time. Times are those of a run's start; `step` says from where runs are forked.
+    Said again it forks nothing twice, unless under another `fork_key`."""
 
     deed: Literal["retry", "cancel", "pause", "resume", "fork"]
     step: str | None = None
+    fork_key: str | None = None
     reason: str = "cancelled"
     repeat_effects: bool = False
     tenant: str | None = None

@@ -75,9 +75,10 @@ class Service(Answers):
             return await self._tell_letters(who, bulk)
         expect_statuses(bulk.status)
         found = await self.control.bulk(
-            bulk.deed, step=bulk.step, reason=bulk.reason, repeat_effects=bulk.repeat_effects, dry_run=bulk.dry_run,
-            by=who.claim, tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow, status=bulk.status or None,
-            key=bulk.key, since_ms=bulk.since_ms, until_ms=bulk.until_ms, before=bulk.cursor, limit=bulk.limit,
+            bulk.deed, step=bulk.step, fork_key=bulk.fork_key, reason=bulk.reason, repeat_effects=bulk.repeat_effects,
+            dry_run=bulk.dry_run, by=who.claim, tenant=who.of_tenant(bulk.tenant), workflow=bulk.workflow,
+            status=bulk.status or None, key=bulk.key, since_ms=bulk.since_ms, until_ms=bulk.until_ms, before=bulk.cursor,
+            limit=bulk.limit,
         )  # fmt: skip
         rows = [view.of_outcome(each) for each in found]
         return Page(rows, found[-1].run if len(found) == bulk.limit else None)

@@ -321,9 +321,10 @@ class ResolveDeadLetterRequest(_message.Message):
     def __init__(self, letter: _Optional[str] = ..., output_json: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class BulkRequest(_message.Message):
-    __slots__ = ("deed", "step", "reason", "repeat_effects", "tenant", "workflow", "status", "key", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
+    __slots__ = ("deed", "step", "fork_key", "reason", "repeat_effects", "tenant", "workflow", "status", "key", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")
     DEED_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    FORK_KEY_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REPEAT_EFFECTS_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -338,6 +339,7 @@ class BulkRequest(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     deed: str
     step: str
+    fork_key: str
     reason: str
     repeat_effects: bool
     tenant: str
@@ -350,7 +352,7 @@ class BulkRequest(_message.Message):
     limit: int
     dry_run: bool
     by: str
-    def __init__(self, deed: _Optional[str] = ..., step: _Optional[str] = ..., reason: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
+    def __init__(self, deed: _Optional[str] = ..., step: _Optional[str] = ..., fork_key: _Optional[str] = ..., reason: _Optional[str] = ..., repeat_effects: _Optional[bool] = ..., tenant: _Optional[str] = ..., workflow: _Optional[str] = ..., status: _Optional[_Iterable[str]] = ..., key: _Optional[str] = ..., since_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ..., by: _Optional[str] = ...) -> None: ...
 
 class BulkDeadLettersRequest(_message.Message):
     __slots__ = ("deed", "output_json", "reason", "run", "tenant", "workflow", "node", "error_class", "since_ms", "until_ms", "cursor", "limit", "dry_run", "by")

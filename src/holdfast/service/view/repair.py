@@ -56,6 +56,7 @@ def of_outcome(outcome: BulkOutcome) -> dict[str, Any]:
         "refused": outcome.refused,
         "fork": outcome.fork,
         "letter": outcome.letter,
+        "quote": None if outcome.plan is None else of_fork(outcome.plan),
     }
 
 

@@ -1,0 +1,85 @@
+"""kill -9 of who forks runs, at points at which something lasts: forked again by the same key it is the same fork, nothing is done
+twice, and every gate is asked anew."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from holdfast.core import events as ev
+from tests.crash import letter
+from tests.crash.boundary import read_trace
+from tests.forks import Fork
+
+EVERYTHING = os.environ.get("HOLDFAST_CRASH") == "all"
+SHARES = 1 if EVERYTHING else 11
+"""Of the points one in so many, but for `make crash`."""
+SEVEN = ["did note a letter", "approve", "did post seven"]
+EIGHT = ["did note a letter", "approve", "did post eight"]
+
+
+def live(directory: Path, number: int, at: int | None = None) -> bool:
+    """A life of it; whether it came to its end."""
+    words = (directory, number) if at is None else (directory, number, at)
+    process = Fork("tests.crash.letter", *words)
+    _, said = process.communicate(timeout=90)
+    assert process.returncode in (0, -9), said
+    return process.returncode == 0
+
+
+def judge(directory: Path) -> None:
+    # The origin, its fork, and what the bulk made of them, the newest first.
+    assert json.loads((directory / letter.RESULT).read_text()) == [SEVEN, EIGHT, EIGHT, SEVEN]
+    done = [json.loads(line) for line in (directory / letter.WORLD).read_text().splitlines()]
+    keys = {(each["what"], each["key"]) for each in done}
+    assert sorted(what for what, _ in keys) == ["note a letter", "post eight", "post seven"], "each under one key"
+    times = Counter(each["what"] for each in done)
+    assert times["post seven"] == times["post eight"] == 1, "what happens once has happened once"
+    db = apsw.Connection(str(directory / letter.STORE), flags=apsw.SQLITE_OPEN_READONLY)
+    histories: dict[str, list[Any]] = {}
+    for run, payload in db.execute("select run, payload from events order by run, seq"):
+        histories.setdefault(run, []).append(ev.decode(payload))
+    statuses = [status for (status,) in db.execute("select status from runs")]
+    db.close()
+    assert statuses == ["completed"] * 4, "each was forked once"
+    for history in histories.values():
+        _judge_fork(history)
+
+
+def _judge_fork(history: list[Any]) -> None:
+    opened = [event for event in history if isinstance(event, ev.GateOpened)]
+    decided = [event for event in history if isinstance(event, ev.GateDecided)]
+    assert opened[0].reason == "question", "a person is asked, whatever was decided in the origin"
+    assert {event.gate for event in decided} == {event.gate for event in opened}
+    posted = [event for event in history if isinstance(event, ev.EffectIntended) and event.tool == "post"]
+    if posted and any(isinstance(event, ev.RunForked) for event in history):
+        approved = [event.gate for event in opened if event.reason == "tool_approval"]
+        assert len(approved) == 1, "what happens once and is new waits for a person's word"
+        assert history.index(posted[0]) > next(n for n, e in enumerate(history) if getattr(e, "gate", "") in approved)
+
+
+def test_who_forks_and_is_killed_at_any_point_forks_once(tmp_path: Path) -> None:
+    unbroken = tmp_path / "unbroken"
+    unbroken.mkdir()
+    assert live(unbroken, 1)
+    judge(unbroken)
+    trace = [line for line in read_trace(unbroken / "1.trace") if "n" in line]
+    points = len(trace)
+    first = next(line["n"] for line in trace if "before commit of RunForked" in line["kinds"])
+    killed = 0
+    for at in range(first if SHARES > 1 else 2, points + 1, SHARES):
+        directory = tmp_path / f"killed-{at}"
+        directory.mkdir()
+        number = 1
+        if not live(directory, number, at):
+            killed += 1
+            number += 1
+            assert live(directory, number)
+        judge(directory)
+    assert killed > (points - first) / SHARES / 2, "most of them died where they were meant to"
+    print(f"{killed} of {points} points")
