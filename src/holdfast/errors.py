@@ -19,6 +19,8 @@
     │   ├── DecisionRefused            not by this person, or not of what was shown; the gate is still open
     │   ├── AlreadyClosed              the call has its outcome
     │   ├── EffectKeyTaken             a tenant-wide effect is another run's
+    │   ├── SharedValueMoved           a shared value has another version than its writer has seen
+    │   ├── SharedLockLost             the lock under which a shared value was to be written is over
     │   ├── OverLimit                  a scope above the run has no room for what this append would hold
     │   ├── TooManyRuns                as many runs are active as may be; says when to try again
     │   ├── KeyReused                  the same start key or effect key with another request
@@ -186,6 +188,14 @@ class EffectKeyTaken(Conflict):
     call: str
     args_hash: str
     response: Any
+
+
+class SharedValueMoved(Conflict):
+    """A shared value that this append would write has another version by now than its writer has seen. Nothing was written."""
+
+
+class SharedLockLost(Conflict):
+    """The lock on a shared value under which this append would write it is over, or another's. Nothing was written."""
 
 
 class OverLimit(Conflict):

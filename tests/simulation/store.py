@@ -33,10 +33,13 @@ from holdfast.core.projection import (
     GateRow,
     KeyClaim,
     RunRow,
+    SharedChange,
+    SharedWaitRow,
 )
 from holdfast.core.questions import WORKFLOW_MISSING
 from holdfast.core.schedules import Schedule
 from holdfast.core.scopes import PLACEMENT, ScopeRow, Waiting, family_of
+from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
 from holdfast.errors import (
     Conflict,
     CursorLost,
@@ -46,6 +49,8 @@ from holdfast.errors import (
     NotFound,
     OverLimit,
     SeqConflict,
+    SharedLockLost,
+    SharedValueMoved,
     StoreBusy,
     StoreError,
     UnknownCommit,
@@ -67,6 +72,8 @@ from holdfast.ports import (
     LogPlace,
     Piece,
     RunFilter,
+    SharedArrival,
+    SharedEntry,
     SnapshotRecord,
     Store,
     StreamName,
@@ -210,6 +217,10 @@ class Disk:
         self.streams: dict[StreamName, list[tuple[str, Chunk]]] = {}
         """The pieces of each, with their marks."""
         self.conversations: dict[tuple[str, str], Conversation] = {}
+        self.shared_values: dict[tuple[str, str, str], list[SharedValue]] = {}
+        self.shared_waits: dict[RunId, tuple[SharedWaitRow, ...]] = {}
+        self.shared_locks: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """The fence that was given last, and until when it counts."""
         self.exchanges: dict[tuple[str, str, int], Exchange] = {}
         self.schedules: dict[tuple[str, str], KeptSchedule] = {}
         self.pools: dict[str, PoolRow] = {}
@@ -267,7 +278,9 @@ class Disk:
         key = append.changes.start_key
         if key is not None and (known := self.keys.get((key.tenant, key.key))) is not None and known[0] != append.run:
             return KeyReused(f"The start key {key.key!r} belongs to run {known[0]}.", key=key.key, run=known[0])
-        return None if self._is_there(append) else self._key_taken(append) or self._over_limit(append)
+        return None if self._is_there(append) else (
+            self._key_taken(append) or self._moved(append) or self._over_limit(append)
+        )  # fmt: skip
 
     def _key_taken(self, append: Append) -> EffectKeyTaken | None:
         for change in append.changes.effect_keys:
@@ -278,6 +291,24 @@ class Disk:
                     response=response,
                 )  # fmt: skip
         return None
+
+    def _moved(self, append: Append) -> SharedValueMoved | SharedLockLost | None:
+        bases: dict[tuple[str, str, str], int] = {}
+        for change in append.changes.shared_values:
+            name = (change.tenant, change.space, change.key)
+            known = self.shared_values.get(name)
+            if change.base != bases.get(name, known[-1].version if known else 0):
+                return SharedValueMoved(f"{change.key} is not at {change.base}.")
+            fence, expires_at_ms = self.shared_locks.get(name, (0, 0))
+            if change.fence is not None and (fence, True) != (change.fence, expires_at_ms > append.events[-1].at_ms):
+                return SharedLockLost(f"The lock {change.fence} on {change.key} is over.")
+            bases[name] = change.base + 1
+        return None
+
+    def share(self, changes: Sequence[SharedChange]) -> None:
+        for change in changes:
+            known = self.shared_values.setdefault((change.tenant, change.space, change.key), [])
+            known[:] = [*known, msgspec.json.decode(change.body, type=SharedValue)][-MOST_VERSIONS:]
 
     def _write_keys(self, changes: Changes) -> None:
         for change in changes.effect_keys:
@@ -399,6 +430,9 @@ class Disk:
         self.waiters |= kept
 
     def _write_beside(self, changes: Changes) -> None:
+        self.share(changes.shared_values)
+        if changes.shared_waits is not None:
+            self.shared_waits[changes.run.run] = changes.shared_waits
         if (key := changes.start_key) is not None:
             self.keys[key.tenant, key.key] = (key.run, key.input_digest)
         if changes.dead_letters is not None:
@@ -870,6 +904,63 @@ class Conversations(Port):
         return self._disk.conversations_due()[:limit]
 
 
+class SharedValues(Port):
+    """Keeps ports.SharedValues."""
+
+    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
+        await self._mount.read()
+        known = self._disk.shared_values.get((tenant, space, key))
+        return known[-1] if known else None
+
+    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
+        await self._mount.read()
+        return list(self._disk.shared_values.get((tenant, space, key), []))
+
+    async def page(
+        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
+    ) -> Sequence[SharedEntry]:
+        await self._mount.read()
+        found = [
+            SharedEntry(*name, known[-1])
+            for name, known in sorted(self._disk.shared_values.items())
+            if name > (after or ("", "", "")) and tenant in (None, name[0]) and space in (None, name[1])
+        ]
+        return found[:limit]
+
+    async def arrivals(self, name: tuple[str, str, str] | None, limit: int) -> Sequence[SharedArrival]:
+        await self._mount.read()
+        found = [
+            SharedArrival(wait.run, wait.step, wait.path, known[-1])
+            for waits in self._disk.shared_waits.values()
+            for wait in waits
+            if (known := self._disk.shared_values.get((wait.tenant, wait.space, wait.key)))
+            and known[-1].version > wait.after
+            and name in (None, (wait.tenant, wait.space, wait.key))
+        ]
+        return found[:limit]
+
+    async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
+        await self._mount.write("lock_shared_value")
+        fence, expires_at_ms = self._disk.shared_locks.get((tenant, space, key), (0, 0))
+        if expires_at_ms > self._mount.now_ms():
+            return None
+        self._disk.shared_locks[tenant, space, key] = (fence + 1, self._mount.now_ms() + lease_ms)
+        return fence + 1
+
+    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
+        await self._mount.write("unlock_shared_value")
+        if self._disk.shared_locks.get((tenant, space, key), (0, 0))[0] == fence:
+            self._disk.shared_locks[tenant, space, key] = (fence, 0)
+
+    async def put(self, change: SharedChange) -> bool:
+        await self._mount.write("put_shared_value")
+        known = self._disk.shared_values.get((change.tenant, change.space, change.key))
+        if change.base != (known[-1].version if known else 0):
+            return False
+        self._disk.share([change])
+        return True
+
+
 class Costs(Port):
     """Keeps ports.Costs."""
 
@@ -1335,7 +1426,7 @@ class SimulatedStore(Store, frozen=True, kw_only=True, eq=False):
             mount=mount, clock=mount, log=Log(mount), graphs=Graphs(mount), scopes=Scopes(mount),
             children=Children(mount), lending=Lending(mount, sessions), costs=Costs(mount),
             dead_letters=DeadLetters(mount), job_logs=JobLogs(mount), conversations=Conversations(mount),
-            streams=Streams(mount), schedules=Schedules(mount), blobs=Blobs(mount),
+            streams=Streams(mount), schedules=Schedules(mount), shared_values=SharedValues(mount), blobs=Blobs(mount),
             sessions=sessions, views=Views(mount), watch=Watch(mount), tail=Tail(mount), upkeep=Upkeep(mount, sessions),
         )  # fmt: skip
 

@@ -37,6 +37,8 @@ from holdfast.errors import (
     NotFound,
     OverLimit,
     SeqConflict,
+    SharedLockLost,
+    SharedValueMoved,
     StoreError,
     Unstorable,
     UsageError,
@@ -638,6 +640,58 @@ class StoreConformance:
         refused = await prepared(store, second, "k")
         assert isinstance(await told(store, refused), EffectKeyTaken)
         assert second.run not in [each.run for each in await store.scopes.waiting(["effect/k"], 10)]
+
+    # --- Shared values ------------------------------------------------------------------------------------------------
+
+    async def test_of_two_appends_that_write_one_version_one_is_written(self, connect: Connect) -> None:
+        mine, theirs = await connect(), await connect()
+        first, second = Story(), Story()
+        for story in (first, second):
+            await put(mine, story.start())
+        appends = [first.shares("case", 0, "ann"), second.shares("case", 0, "bob")]
+        fates = await theirs.log.append(appends)
+        assert (fates[0], type(fates[1])) == (None, SharedValueMoved)
+        assert isinstance(await told(mine, appends[1]), SharedValueMoved)
+        second.forget(appends[1])
+        await put(mine, second.shares("case", 1, "bob"))
+        versions = await theirs.shared_values.versions("acme", "board", "case")
+        assert [(each.version, each.value) for each in versions] == [(1, "ann"), (2, "bob")]
+        assert await theirs.shared_values.find("acme", "board", "case") == versions[-1]
+        assert await theirs.shared_values.find("umbrella", "board", "case") is None
+        entries = await mine.shared_values.page(None, None, None, 10)
+        assert [(each.tenant, each.space, each.key, each.latest.version) for each in entries] == [
+            ("acme", "board", "case", 2)
+        ]
+        assert await mine.shared_values.page("acme", "board", ("acme", "board", "case"), 10) == []
+
+    async def test_an_append_that_is_sent_again_writes_its_version_once(self, connect: Connect) -> None:
+        store, story = await connect(), Story()
+        await put(store, story.start())
+        append = story.shares("case", 0, "ann")
+        await put(store, append)
+        assert await store.log.append([append]) == [None]
+        assert len(await store.shared_values.versions("acme", "board", "case")) == 1
+
+    async def test_a_lock_is_had_by_one_until_its_time_is_up_and_each_grant_has_a_higher_number(
+        self, connect: Connect
+    ) -> None:
+        mine, theirs = await connect(), await connect()
+        name = ("acme", "board", "case")
+        first = await mine.shared_values.lock(*name, "ann", 60_000)
+        assert first is not None
+        assert await theirs.shared_values.lock(*name, "bob", 60_000) is None
+        await mine.shared_values.unlock(*name, first)
+        second = await theirs.shared_values.lock(*name, "bob", 60_000)
+        assert second is not None
+        assert second > first
+        await mine.shared_values.unlock(*name, first)
+        assert await mine.shared_values.lock(*name, "ann", 60_000) is None, "what was ann's is no more to be given back"
+        story = Story()
+        await put(mine, story.start())
+        late = story.shares("case", 0, "ann", fence=first)
+        assert isinstance(await told(mine, late), SharedLockLost)
+        story.forget(late)
+        await put(mine, story.shares("case", 0, "ann", fence=second))
 
     # --- Pools above steps --------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from holdfast.core.ids import (
 from holdfast.core.payload import digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import project
+from holdfast.core.shared_values import SharedValue
 from holdfast.core.state import FOLD_VERSION, State
 from holdfast.ports import Append, History, SnapshotRecord, Store
 
@@ -133,6 +134,17 @@ class Story:
             SEND, attempt, Path(path), "mail", policy, "hash", inline({"to": "bob"}), EffectKey(key), tenant_wide=True
         )
         return self.does(command, taken={EffectKey(key): taken} if taken is not None else {})
+
+    # --- A value that other runs write too --------------------------------------------------------------------------------
+
+    def shares(self, key: str, base: int, value: str, *, fence: int | None = None) -> Append:
+        outcome = inline(SharedValue(value, base + 1, self.at_ms, value, self.run))
+        path = Path(str(self.state.seq))
+        return self.does(
+            cmd.WriteSharedValue(
+                DRAFT, 1, path, "board", key, "hash", base, is_written=True, outcome=outcome, fence=fence
+            )
+        )  # fmt: skip
 
     # --- What may happen, in this order -------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeVar, overload
@@ -23,6 +24,7 @@ from holdfast.core.demand import NOTHING
 from holdfast.core.graph import Join
 from holdfast.core.ids import Unique
 from holdfast.core.policies import RetryPolicy
+from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedValue, Strategy
 
 if TYPE_CHECKING:
     from holdfast.authoring.workflow import Workflow
@@ -58,6 +60,53 @@ class Stream(Protocol):
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         """At the end of the block, what was written is in the store."""
+        ...
+
+
+class SharedSpace(Protocol):
+    """Values that the runs and agents of a tenant share, by key, each write a version of its own. What is read and written
+    stands in the journal: a replay sees what the step saw, and writes nothing again."""
+
+    async def read(self, key: str) -> SharedValue | None:
+        """The latest version (`value`, `version`, `by`, `run`, `at_ms`), as this step saw it at this place; None where there is
+        none."""
+        ...
+
+    async def write(
+        self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
+    ) -> SharedValue | None:
+        """Write a version (JSON data, 64 KiB at most), in one commit with the event that says so; the new version.
+
+        `expected_version` is the one that this code has read, 0 for none. Where another is there, `strategy` says what becomes
+        of the write: `reject` raises OperationFailed (class `conflict`), `first_write` leaves it out and returns None,
+        `last_write` writes, `merge` adds to objects what is not in them, deeply, and keeps what is. Both sides stand in the
+        history. Without `expected_version` the write counts whatever is there.
+        """
+        ...
+
+    async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
+        """Write what `change` makes of the latest value (None where there is none). Where somebody else writes meanwhile, it is
+        called again with what that is: so it should do nothing but compute."""
+        ...
+
+    def lock(
+        self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S
+    ) -> AbstractAsyncContextManager[Any]:
+        """A block in which this step has the word on a value, among all who take its lock: `async with board.lock("case"):`.
+
+        It is waited for `wait_s` (then OperationFailed, class `timeout`) and lasts `lease_s` by the store's clock; a write
+        under a lock that is over fails (class `conflict`). Blocks on the same value may stand in one another. A step that waits
+        gives it back, and takes it again when it goes on inside the block: so what the block writes expects the version that it
+        read, and fails (class `conflict`) where somebody else wrote meanwhile."""
+        ...
+
+    async def changed(self, key: str, *, after: int = 0, timeout_s: float | None = None) -> SharedValue:
+        """Wait until there is a later version than `after`, and return it; nothing is held meanwhile. Raises OperationFailed
+        (class `timeout`) after `timeout_s` seconds."""
+        ...
+
+    async def versions(self, key: str) -> list[SharedValue]:
+        """The last 20 versions, the latest last, as of now: for people and reports; what decides should be read."""
         ...
 
 
@@ -253,6 +302,11 @@ class Context(Protocol):
     def stream(self, name: str) -> Stream:
         """A stream of this run: what is written to it can be watched from any process while the run goes on, and read for as
         long as the run is kept. `await ctx.stream("progress").write(50)`. Raises ValueError for a name that is none."""
+        ...
+
+    def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
+        """A space of values that the runs and agents of this tenant share. `agent` is the name by which writes are known, the
+        node's unless it is given. Raises InvalidInput for what is no name."""
         ...
 
     @overload

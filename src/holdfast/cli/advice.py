@@ -74,6 +74,8 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
         case "signal":
             command = typed("runs", "signal", run, wait.reason, "--data", "null", store=store)
             return [f"It waits for the signal {wait.reason!r}{due}:", f"  {command}"]
+        case "shared_value":
+            return [f"{wait.step} waits until somebody writes the shared value {wait.reason!r}{due}."]
         case "timer":
             return [f"It sleeps{due} in {wait.step}."]
         case "retry":

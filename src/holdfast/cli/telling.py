@@ -146,6 +146,14 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",
     ev.TimerStarted: lambda e, at_ms: f"{named(e.step)} sleeps until {clock(e.due_at_ms)}",
     ev.SignalAwaited: _awaited,
+    ev.SharedValueWritten: lambda e, at_ms: f"{e.step} wrote version {e.base + 1} of {e.space!r} {e.key!r}",
+    ev.SharedValueAwaited: lambda e, at_ms: f"{e.step} waits for a version of {e.space!r} {e.key!r} after {e.after}",
+    ev.SharedValueArrived: lambda e, at_ms: f"{e.step} has the version that it waited for",
+    ev.SharedValueTimedOut: lambda e, at_ms: f"{e.step} gave up waiting: {e.error.message}",
+    ev.SharedValueConflicted: lambda e, at_ms: (
+        f"{e.step} expected version {e.conflict.expected} of {e.space!r} {e.key!r} and found {e.conflict.found}"
+        f" of {e.conflict.found_by!r}: {e.conflict.strategy}"
+    ),
     ev.SignalReceived: lambda e, at_ms: f"the signal {e.name!r} arrived{by(e)}",
     ev.MessageReceived: lambda e, at_ms: f"message {e.number} arrived{by(e)}",
     ev.MessageRead: lambda e, at_ms: f"{named(e.step)} was told message {e.number}",

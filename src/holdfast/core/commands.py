@@ -15,6 +15,7 @@ from holdfast.core.events import Event, Parent
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
+from holdfast.core.shared_values import SharedConflict
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -395,6 +396,43 @@ class AwaitSignal(AttemptCommand, frozen=True):
     args_hash: str
     timeout_ms: int | None = None
     values: tuple[Value, ...] = ()
+
+
+class WriteSharedValue(AttemptCommand, frozen=True):
+    """A write of a shared value, decided on version `base` of it: what it comes to, in `outcome` (a SharedValue, null where
+    there is none), and if another version was expected, the `conflict`, with why it is refused where it is."""
+
+    path: Path
+    space: str
+    key: str
+    args_hash: str
+    base: int
+    is_written: bool
+    outcome: Payload
+    conflict: SharedConflict | None = None
+    refusal: str | None = None
+    fence: int | None = None
+    values: tuple[Value, ...] = ()
+
+
+class AwaitSharedValue(AttemptCommand, frozen=True):
+    """Wait until a shared value has a later version than `after`."""
+
+    path: Path
+    space: str
+    key: str
+    args_hash: str
+    after: int
+    timeout_ms: int | None = None
+    values: tuple[Value, ...] = ()
+
+
+class BringSharedValue(Command, frozen=True):
+    """A step waits at `path` for a later version of a shared value, and there is one: `value`, a SharedValue."""
+
+    step: StepId
+    path: Path
+    value: Payload
 
 
 class OpenGate(AttemptCommand, frozen=True):

@@ -13,6 +13,7 @@ from holdfast.core.demand import Demand
 from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, Seq, SessionId, StepId
 from holdfast.core.payload import NULL, Payload
 from holdfast.core.policies import DEFAULT_RETRY, ErrorRecord, RetryPolicy
+from holdfast.core.shared_values import SharedConflict
 
 
 class Event(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
@@ -797,6 +798,62 @@ class SignalAwaited(Event, frozen=True):
     due_at_ms: int | None = None
 
 
+class SharedValueWritten(Event, frozen=True):
+    """A step wrote a shared value, in the place of version `base` (0: there was none): `outcome` is the new version. `fence` is
+    the number of the lock under which it did."""
+
+    step: StepId
+    path: Path
+    space: str
+    key: str
+    args_hash: str
+    base: int
+    outcome: Payload
+    fence: int | None = None
+
+
+class SharedValueConflicted(Event, frozen=True):
+    """A step's write of a shared value expected another version than was there: both sides, and how it was resolved. With an
+    error it was refused."""
+
+    step: StepId
+    path: Path
+    space: str
+    key: str
+    args_hash: str
+    conflict: SharedConflict
+    error: ErrorRecord | None = None
+
+
+class SharedValueAwaited(Event, frozen=True):
+    """A step waits until a shared value has a later version than `after`; `due_at_ms` bounds the wait."""
+
+    step: StepId
+    attempt: int
+    path: Path
+    space: str
+    key: str
+    args_hash: str
+    after: int
+    due_at_ms: int | None = None
+
+
+class SharedValueArrived(Event, frozen=True):
+    """The version that a step waited for is there: `outcome`."""
+
+    step: StepId
+    path: Path
+    outcome: Payload
+
+
+class SharedValueTimedOut(Event, frozen=True):
+    """Nobody wrote the version that a step waited for in time."""
+
+    step: StepId
+    path: Path
+    error: ErrorRecord
+
+
 class SignalReceived(Event, frozen=True):
     """A signal arrived; it is kept until a step asks for it."""
 
@@ -994,6 +1051,7 @@ AnyEvent = (
     | OperationReopened | ModelCallSettled | ModelCallFailed | ModelCallInDoubt | ModelCallReconciled
     | EffectIntended | EffectReused | EffectDeferred | EffectCompleted | EffectFailed | EffectReleased | EffectInDoubt
     | EffectUnanswered | EffectReopened | OutcomeOrphaned | ToolCallDenied
+    | SharedValueWritten | SharedValueConflicted | SharedValueAwaited | SharedValueArrived | SharedValueTimedOut
     | TimerStarted | TimerFired | SignalAwaited | SignalReceived | SignalDelivered | SignalTimedOut
     | MessageReceived | MessageRead
     | TreeOpened | ChildRequested | ChildAwaited | ChildAbandoned | ChildEnded

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.ids import CallId, EffectKey, GateId, RunId, Seq, SessionId, StepId, node_of
+from holdfast.core.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.payload import Payload
 from holdfast.core.scopes import PLACEMENT, Posting, Waiter, family_of, postings
 from holdfast.core.state import State
@@ -183,12 +183,37 @@ class ChildOrder(msgspec.Struct, frozen=True):
     at_ms: int
 
 
+class SharedChange(msgspec.Struct, frozen=True):
+    """A shared value has a new version, in the place of `base`; `body` is a SharedValue as JSON. With a `fence` it is
+    written only while the lock of that number is held."""
+
+    tenant: str
+    space: str
+    key: str
+    base: int
+    body: bytes
+    fence: int | None = None
+
+
+class SharedWaitRow(msgspec.Struct, frozen=True):
+    """A step of a run waits at `path` for a later version of a shared value than `after`."""
+
+    run: RunId
+    step: StepId
+    path: Path
+    tenant: str
+    space: str
+    key: str
+    after: int
+
+
 class Changes(msgspec.Struct, frozen=True):
     """Everything that one commit changes beside the history. `sessions` are those with attempts or calls in flight.
 
     `postings` move the books of the scopes above the run, at most one a scope; `waiters` are all that the run waits for
     there from now on. `effect_keys` are taken and closed in this order, `children` moved in theirs. `dead_letters` are all
-    that the run has from now on, None where nothing about them has changed.
+    that the run has from now on, None where nothing about them has changed. `shared_values` are written in their order, where
+    each has the version that its writer has seen; `shared_waits` are all of the run from now on, None where it never had one.
     """
 
     run: RunRow
@@ -203,9 +228,11 @@ class Changes(msgspec.Struct, frozen=True):
     effect_keys: tuple[KeyClaim | KeyOutcome, ...] = ()
     children: tuple[ChildRow | ChildChange | ChildOrder, ...] = ()
     dead_letters: tuple[DeadLetter, ...] | None = None
+    shared_values: tuple[SharedChange, ...] = ()
+    shared_waits: tuple[SharedWaitRow, ...] | None = None
 
 
-Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey
+Row: TypeAlias = GateRow | GateChange | EffectRow | EffectChange | StartKey | SharedChange
 
 
 def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Changes:
@@ -216,6 +243,7 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
     gate_changes: list[GateChange] = []
     effects: list[EffectRow] = []
     effect_changes: list[EffectChange] = []
+    shared_values: list[SharedChange] = []
     for event in events:
         derive = _ROWS.get(type(event))  # most events change no row but the run's own
         if derive is None:
@@ -234,13 +262,16 @@ def project(after: State, events: Sequence[ev.Event], *, executing: bool) -> Cha
                 effect_changes.append(effect_change)
             case StartKey() as key:
                 start_key = key
+            case SharedChange() as shared:
+                shared_values.append(shared)
     return Changes(
         _run(after, due_at_ms(after, executing=executing)), sessions_in_flight(after), start_key,
         tuple(gates), tuple(gate_changes), tuple(effects), tuple(effect_changes),
         postings(after, events), _waiters(after) if after.short or after.awaits is not None or after.unplaced else (),
         tuple(_keys(after, events)) if after.claims else (),
         tuple(_children(after, events)) if after.children_asked or after.parent is not None else (),
-        _dead_letters(after) if is_about_letters else None,
+        _dead_letters(after) if is_about_letters else None, tuple(shared_values),
+        _shared_waits(after) if after.shares else None,
     )  # fmt: skip
 
 
@@ -411,6 +442,18 @@ def _effect_orphaned(after: State, e: ev.OutcomeOrphaned) -> EffectChange:
     return EffectChange(e.call, "orphaned", after.at_ms, e.response, error)
 
 
+def _shared_value(after: State, e: ev.SharedValueWritten) -> SharedChange:
+    return SharedChange(after.tenant, e.space, e.key, e.base, bytes(e.outcome.json), e.fence)
+
+
+def _shared_waits(s: State) -> tuple[SharedWaitRow, ...]:
+    return () if s.ended else tuple(
+        SharedWaitRow(s.run, each.step, each.path, s.tenant, each.space, each.key, each.after)
+        for each in s.shared_waits.values()
+        if (step := s.step(each.step)) is not None and each.path in step.pending
+    )  # fmt: skip
+
+
 def _no_row(after: State, e: ev.Event) -> None:
     """What it changes are the run's dead letters."""
 
@@ -430,6 +473,7 @@ _ROWS: Final[dict[type[ev.Event], Callable[[State, Any], Row | None]]] = {
     ev.EffectUnanswered: _effect_in_doubt,
     ev.EffectReopened: _effect_repeated,
     ev.OutcomeOrphaned: _effect_orphaned,
+    ev.SharedValueWritten: _shared_value,
     **dict.fromkeys((ev.StepFailed, ev.RunCancelling, *_OF_DEAD_LETTERS), _no_row),
 }
 

@@ -56,11 +56,15 @@ AWAITED: Final = "awaited_child"
 
 MESSAGE: Final = "message"
 """The kind of what a model was told that was said while its run was at work."""
+SHARED: Final = "shared_value"
+"""The kind of the operation that writes a shared value."""
+SHARED_WAIT: Final = "shared_wait"
+"""The kind of the operation that waits for a later version of one."""
 
 KEPT_FROM_A_PLACE: Final = frozenset(
-    {"tool", "model", "gate", "signal", "sleep", MESSAGE, FUNCTION, MAP, CHILD, BACKGROUND}
+    {"tool", "model", "gate", "signal", "sleep", MESSAGE, FUNCTION, MAP, CHILD, BACKGROUND, SHARED}
 )
-KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", MESSAGE, CHILD, BACKGROUND})
+KEPT_FROM_THE_BEGINNING: Final = frozenset({"tool", "signal", MESSAGE, CHILD, BACKGROUND, SHARED})
 """The completed operations whose outcomes outlive their journal, for whatever asks for the same again: where a step goes on
 with other code, and where it is done again from its beginning. An effect is never done twice; a signal and a message come only
 once."""
@@ -337,6 +341,16 @@ class Message(msgspec.Struct, frozen=True):
     said: Payload
 
 
+class SharedWait(msgspec.Struct, frozen=True):
+    """An operation that waits for a later version of a shared value than `after`."""
+
+    step: StepId
+    path: Path
+    space: str
+    key: str
+    after: int
+
+
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run of which another is a fork, and from where on it goes its own way."""
 
@@ -493,6 +507,11 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     messages: list[Message] = []
     told: int = 0
     """The latest message that the run was told."""
+
+    shares: bool = False
+    """Whether it has written shared values, or waited for one."""
+    shared_waits: dict[str, SharedWait] = {}
+    """By step and place; some may be of steps that have ended since."""
     parent: ev.Parent | None = None
     shared: tuple[str, ...] = ()
     """The scopes above the run, besides those of its tenant and team, in which its money counts."""

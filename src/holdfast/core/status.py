@@ -22,7 +22,7 @@ from holdfast.core.questions import (
     LIMITS,
     WORKFLOW_MISSING,
 )
-from holdfast.core.state import Operation, State, Step
+from holdfast.core.state import SHARED_WAIT, Operation, State, Step
 
 Status = Literal[
     "completed", "failed", "cancelled", "paused", "running", "requires_attention", "budget_blocked", "waiting"
@@ -62,6 +62,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     - `pool`: `reservation`, a model call's parts of pools, which the wait names
     - `gate`: one of the reasons of gates; a decision
     - `signal`: the signal's name; a program
+    - `shared_value`: the space and key of a shared value; somebody who writes it
     - `timer`: `sleep`; time
     - `retry`: the class of the error; time. Of an operation, the wait names the function or tool
     - `money`: `holds_in_flight`, and the same of a scope, `tenant_holds_in_flight`, `team_holds_in_flight`,
@@ -170,8 +171,8 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
             yield Wait("timer", "sleep", place, op.since_ms, step.id, op.due_at_ms)
         elif op.status == "retrying" and op.error is not None:
             yield Wait("retry", op.error.error_class, place, op.since_ms, step.id, op.due_at_ms, op.name)
-        elif op.status == "open" and op.kind == "signal":
-            yield Wait("signal", op.name, place, op.since_ms, step.id, op.due_at_ms)
+        elif op.status == "open" and op.kind in ("signal", SHARED_WAIT):
+            yield _for_news(step.id, place, op)
         elif op.status == "deferred" and op.kind == "model":
             yield _for_money(state, step.id, place, op)
         elif op.status == "deferred" and op.other is not None:
@@ -180,6 +181,13 @@ def _of_step(state: State, step: Step) -> Iterator[Wait]:
             yield Wait("effect", "same_effect_in_flight", place, op.since_ms, step.id, None, op.name)
         elif op.status == "unverified":
             yield Wait("effect", "unverified", place, op.since_ms, step.id, None, op.name)
+
+
+def _for_news(step: str, place: str, op: Operation) -> Wait:
+    """A wait for what somebody else sends, or writes."""
+    if op.kind == "signal":
+        return Wait("signal", op.name, place, op.since_ms, step, op.due_at_ms)
+    return Wait("shared_value", op.name, place, op.since_ms, step, op.due_at_ms)
 
 
 def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core import commands
+from holdfast.core import commands, sharing
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends
 from holdfast.core.ids import Path, StepId, node_of
 from holdfast.core.policies import TIMEOUT
+from holdfast.core.state import SHARED_WAIT
 from holdfast.errors import InvalidInput
 
 MOST_SIGNALS_KEPT: Final = 1000
@@ -79,3 +80,5 @@ def fire_due(d: Decision) -> None:
             elif op.kind == "signal":
                 error = d.error(node_of(step.id), TIMEOUT, f"No signal {op.name!r} arrived in time.")
                 d.emit(ev.SignalTimedOut(step.id, path, error))
+            elif op.kind == SHARED_WAIT:
+                sharing.give_up(d, step, path, op)

@@ -1,4 +1,5 @@
-"""What commits have follow outside their run: children begin, parents hear of their ends, conversations go on.
+"""What commits have follow outside their run: children begin, parents hear of their ends, conversations go on, and who waits
+for a shared value hears of it.
 
 Who commits sees to it at once. What his death left undone is found in the store by who looks there: soon where a process is
 seen to have died, within LONGEST_S otherwise, so that looking costs next to nothing where there is nothing. Never here: what
@@ -20,6 +21,7 @@ from holdfast.engine.errands import Errands
 from holdfast.engine.mailbox import Mailbox
 from holdfast.engine.payloads import Payloads
 from holdfast.engine.runtime import Runtime
+from holdfast.engine.shared_waits import SharedWaits
 from holdfast.models.gateway import Gateway
 
 SHORTEST_S: Final = 0.5
@@ -36,13 +38,16 @@ class Consequences:
         self._errands = Errands(runtime.runs)
         self._children = Children(runtime, payloads, self._errands)
         self._dialogues = Dialogues(runtime, payloads, gateway)
+        self._shared = SharedWaits(runtime, self._errands)
         self._pause_s = SHORTEST_S
         self._looked_s = self._next_s = -math.inf
         runtime.runs.subscribers.append(self)
 
     def committed(self, mailbox: Mailbox, events: Sequence[ev.Event], state: State) -> None:
-        if not events or not (state.children_asked or state.parent is not None or state.shared):
+        if not events or not (state.children_asked or state.parent is not None or state.shared or state.shares):
             return
+        if state.shares:
+            self._shared.committed(events, state)
         self._children.committed(events, state)
         if state.shared and state.parent is None and isinstance(events[-1], _ENDS):
             found = conversations.named_by(state.shared)
@@ -60,7 +65,7 @@ class Consequences:
             self._next_s = min(self._next_s, self._looked_s + SHORTEST_S)
         if now_s < self._next_s:
             return
-        found = await self._children.look() + await self._dialogues.look(self._errands)
+        found = await self._children.look() + await self._dialogues.look(self._errands) + await self._shared.look()
         self._pause_s = SHORTEST_S if found else min(2 * self._pause_s, LONGEST_S)
         self._looked_s = now_s
         self._next_s = now_s + self._pause_s

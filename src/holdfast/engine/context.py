@@ -9,6 +9,7 @@ import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -39,6 +40,8 @@ from holdfast.engine.attempt_context import AttemptContext
 from holdfast.engine.child import OnFailure, Request
 from holdfast.engine.cursor import cursor
 from holdfast.engine.journal import StepJournal
+from holdfast.engine.shared_lock import SharedLocks
+from holdfast.engine.shared_space import SharedSpace
 from holdfast.engine.stream import Stream
 from holdfast.engine.version import Versions
 from holdfast.errors import InvalidInput, OperationFailed, UsageError
@@ -101,6 +104,10 @@ class StepContext(AttemptContext):
         super().__init__(attempt, journal)
         self._versions = Versions(journal)
         self._talk = talk
+
+    @cached_property
+    def _locks(self) -> SharedLocks:
+        return SharedLocks(self._journal)
 
     def now(self) -> datetime.datetime:
         """The time, in UTC; a replay sees the same. Recorded with the next commit."""
@@ -252,6 +259,10 @@ class StepContext(AttemptContext):
     def stream(self, name: str) -> Stream:
         """A stream of this run, to which values are written for whoever watches."""
         return Stream(self._journal, name)
+
+    def shared(self, space: str, *, agent: str | None = None) -> SharedSpace:
+        """Values that the runs and agents of this tenant share."""
+        return SharedSpace(self._journal, self._locks, space, agent)
 
     async def child(
         self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002

@@ -27,7 +27,15 @@ from holdfast.engine.catalog import Catalog
 from holdfast.engine.delivery import FROM_INSIDE, MOST_CONFLICTS, Answers, Delivery, Envelope
 from holdfast.engine.flush import Flush
 from holdfast.engine.history import RunHistory
-from holdfast.errors import HoldfastError, SeqConflict, StoreError, UnknownCommit, Unstorable
+from holdfast.errors import (
+    HoldfastError,
+    SeqConflict,
+    SharedLockLost,
+    SharedValueMoved,
+    StoreError,
+    UnknownCommit,
+    Unstorable,
+)
 from holdfast.ports import Append, Log
 
 log = logging.getLogger("holdfast")
@@ -342,7 +350,7 @@ class Mailbox:
         self.state = None
         if isinstance(problem, UnknownCommit):
             self._runtime.unknown_commit(self.run)
-        elif isinstance(problem, Unstorable) and len(delivery.envelopes) > 1:
+        elif isinstance(problem, Unstorable | SharedValueMoved | SharedLockLost) and len(delivery.envelopes) > 1:
             # One of them may have spoilt it for the others.
             self._again.extendleft([Delivery([each]) for each in reversed(delivery.envelopes)])
             return

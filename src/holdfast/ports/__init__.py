@@ -65,6 +65,7 @@ from holdfast.ports.queue import Handed, Hindered, Job, PlacedStep, Queue, Repor
 from holdfast.ports.schedule import KeptSchedule, Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import ANY_YAML, Sessions
+from holdfast.ports.shared_value import SharedArrival, SharedEntry, SharedValues
 from holdfast.ports.store import Store, StoreClock, Upkeep
 from holdfast.ports.stream import Chunk, Piece, StreamName, Streams
 from holdfast.ports.tail import Tail, TailEvent, Watch
@@ -140,6 +141,9 @@ __all__ = [
     "Scopes",
     "SessionStanding",
     "Sessions",
+    "SharedArrival",
+    "SharedEntry",
+    "SharedValues",
     "SnapshotRecord",
     "StepBegan",
     "StepEnded",

@@ -22,6 +22,7 @@ from holdfast.ports.log import Log
 from holdfast.ports.schedule import Schedules
 from holdfast.ports.scope import Scopes
 from holdfast.ports.session import Sessions
+from holdfast.ports.shared_value import SharedValues
 from holdfast.ports.stream import Streams
 from holdfast.ports.tail import Tail, Watch
 from holdfast.ports.view import Views
@@ -66,6 +67,7 @@ class Store(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     job_logs: JobLogs
     streams: Streams
     schedules: Schedules
+    shared_values: SharedValues
     blobs: Blobs
     sessions: Sessions
     views: Views

@@ -12,9 +12,10 @@ import msgspec
 from holdfast.core.conversations import Conversation, Exchange
 from holdfast.core.ids import GateId
 from holdfast.core.payload import Payload
-from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow
+from holdfast.core.projection import EffectChange, EffectRow, GateChange, GateRow, SharedChange
 from holdfast.core.schedules import Schedule
-from holdfast.errors import NotFound
+from holdfast.core.shared_values import SharedValue
+from holdfast.errors import NotFound, SharedLockLost, SharedValueMoved
 from holdfast.ports import LetterState
 
 Row: TypeAlias = tuple[Any, ...]
@@ -23,6 +24,7 @@ encode: Final = msgspec.json.Encoder().encode
 astuple: Final = msgspec.structs.astuple
 
 decode_schedule: Final = msgspec.json.Decoder(Schedule).decode
+decode_shared_value: Final = msgspec.json.Decoder(SharedValue).decode
 decode_exchange: Final = msgspec.json.Decoder(Exchange).decode
 _decode_conversation = msgspec.json.Decoder(Conversation).decode
 _decode_payload = msgspec.json.Decoder(Payload).decode
@@ -46,6 +48,22 @@ def no_workflow(name: str, version: int | None) -> NotFound:
 def conversation_of(body: bytes, revision: int) -> Conversation:
     """A conversation as it stands at that revision."""
     return msgspec.structs.replace(_decode_conversation(body), revision=revision)
+
+
+def moved(change: SharedChange) -> SharedValueMoved:
+    """What to say where a shared value is not at the version that a write is based on."""
+    return SharedValueMoved(
+        f"{change.key!r} of {change.space!r} is not at version {change.base} any more: somebody else was first. Nothing was"
+        " written."
+    )
+
+
+def lock_lost(change: SharedChange) -> SharedLockLost:
+    """What to say where the lock is not held any more under which a shared value is to be written."""
+    return SharedLockLost(
+        f"The lock on {change.key!r} of {change.space!r} (number {change.fence}) is over: its time was up, and somebody else"
+        " may have written meanwhile. Nothing was written."
+    )
 
 
 def of_gate(gate: GateRow) -> Row:

@@ -19,10 +19,13 @@ from holdfast.core.state import (
     MAP,
     MESSAGE,
     MOST_DECIDED_KEPT,
+    SHARED,
+    SHARED_WAIT,
     Decided,
     Gate,
     Message,
     PoolWait,
+    SharedWait,
     Signal,
     State,
 )
@@ -39,6 +42,35 @@ def _value_recorded(s: State, e: ev.ValueRecorded, at_ms: int) -> None:
 def _function_failed(s: State, e: ev.FunctionFailed, at_ms: int) -> None:
     op = operation(s, e.step, e.path, FUNCTION, e.name, e.args_hash, at_ms, "failed")
     op.error = e.error
+
+
+def _shared_value_written(s: State, e: ev.SharedValueWritten, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, SHARED, f"{e.space}/{e.key}", e.args_hash, at_ms, "done")
+    op.outcome, op.error = e.outcome, None
+    s.shares = True
+
+
+def _shared_value_awaited(s: State, e: ev.SharedValueAwaited, at_ms: int) -> None:
+    op = operation(s, e.step, e.path, SHARED_WAIT, f"{e.space}/{e.key}", e.args_hash, at_ms)
+    op.due_at_ms = e.due_at_ms
+    s.shares = True
+    s.shared_waits[f"{e.step}:{e.path}"] = SharedWait(e.step, e.path, e.space, e.key, e.after)
+
+
+def _shared_value_arrived(s: State, e: ev.SharedValueArrived, at_ms: int) -> None:
+    s.shared_waits.pop(f"{e.step}:{e.path}", None)
+    close(s, e.step, e.path, outcome=e.outcome)
+
+
+def _shared_value_timed_out(s: State, e: ev.SharedValueTimedOut, at_ms: int) -> None:
+    s.shared_waits.pop(f"{e.step}:{e.path}", None)
+    close(s, e.step, e.path, error=e.error)
+
+
+def _shared_value_conflicted(s: State, e: ev.SharedValueConflicted, at_ms: int) -> None:
+    if e.error is not None:
+        op = operation(s, e.step, e.path, SHARED, f"{e.space}/{e.key}", e.args_hash, at_ms, "failed")
+        op.error = e.error
 
 
 def _retry_scheduled(s: State, e: ev.RetryScheduled, at_ms: int) -> None:
@@ -145,6 +177,11 @@ def _gate_withdrawn(s: State, e: ev.GateWithdrawn, at_ms: int) -> None:
 FOLDS: Final[Folds] = {
     ev.ValueRecorded: _value_recorded,
     ev.FunctionFailed: _function_failed,
+    ev.SharedValueWritten: _shared_value_written,
+    ev.SharedValueConflicted: _shared_value_conflicted,
+    ev.SharedValueAwaited: _shared_value_awaited,
+    ev.SharedValueArrived: _shared_value_arrived,
+    ev.SharedValueTimedOut: _shared_value_timed_out,
     ev.RetryScheduled: _retry_scheduled,
     ev.PoolsAwaited: _pools_awaited,
     ev.OperationReopened: _operation_reopened,

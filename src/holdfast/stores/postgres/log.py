@@ -28,6 +28,7 @@ from holdfast.stores.postgres.effect_key import Keys
 from holdfast.stores.postgres.history import MOST_EVENTS, Asked, Histories, Read
 from holdfast.stores.postgres.partition import make
 from holdfast.stores.postgres.scope import ScopeBalances
+from holdfast.stores.postgres.shared_value import Written
 
 
 class Snapshots(StorePort):
@@ -211,18 +212,25 @@ class Log(Archives):
         """
         await db.execute(self._sql["lock_runs"], [new.run for new in entries])
         keys = await Keys.locked(db, self._sql, entries)
+        shared = await Written.locked(
+            db, self._sql, [change for new in entries for change in new.changes.shared_values]
+        )
         balances = await ScopeBalances.locked(db, self._sql, entries)
-        admitted = [new for new in entries if keys.admit(new) and await balances.admit(new)]
+        admitted = [
+            new for new in entries if keys.admit(new) and shared.admit(new) and await balances.admit(new)
+        ]  # fmt: skip
         now_ms, runs, _ = await write(db, self._sql, self._process, admitted, charging=False)
         fates: Fates = {RunId(run): None for run in runs}
         written = [new for new in admitted if new.run in runs]
         await write_ledger(db, self._sql, written)
         await keys.write(written)
+        await shared.write_waits(written)
+        await shared.write([change for new in written for change in new.changes.shared_values])
         await balances.write(written)
         await child.write(db, self._sql, written)
         left = [new for new in entries if new.run not in runs]
         if left:
-            fates |= await fates_of(db, self._sql, left, {**keys.taken, **balances.refused})
+            fates |= await fates_of(db, self._sql, left, {**keys.taken, **shared.refused, **balances.refused})
             for new in left:
                 if isinstance(refused := fates[new.run], OverLimit):
                     await balances.leave_waiter(new, refused)

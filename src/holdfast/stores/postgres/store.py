@@ -29,6 +29,7 @@ from holdfast.stores.postgres.schedule import Schedules
 from holdfast.stores.postgres.schema import expect_ready
 from holdfast.stores.postgres.scope import Scopes
 from holdfast.stores.postgres.session import LEASE_S, Leadership, Sessions
+from holdfast.stores.postgres.shared_value import SharedValues
 from holdfast.stores.postgres.stream import Streams
 from holdfast.stores.postgres.tail import Tail, Watch
 from holdfast.stores.postgres.upkeep import Upkeep
@@ -85,7 +86,7 @@ class PostgresStore(Store, frozen=True, kw_only=True, eq=False):
             context=context, clock=context.clock, log=log, graphs=Graphs(context), scopes=Scopes(context),
             children=Children(context),
             lending=Lending(context), costs=Costs(context), dead_letters=DeadLetters(context),
-            job_logs=JobLogs(context), conversations=Conversations(context),
+            job_logs=JobLogs(context), conversations=Conversations(context), shared_values=SharedValues(context),
             streams=Streams(context), schedules=Schedules(context), blobs=Blobs(context), sessions=sessions,
             views=Views(context), watch=Watch(context), tail=Tail(context, log), upkeep=Upkeep(context, sessions),
             leadership=Leadership(context),

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.projection import StartKey
 from holdfast.errors import HoldfastError, KeyReused, SeqConflict
 from holdfast.stores.row import Row, astuple, encode, of_effect, of_effect_change, of_gate
-from holdfast.stores.sqlite import child
+from holdfast.stores.sqlite import child, shared_value
 from holdfast.stores.sqlite.context import SQL, rows, value
 from holdfast.stores.sqlite.effect_key import Keys
 from holdfast.stores.sqlite.entry import Entry
@@ -46,8 +46,11 @@ def commit(db: apsw.Connection, entries: Sequence[Entry]) -> list[HoldfastError 
         fate: HoldfastError | None
         if seq != new.expected:
             fate = _late(db, new, seq)
-        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or balances.admit(new)) is None:
+        elif (fate := _reused(db, new.changes.start_key) or keys.taken(new) or shared_value.stale(db, new)
+                or balances.admit(new)) is None:  # fmt: skip
             keys.write(new)
+            shared_value.write(db, new.changes.shared_values)
+            shared_value.write_waits(db, new)
             if new.changes.start_key is not None:
                 rows(db, "insert_start_key", astuple(new.changes.start_key))
             accepted.append(new)

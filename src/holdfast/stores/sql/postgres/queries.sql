@@ -1398,3 +1398,81 @@ union all
 select body, revision from holdfast.conversations c join holdfast.runs r on r.run = c.run
 where c.run is not null and not c.is_pending and r.ended_at_ms is not null
 limit $1
+
+-- --- Shared values ---------------------------------------------------------------------------------------------------
+
+-- name: lock_shared_values
+-- Locks values until the transaction's end, in their order, whether they are there or not.
+select pg_advisory_xact_lock(hashtextextended(name, 1))
+from unnest($1::text[]) with ordinality as given (name, place) order by place
+
+-- name: latest_shared_values
+-- Which version values have.
+select tenant, space, key, max(version)
+from unnest($1::text[], $2::text[], $3::text[]) as given (tenant, space, key)
+    join holdfast.shared_values using (tenant, space, key)
+group by tenant, space, key
+
+-- name: shared_value
+-- The latest version of a value.
+select version, body from holdfast.shared_values
+where tenant = $1 and space = $2 and key = $3 order by version desc limit 1
+
+-- name: shared_versions
+-- All versions of a value that are kept.
+select body from holdfast.shared_values where tenant = $1 and space = $2 and key = $3 order by version
+
+-- name: shared_values
+-- The latest versions of values, of all spaces or one, that come after a tenant, a space and a key.
+select tenant, space, key, body from holdfast.shared_values v
+where ($1::text is null or tenant = $1) and ($2::text is null or space = $2) and (tenant, space, key) > ($3, $4, $5)
+    and version = (
+        select max(version) from holdfast.shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key)
+    )
+order by tenant, space, key limit $6
+
+-- name: put_shared_value
+-- A value has a new version.
+insert into holdfast.shared_values (tenant, space, key, version, body) values ($1, $2, $3, $4, $5)
+
+-- name: prune_shared_value
+-- Old versions of it go.
+delete from holdfast.shared_values where tenant = $1 and space = $2 and key = $3 and version <= $4
+
+-- name: drop_shared_waits
+-- Runs wait for no shared values any more.
+delete from holdfast.shared_waits where run = any($1::uuid[])
+
+-- name: put_shared_waits
+-- They wait for these.
+insert into holdfast.shared_waits (run, step, path, tenant, space, key, after)
+select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])
+
+-- name: shared_arrivals
+-- Waits that are over, for all values or one, with the version that is there.
+select w.run::text, w.step, w.path, v.body
+from holdfast.shared_waits w
+    join holdfast.shared_values v on (v.tenant, v.space, v.key) = (w.tenant, w.space, w.key)
+where ($1::text is null or (w.tenant, w.space, w.key) = ($1, $2::text, $3::text)) and v.version > w.after
+    and v.version = (
+        select max(version) from holdfast.shared_values l where (l.tenant, l.space, l.key) = (w.tenant, w.space, w.key)
+    )
+limit $4
+
+-- name: take_shared_lock
+-- Nobody has the word on a value, or his time is over: with the number that goes with it.
+insert into holdfast.shared_locks as known (tenant, space, key, holder, fence, expires_at_ms)
+values ($1, $2, $3, $4, 1, holdfast.now_ms() + $5)
+on conflict (tenant, space, key) do update
+    set holder = excluded.holder, fence = known.fence + 1, expires_at_ms = excluded.expires_at_ms
+    where known.expires_at_ms <= holdfast.now_ms()
+returning fence
+
+-- name: free_shared_lock
+-- He gives it back.
+update holdfast.shared_locks set expires_at_ms = 0 where tenant = $1 and space = $2 and key = $3 and fence = $4
+
+-- name: shared_lock
+-- Who has the word, or had it last, and for how long still.
+select holder, fence, expires_at_ms, holdfast.now_ms() from holdfast.shared_locks
+where tenant = $1 and space = $2 and key = $3

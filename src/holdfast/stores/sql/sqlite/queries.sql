@@ -928,3 +928,60 @@ union all
 select body, revision from conversations c join runs r on r.run = c.run
 where c.run is not null and not c.is_pending and r.ended_at_ms is not null
 limit ?
+
+-- --- Shared values ---------------------------------------------------------------------------------------------------
+
+-- name: shared_value
+-- The latest version of a value.
+select version, body from shared_values where tenant = ? and space = ? and key = ? order by version desc limit 1
+
+-- name: shared_versions
+-- All versions of a value that are kept.
+select body from shared_values where tenant = ? and space = ? and key = ? order by version
+
+-- name: shared_values
+-- The latest versions of values, of all spaces or one, that come after a tenant, a space and a key.
+select tenant, space, key, body from shared_values v
+where (?1 is null or tenant = ?1) and (?2 is null or space = ?2) and (tenant, space, key) > (?3, ?4, ?5)
+    and version = (select max(version) from shared_values w where (w.tenant, w.space, w.key) = (v.tenant, v.space, v.key))
+order by tenant, space, key limit ?6
+
+-- name: put_shared_value
+-- A value has a new version.
+insert into shared_values (tenant, space, key, version, body) values (?, ?, ?, ?, ?)
+
+-- name: prune_shared_value
+-- Old versions of it go.
+delete from shared_values where tenant = ? and space = ? and key = ? and version <= ?
+
+-- name: drop_shared_waits
+-- A run waits for no shared value any more.
+delete from shared_waits where run = ?
+
+-- name: put_shared_wait
+-- It waits for one.
+insert into shared_waits (run, step, path, tenant, space, key, after) values (?, ?, ?, ?, ?, ?, ?)
+
+-- name: shared_arrivals
+-- Waits that are over, for all values or one, with the version that is there.
+select w.run, w.step, w.path, v.body
+from shared_waits w join shared_values v on (v.tenant, v.space, v.key) = (w.tenant, w.space, w.key)
+where (?1 is null or (w.tenant, w.space, w.key) = (?1, ?2, ?3)) and v.version > w.after
+    and v.version = (select max(version) from shared_values l where (l.tenant, l.space, l.key) = (w.tenant, w.space, w.key))
+limit ?4
+
+-- name: take_shared_lock
+-- Nobody has the word on a value, or his time is over, or it is his own: with the number that goes with it.
+insert into shared_locks (tenant, space, key, holder, fence, expires_at_ms) values (?1, ?2, ?3, ?4, 1, ?5 + ?6)
+on conflict (tenant, space, key) do update
+    set holder = excluded.holder, fence = fence + 1, expires_at_ms = excluded.expires_at_ms
+    where expires_at_ms <= ?5
+returning fence
+
+-- name: free_shared_lock
+-- He gives it back.
+update shared_locks set expires_at_ms = 0 where tenant = ? and space = ? and key = ? and fence = ?
+
+-- name: shared_lock
+-- Who has the word, or had it last, and until when.
+select holder, fence, expires_at_ms from shared_locks where tenant = ? and space = ? and key = ?

@@ -1,0 +1,214 @@
+"""A space of shared values, as the code of a step reads and writes it: each read and each write an operation of its journal.
+
+A write is decided here, on the version that was just read, and taken by the store only while that is the latest; else it is
+read and decided again. Never here: what a strategy makes of a conflict (core.shared_values), keeping a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.authoring.plain import encode
+from holdfast.authoring.view import fields
+from holdfast.core import commands as cmd
+from holdfast.core import shared_values as rule
+from holdfast.core.ids import Path, node_of
+from holdfast.core.payload import Payload, digest, inline
+from holdfast.core.shared_values import LOCK_LEASE_S, LOCK_WAIT_S, SharedConflict, SharedValue, Strategy
+from holdfast.core.state import SHARED, SHARED_WAIT
+from holdfast.engine.cursor import Suspension, cursor
+from holdfast.engine.journal import StepJournal
+from holdfast.engine.shared_lock import Held, SharedLock, SharedLocks
+from holdfast.errors import Conflict, InvalidInput, OperationFailed, SharedLockLost, SharedValueMoved
+from holdfast.ports import Recall
+
+_READ: Final = "shared_read"
+"""The kind of what a step has read."""
+_TRIES: Final = 50
+"""Of a write that others have come before."""
+_decode: Final = msgspec.json.Decoder(SharedValue | None).decode
+
+
+class _Write(NamedTuple):
+    """A write as the code asks for it; `decide` says what it comes to where some version is the latest."""
+
+    key: str
+    asked: dict[str, Any]
+    decide: Callable[[SharedValue | None], rule.Resolution]
+    expected: int | None
+    strategy: Strategy
+
+
+_LEFT: Final = rule.Resolution(None, is_written=False, is_conflict=True)
+"""A write whose lock is over."""
+
+
+class SharedSpace:
+    """One of a step's tenant. Keeps authoring.context.SharedSpace."""
+
+    def __init__(self, journal: StepJournal, locks: SharedLocks, space: str, agent: str | None) -> None:
+        self._journal = journal
+        self._locks = locks
+        self._space = rule.expect_name("space", space)
+        self._by = rule.expect_name("agent", agent) if agent is not None else node_of(journal.step)
+        self._values = journal.attempt.services.runtime.store.shared_values
+
+    async def read(self, key: str) -> SharedValue | None:
+        """The latest version, as this step saw it first."""
+        name, held = self._name(key), self._locks.around(self._space, key)
+        with cursor().place() as path:
+            known = self._journal.found(path, _READ, name)
+            if known is None:
+                await self._locks.within(held)
+                body = msgspec.json.encode(await self._latest(key))
+                self._journal.note(cmd.Value(path, _READ, None, Payload(json=msgspec.Raw(body)), name=name))
+            else:
+                assert known.outcome is not None
+                body = bytes(known.outcome.json)
+        version = _decode(body)
+        if held is not None:
+            held.seen = version.version if version is not None else 0
+        return None if version is None else _shown(version)
+
+    async def write(
+        self, key: str, value: Any, *, expected_version: int | None = None, strategy: Strategy = "reject"
+    ) -> SharedValue | None:
+        """Write a version; see authoring.context.SharedSpace."""
+        if strategy not in rule.STRATEGIES:
+            raise InvalidInput(
+                f"strategy={strategy!r}: a write has one of {', '.join(rule.STRATEGIES)}. Nothing was written."
+            )
+        plain = msgspec.json.decode(self._journal.attempt.services.payloads.clean(value))
+        asked = {"value": plain, "expected_version": expected_version, "strategy": strategy}
+        held = self._locks.around(self._space, key)
+        if expected_version is None and held is not None and held.seen is not None:
+            expected_version, strategy = held.seen, "reject"  # the lock may have been another's since that was read
+
+        def decide(current: SharedValue | None) -> rule.Resolution:
+            return rule.resolve(current, plain, expected_version, strategy)
+
+        return await self._write(_Write(key, asked, decide, expected_version, strategy), held)
+
+    async def update(self, key: str, change: Callable[[Any], Any]) -> SharedValue:
+        """Write what `change` makes of the latest version; see authoring.context.SharedSpace."""
+
+        def decide(current: SharedValue | None) -> rule.Resolution:
+            made = self._journal.attempt.services.payloads.clean(change(None if current is None else current.value))
+            return rule.Resolution(msgspec.json.decode(made), is_written=True, is_conflict=False)
+
+        asked = _Write(key, {"value": None, "update": key}, decide, None, "last_write")
+        written = await self._write(asked, self._locks.around(self._space, key))
+        assert written is not None
+        return written
+
+    def lock(self, key: str, *, wait_s: float = LOCK_WAIT_S, lease_s: float = LOCK_LEASE_S) -> SharedLock:
+        """The lock on a value; see authoring.context.SharedSpace."""
+        self._name(key)
+        return self._locks.lock(self._space, key, wait_s, lease_s)
+
+    async def changed(self, key: str, *, after: int = 0, timeout_s: float | None = None) -> SharedValue:
+        """Wait until there is a version later than `after`; see authoring.context.SharedSpace."""
+        journal, name, args_hash = self._journal, self._name(key), digest(["changed", after, timeout_s])
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        with cursor().place() as path:
+            known = await journal.recall(path, SHARED_WAIT, name, args_hash, {"after": after})
+            if known is None:
+                place = (journal.step, journal.number, path, self._space, key, args_hash)
+                await journal.send(cmd.AwaitSharedValue(*place, after, timeout_ms, journal.take()))
+                known = await journal.recall(path, SHARED_WAIT, name, args_hash)
+            if known is None:
+                raise Suspension
+        return _come_to(known, path)
+
+    async def versions(self, key: str) -> list[SharedValue]:
+        """Those that are kept, the latest last, as of now."""
+        tenant, space = self._journal.tenant, self._space
+        rule.expect_name("key", key)
+        found = await self._journal.attempt.patiently(lambda: self._values.versions(tenant, space, key))
+        return [_shown(version) for version in found]
+
+    async def _write(self, write: _Write, held: Held | None) -> SharedValue | None:
+        journal, name, args_hash = self._journal, self._name(write.key), digest(["write", write.asked])
+        with cursor().place() as path:
+            known = await journal.recall(path, SHARED, name, args_hash, write.asked)
+            if known is None:
+                await self._send(path, write, args_hash, held)
+                known = await journal.recall(path, SHARED, name, args_hash)
+            if known is None:
+                raise Suspension
+        if known.error is None and known.value is None:
+            return None  # it was left out
+        written = _come_to(known, path)
+        if held is not None:
+            held.seen = written.version
+        return written
+
+    async def _send(self, path: Path, write: _Write, args_hash: str, held: Held | None) -> None:
+        """Have the write committed, or its refusal, on whatever version is the latest."""
+        lost: SharedLockLost | None = None
+        for _ in range(_TRIES):
+            fence = None if lost is not None else await self._locks.within(held)
+            current = await self._latest(write.key)
+            try:
+                await self._journal.send(self._command(path, write, args_hash, current, fence, lost))
+            except SharedValueMoved:
+                continue
+            except SharedLockLost as problem:
+                lost = problem
+                continue
+            return
+        raise Conflict(
+            f"{write.key!r} of {self._space!r} was changed by others {_TRIES} times in a row. Nothing was written: try again"
+            " later, or share less under one key."
+        )
+
+    def _command(
+        self, path: Path, write: _Write, args_hash: str, current: SharedValue | None, fence: int | None,
+        lost: SharedLockLost | None,
+    ) -> cmd.WriteSharedValue:  # fmt: skip
+        journal, base = self._journal, current.version if current is not None else 0
+        made = write.decide(current) if lost is None else _LEFT
+        outcome, conflict, refusal = inline(None), None, None
+        if made.is_written:
+            rule.expect_size(encode(made.value))
+            now_ms = journal.attempt.services.runtime.store.clock.now_ms()
+            outcome = inline(SharedValue(made.value, base + 1, now_ms, self._by, journal.run))
+        if made.is_conflict:
+            by, there = ("", None) if current is None else (current.by, current.value)
+            expected = base if write.expected is None else write.expected
+            sides = inline(there), inline(write.asked["value"])
+            conflict = SharedConflict(expected, base, by, write.strategy, *sides)
+            if lost is not None or write.strategy == "reject":
+                refusal = lost.message if lost is not None else self._refusal(write, base, by)
+        return cmd.WriteSharedValue(
+            journal.step, journal.number, path, self._space, write.key, args_hash, base, made.is_written, outcome, conflict,
+            refusal, fence, journal.take(),
+        )  # fmt: skip
+
+    def _refusal(self, write: _Write, base: int, by: str) -> str:
+        written = f", written by {by!r}" if by else ""
+        return (
+            f"{write.key!r} of {self._space!r} is at version {base}{written}, not at {write.expected}. Nothing was written:"
+            " read it, and decide again."
+        )
+
+    def _name(self, key: str) -> str:
+        return f"{self._space}/{rule.expect_name('key', key)}"
+
+    async def _latest(self, key: str) -> SharedValue | None:
+        tenant, space = self._journal.tenant, self._space
+        return await self._journal.attempt.patiently(lambda: self._values.find(tenant, space, key))
+
+
+def _come_to(known: Recall, path: Path) -> SharedValue:
+    """The version that an operation has come to. Raises OperationFailed."""
+    if known.error is not None:
+        raise OperationFailed(known.error.message, error=known.error, path=path)
+    return _shown(msgspec.convert(known.value, SharedValue))
+
+
+def _shown(version: SharedValue) -> SharedValue:
+    return msgspec.structs.replace(version, value=fields(version.value))

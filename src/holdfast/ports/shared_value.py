@@ -1,0 +1,68 @@
+"""Where shared values are kept, with their latest versions.
+
+Appends write them too (log): a value and the event that says so are one commit. Never here: an implementation, a default,
+what becomes of a write (core.shared_values).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from holdfast.core.ids import Path, RunId, StepId
+from holdfast.core.projection import SharedChange
+from holdfast.core.shared_values import SharedValue
+
+
+class SharedEntry(NamedTuple):
+    """A line of the list of shared values."""
+
+    tenant: str
+    space: str
+    key: str
+    latest: SharedValue
+
+
+class SharedArrival(NamedTuple):
+    """A step of a run waits for a version that is there."""
+
+    run: RunId
+    step: StepId
+    path: Path
+    version: SharedValue
+
+
+class SharedValues(Protocol):
+    """Those of the store, each known by its tenant, its space and its key."""
+
+    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
+        """The latest version."""
+        ...
+
+    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
+        """Those that are kept, the latest last."""
+        ...
+
+    async def page(
+        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
+    ) -> Sequence[SharedEntry]:
+        """By tenant, space and key; `after` are those of the last one before."""
+        ...
+
+    async def put(self, change: SharedChange) -> bool:
+        """Write a version outside of any run. False, and nothing is written, where another is the latest than the one that
+        it is based on."""
+        ...
+
+    async def arrivals(self, name: tuple[str, str, str] | None, limit: int) -> Sequence[SharedArrival]:
+        """Waits that are over, for the value of that tenant, space and key, or for any."""
+        ...
+
+    async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
+        """Take the lock of a value, which need not be there, for `lease_ms` by the store's clock: the fence, a number larger
+        than any that was given for it before. None while somebody has it."""
+        ...
+
+    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
+        """Give it back, if it is still that one."""
+        ...

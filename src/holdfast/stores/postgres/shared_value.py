@@ -1,0 +1,140 @@
+"""Shared values: written by appends, in the commit that says so, and by who is no run.
+
+Never here: what becomes of a write whose version is not the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.core.ids import RunId
+from holdfast.core.projection import SharedChange
+from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
+from holdfast.errors import SharedLockLost, SharedValueMoved
+from holdfast.ports import SharedArrival, SharedEntry
+from holdfast.stores.postgres.connection import Connection
+from holdfast.stores.postgres.context import StorePort
+from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
+
+if TYPE_CHECKING:
+    from holdfast.stores.postgres.append import Entry
+
+Name = tuple[str, str, str]
+
+
+class Written:
+    """The values that one transaction writes, locked in their order until its end: one that is not there is no row to lock."""
+
+    def __init__(self, db: Connection, sql: dict[str, str], versions: dict[Name, int], fences: dict[Name, int]) -> None:
+        self._db = db
+        self._sql = sql
+        self._versions = versions
+        self._fences = fences
+        self.refused: dict[RunId, SharedValueMoved | SharedLockLost] = {}
+        """What the appends would be told whose value has moved, or whose lock is over, if they are at their places."""
+
+    @classmethod
+    async def locked(cls, db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> Written:
+        names = sorted({_name(change) for change in changes})
+        if not names:
+            return cls(db, sql, {}, {})
+        await db.execute(sql["lock_shared_values"], ["\n".join(name) for name in names])
+        found = await db.fetch(sql["latest_shared_values"], *zip(*names, strict=True))
+        versions = {(tenant, space, key): version for tenant, space, key, version in found}
+        return cls(db, sql, versions, await _held(db, sql, changes))
+
+    def is_next(self, changes: Sequence[SharedChange]) -> SharedChange | None:
+        """The first of `changes` that is based on another version than the latest; None where each is the next."""
+        versions = dict(self._versions)
+        for change in changes:
+            if change.base != versions.get(_name(change), 0):
+                return change
+            versions[_name(change)] = change.base + 1
+        self._versions = versions
+        return None
+
+    def admit(self, new: Entry) -> bool:
+        """Whether `new` writes nothing that has moved."""
+        stale = self.is_next(new.changes.shared_values)
+        if stale is not None:
+            self.refused[new.run] = moved(stale)
+            return False
+        for change in new.changes.shared_values:
+            if change.fence is not None and self._fences.get(_name(change)) != change.fence:
+                self.refused[new.run] = lock_lost(change)
+                return False
+        return True
+
+    async def write_waits(self, written: Sequence[Entry]) -> None:
+        """What the runs of the appends that were written wait for from now on."""
+        waits = [(new.run, new.changes.shared_waits) for new in written if new.changes.shared_waits is not None]
+        if not waits:
+            return
+        await self._db.execute(self._sql["drop_shared_waits"], [run for run, _ in waits])
+        new = [astuple(each) for _, rows in waits for each in rows]
+        if new:
+            await self._db.execute(self._sql["put_shared_waits"], *zip(*new, strict=True))
+
+    async def write(self, changes: Sequence[SharedChange]) -> None:
+        for change in changes:
+            await self._db.execute(self._sql["put_shared_value"], *_name(change), change.base + 1, change.body)
+            await self._db.execute(
+                self._sql["prune_shared_value"], *_name(change), change.base + 1 - MOST_VERSIONS
+            )  # fmt: skip
+
+
+async def _held(db: Connection, sql: dict[str, str], changes: Sequence[SharedChange]) -> dict[Name, int]:
+    """The locks that somebody has, of those under which something is to be written."""
+    fences: dict[Name, int] = {}
+    for name in {_name(change) for change in changes if change.fence is not None}:
+        for _, fence, expires_at_ms, now_ms in await db.fetch(sql["shared_lock"], *name):
+            if expires_at_ms > now_ms:
+                fences[name] = fence
+    return fences
+
+
+def _name(change: SharedChange) -> Name:
+    return change.tenant, change.space, change.key
+
+
+class SharedValues(StorePort):
+    """Keeps ports.SharedValues."""
+
+    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
+        found = await self._db.fetch(self._sql["shared_value"], tenant, space, key)
+        return decode_shared_value(found[0][1]) if found else None
+
+    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
+        found = await self._db.fetch(self._sql["shared_versions"], tenant, space, key)
+        return [decode_shared_value(body) for (body,) in found]
+
+    async def page(
+        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
+    ) -> Sequence[SharedEntry]:
+        asked = (tenant, space, *(after or ("", "", "")), limit)
+        found = await self._db.fetch(self._sql["shared_values"], *asked)
+        return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+
+    async def put(self, change: SharedChange) -> bool:
+        async with self._db.writing() as db:
+            values = await Written.locked(db, self._sql, [change])
+            if values.is_next([change]) is not None:
+                return False
+            await values.write([change])
+        return True
+
+    async def arrivals(self, name: Name | None, limit: int) -> Sequence[SharedArrival]:
+        found = await self._db.fetch(self._sql["shared_arrivals"], *(name or (None, None, None)), limit)
+        return [SharedArrival(run, step, path, decode_shared_value(body)) for run, step, path, body in found]
+
+    async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
+        """In line with who writes the value."""
+        async with self._db.writing() as db:
+            await db.execute(self._sql["lock_shared_values"], ["\n".join((tenant, space, key))])
+            fence: int | None = await db.fetchval(self._sql["take_shared_lock"], tenant, space, key, holder, lease_ms)
+        return fence
+
+    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
+        async with self._db.writing() as db:
+            await db.execute(self._sql["free_shared_lock"], tenant, space, key, fence)

@@ -1,0 +1,95 @@
+"""Shared values: written by appends, in the commit that says so, and by who is no run.
+
+Never here: what becomes of a write whose version is not the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.projection import SharedChange
+from holdfast.core.shared_values import MOST_VERSIONS, SharedValue
+from holdfast.errors import SharedLockLost, SharedValueMoved
+from holdfast.ports import SharedArrival, SharedEntry
+from holdfast.stores.row import astuple, decode_shared_value, lock_lost, moved
+from holdfast.stores.sqlite.context import SQL, StorePort, rows
+from holdfast.stores.sqlite.entry import Entry
+
+
+def stale(db: apsw.Connection, new: Entry) -> SharedValueMoved | SharedLockLost | None:
+    """Why `new` may not write a value: it has another version than it is based on, or its lock is over."""
+    written: dict[tuple[str, str, str], int] = {}
+    for change in new.changes.shared_values:
+        name = (change.tenant, change.space, change.key)
+        if change.base != (written[name] if name in written else _latest(db, change)):
+            return moved(change)
+        if change.fence is not None and not _is_held(db, change, new.changes.run.updated_at_ms):
+            return lock_lost(change)
+        written[name] = change.base + 1
+    return None
+
+
+def write(db: apsw.Connection, changes: Sequence[SharedChange]) -> None:
+    for change in changes:
+        name = (change.tenant, change.space, change.key)
+        rows(db, "put_shared_value", (*name, change.base + 1, change.body))
+        rows(db, "prune_shared_value", (*name, change.base + 1 - MOST_VERSIONS))
+
+
+def write_waits(db: apsw.Connection, new: Entry) -> None:
+    if new.changes.shared_waits is not None:
+        rows(db, "drop_shared_waits", (new.run,))
+        db.executemany(SQL["put_shared_wait"], map(astuple, new.changes.shared_waits))
+
+
+def _is_held(db: apsw.Connection, change: SharedChange, now_ms: int) -> bool:
+    found = rows(db, "shared_lock", (change.tenant, change.space, change.key))
+    return bool(found) and found[0][1] == change.fence and found[0][2] > now_ms
+
+
+def _latest(db: apsw.Connection, change: SharedChange) -> int:
+    found = rows(db, "shared_value", (change.tenant, change.space, change.key))
+    return found[0][0] if found else 0
+
+
+class SharedValues(StorePort):
+    """Keeps ports.SharedValues."""
+
+    async def find(self, tenant: str, space: str, key: str) -> SharedValue | None:
+        found = await self._reader.ask(lambda db: rows(db, "shared_value", (tenant, space, key)))
+        return decode_shared_value(found[0][1]) if found else None
+
+    async def versions(self, tenant: str, space: str, key: str) -> Sequence[SharedValue]:
+        found = await self._reader.ask(lambda db: rows(db, "shared_versions", (tenant, space, key)))
+        return [decode_shared_value(body) for (body,) in found]
+
+    async def page(
+        self, tenant: str | None, space: str | None, after: tuple[str, str, str] | None, limit: int
+    ) -> Sequence[SharedEntry]:
+        asked = (tenant, space, *(after or ("", "", "")), limit)
+        found = await self._reader.ask(lambda db: rows(db, "shared_values", asked))
+        return [SharedEntry(tenant, space, key, decode_shared_value(body)) for tenant, space, key, body in found]
+
+    async def put(self, change: SharedChange) -> bool:
+        def put(db: apsw.Connection) -> bool:
+            is_next = _latest(db, change) == change.base
+            if is_next:
+                write(db, [change])
+            return is_next
+
+        return await self._writer.write(put)
+
+    async def arrivals(self, name: tuple[str, str, str] | None, limit: int) -> Sequence[SharedArrival]:
+        asked = (*(name or (None, None, None)), limit)
+        found = await self._reader.ask(lambda db: rows(db, "shared_arrivals", asked))
+        return [SharedArrival(run, step, path, decode_shared_value(body)) for run, step, path, body in found]
+
+    async def lock(self, tenant: str, space: str, key: str, holder: str, lease_ms: int) -> int | None:
+        asked = (tenant, space, key, holder, self._clock.now_ms(), lease_ms)
+        found = await self._writer.write(lambda db: rows(db, "take_shared_lock", asked))
+        return found[0][0] if found else None
+
+    async def unlock(self, tenant: str, space: str, key: str, fence: int) -> None:
+        await self._writer.write(lambda db: rows(db, "free_shared_lock", (tenant, space, key, fence)))

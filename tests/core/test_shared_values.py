@@ -1,0 +1,50 @@
+"""Shared values: what becomes of a write, by the version that its writer knows and the strategy that he named."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.payload import INLINE_BYTES
+from holdfast.core.shared_values import MOST_NAME, SharedValue, expect_name, expect_size, merged, resolve
+from holdfast.errors import InvalidInput
+
+HERE = SharedValue({"a": 1, "deep": {"x": 1}}, 3, 1000, "ann")
+
+
+@pytest.mark.parametrize("expected", [None, 3])
+@pytest.mark.parametrize("strategy", ["reject", "first_write", "last_write", "merge"])
+def test_a_write_that_knows_the_version_or_names_none_counts(expected: int | None, strategy) -> None:
+    made = resolve(HERE, {"b": 2}, expected, strategy)
+    assert (made.value, made.is_written, made.is_conflict) == ({"b": 2}, True, False)
+
+
+def test_a_write_that_expects_none_where_there_is_none_counts() -> None:
+    assert resolve(None, 7, 0, "reject").is_written
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value"),
+    [("reject", None), ("first_write", None), ("last_write", {"b": 2}), ("merge", {"a": 1, "deep": {"x": 1}, "b": 2})],
+)
+def test_a_write_that_expects_another_version_goes_by_its_strategy(strategy, value: object) -> None:
+    made = resolve(HERE, {"b": 2}, 2, strategy)
+    assert (made.value, made.is_written, made.is_conflict) == (value, value is not None, True)
+
+
+def test_a_merge_keeps_what_is_there_and_adds_what_is_not_deeply() -> None:
+    current = {"a": 1, "deep": {"x": 1, "list": [1]}, "text": "mine"}
+    attempted = {"a": 2, "deep": {"y": 2, "list": [2]}, "text": {"not": "text"}, "new": [3]}
+    assert merged(current, attempted) == {"a": 1, "deep": {"x": 1, "list": [1], "y": 2}, "text": "mine", "new": [3]}
+    assert merged(None, attempted) == attempted
+
+
+@pytest.mark.parametrize("name", ["", "x" * (MOST_NAME + 1), "a\0b", 7, None])
+def test_what_is_no_name_is_refused(name: object) -> None:
+    with pytest.raises(InvalidInput, match="1 to 200 characters"):
+        expect_name("key", name)
+
+
+def test_a_value_that_is_too_large_is_refused() -> None:
+    expect_size(b"x" * INLINE_BYTES)
+    with pytest.raises(InvalidInput, match="64 KiB at most"):
+        expect_size(b"x" * (INLINE_BYTES + 1))
