@@ -214,6 +214,47 @@ def test_a_run_that_failed_elsewhere_takes_up_what_was_called_off_of_a_map() -> 
     assert {*game.active} == {"m", "x", "m[1]", "m[2]"}
 
 
+def test_an_item_that_tells_of_a_failure_stops_the_others_and_what_is_active_is_let_end() -> None:
+    game = opened(count=5, max_parallel=3, fail_fast=True)
+    assert kinds(game.complete("m[0]", "failure", provisional=True)) == ["StepCompleted"], (
+        "and none begins in its place"
+    )
+    assert not map_in(game).ended
+    assert {*game.active} == {"m[1]", "m[2]"}
+    assert kinds(game.suspend("m[1]")) == ["StepSuspended", "StepCancelled"], "what it waits for is of no use"
+    assert kinds(game.complete("m[2]", "cancelled", provisional=True)) == ["StepCompleted", "MapEnded", "StepStarted"]
+    assert [seq > 0 for seq in map_in(game).results] == [True, False, True]
+
+
+def test_what_told_of_a_failure_is_begun_again_with_its_run_and_what_is_well_is_not() -> None:
+    game = opened(count=5, max_parallel=2, fail_fast=True)
+    game.complete("m[0]", "well")
+    game.effect("m[1]")
+    game.complete("m[1]", "failure", provisional=True)
+    game.complete("m[2]", "cancelled", provisional=True)
+    gather(game)
+    game.complete("m", "failure", provisional=True)
+    game.fail("after", BAD)
+    assert game.state.ended == "failed"
+    game.retry()
+    assert (map_in(game).ended, map_in(game).completed, map_in(game).stopping) == ("", 1, False)
+    assert {*game.active} >= {"m[1]", "m[2]"}
+    assert game.op("m[1]").status == "done", "with its journal"
+    game.suspend("m")
+    for number in (1, 2, 3, 4):
+        game.complete(f"m[{number}]", "well")
+    assert (map_in(game).ended, map_in(game).completed) == ("met", 5)
+    gather(game)
+    game.complete("m", "well")
+    assert (list(game.state.steps), map_in(game).opened.pages) == (["m", "after"], ())
+
+
+def test_a_session_that_dies_takes_what_was_let_end_along() -> None:
+    game = opened(count=4, max_parallel=2, fail_fast=True)
+    game.complete("m[0]", "failure", provisional=True)
+    assert kinds(game.lose())[:3] == ["AttemptLost", "StepCancelled", "MapEnded"]
+
+
 def test_an_item_that_may_not_fail_is_a_dead_letter_and_the_others_go_on() -> None:
     game = Game(graph(MAPS, "m > after", on_exhausted="dead_letter"))
     mapped(game, 3)

@@ -317,6 +317,7 @@ class MapItems(AttemptCommand, frozen=True):
     is_call: bool = False
     demands: tuple[Demand, ...] = ()
     values: tuple[Value, ...] = ()
+    fail_fast: bool = False
 
 
 class AwaitPools(AttemptCommand, frozen=True):

@@ -400,7 +400,8 @@ class ItemsMapped(Event, frozen=True):
     `enough` of them have completed, `tolerated` may fail, and after `timeout_ms` nothing more is waited for: then what is
     there is taken if it `settles`, else they have failed. `name` is what a flow calls for each item, or the map's node;
     `retry` and `demand` are those of each item, unless `demands` says what each asks for. One that `is_call` has one item, the
-    arguments of a step that asks for a place of its own: it fails as that does.
+    arguments of a step that asks for a place of its own: it fails as that does. With `fail_fast` an item that completes and
+    tells of a failure stops the others: none begins any more, and those that are active are asked to end, and waited for.
     """
 
     step: StepId
@@ -422,6 +423,7 @@ class ItemsMapped(Event, frozen=True):
     starts: tuple[int, ...] = ()
     is_call: bool = False
     demands: tuple[Demand, ...] = ()
+    fail_fast: bool = False
 
 
 class MapEnded(Event, frozen=True):

@@ -12,7 +12,7 @@ from holdfast.core import commands, endings
 from holdfast.core import events as ev
 from holdfast.core.decision import Decision
 from holdfast.core.fence import intends, match_operation
-from holdfast.core.ids import NodeName, map_name, map_of, node_of
+from holdfast.core.ids import NodeName, is_item, map_name, map_of, node_of
 from holdfast.core.policies import JOIN, ErrorRecord
 from holdfast.core.state import MAP, OPEN_STEPS, Map, Step
 from holdfast.errors import Conflict
@@ -34,6 +34,7 @@ def map_items(d: Decision, c: commands.MapItems) -> None:
         ev.ItemsMapped(
             c.step, c.attempt, c.path, map_, c.name, c.args_hash, c.count, c.max_parallel, c.enough, c.tolerated, c.timeout_ms,
             c.settles, c.retry if each is None else each.retry, demand, c.keys, c.pages, c.starts, c.is_call, c.demands,
+            c.fail_fast,
         )
     )  # fmt: skip
     go_on(d, map_)
@@ -45,12 +46,25 @@ def go_on(d: Decision, name: str) -> None:
     if map_ is None or map_.ended or d.state.phase or not _is_wanted(d, map_):
         return
     opened = map_.opened
+    if map_.stopping:
+        _stop(d, map_)
+        return
     if map_.completed >= opened.enough or (map_.next == opened.count and not map_.items and not map_.stuck):
         _end(d, map_)
         return
     room = max(0, opened.max_parallel - len(map_.items))
     for index in range(map_.next, min(opened.count, map_.next + room)):
         d.ready[map_.name_of(index)] = None
+
+
+def _stop(d: Decision, map_: Map) -> None:
+    """Let what is active of a map end, and nothing else begin."""
+    for name in [name for name in d.ready if is_item(name) and map_of(name) == map_.opened.map]:
+        del d.ready[name]
+    for name in [name for name in map_.items if d.state.steps[name].status != "active"]:
+        endings.call_off(d, d.state.steps[name], f"another item of {map_.opened.map!r} has failed")
+    if not map_.items:
+        _end(d, map_)
 
 
 def _is_wanted(d: Decision, map_: Map) -> bool:
@@ -116,11 +130,12 @@ def resume(d: Decision, step: Step) -> None:
     """A step is tried again: those items of its maps that came to nothing are, too."""
     for name in step.maps:
         map_ = d.state.maps[name]
-        if map_.ended == "met":
+        if map_.ended == "met" and not map_.provisional:
             continue
         if map_.ended or map_.stuck or map_.due_at_ms is not None:
             d.emit(ev.MapReopened(map_.opened.step, map_.opened.path, name))
-        for item in list(map_.stuck):
+        for item in [*map_.stuck, *map_.provisional]:
             stuck = d.state.steps[item]
             d.emit(ev.StepReplayed(stuck.id, stuck.failed_path if stuck.status == "failed" else None))
+            d.touch(item)
             resume(d, stuck)

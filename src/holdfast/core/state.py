@@ -220,6 +220,10 @@ class Map(msgspec.Struct, omit_defaults=True):
     """Those under way, and which they are."""
     stuck: dict[NodeName, int] = {}
     """Those that have failed or were called off, and may go on should somebody have them tried again."""
+    provisional: dict[NodeName, int] = {}
+    """Those that have completed and tell of a failure: begun again where their map is."""
+    stopping: bool = False
+    """One of these was enough: what is active is let end, and nothing else begins."""
     results: list[int] = []
     completed: int = 0
     failed: int = 0

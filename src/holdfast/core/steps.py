@@ -167,6 +167,7 @@ def fail_attempt(d: Decision, c: commands.FailAttempt) -> None:
     if not given_up and retries(policy, c.error, failures):
         wait_ms = delay_ms(policy, c.error, failures, f"{d.state.run}/{c.step}")
         d.emit(ev.AttemptFailed(c.step, c.attempt, c.error, d.now_ms + wait_ms, c.path))
+        note_left(d, name)
     else:
         fail_step(d, step, c.error, c.path)
 
@@ -232,6 +233,13 @@ def suspend_step(d: Decision, c: commands.SuspendStep) -> None:
     step = d.current(c)
     d.record(c.step, c.values)
     d.emit(ev.StepSuspended(c.step, step.attempt, c.yields))
+    note_left(d, node_of(c.step))
+
+
+def note_left(d: Decision, name: NodeName) -> None:
+    """An attempt has left its step unfinished: that of an item may be what its map was stopping for."""
+    if is_item(name) and d.state.maps[map_of(name)].stopping:
+        d.touch(name)
 
 
 def await_pools(d: Decision, c: commands.AwaitPools) -> None:

@@ -80,6 +80,8 @@ def _lose(d: Decision, step: Step) -> None:
             f"The process died in each of {step.losses} attempts of step {step.id}; it may be the step that kills it.",
         )
         steps.fail_step(d, step, error)
+    else:
+        steps.note_left(d, node_of(step.id))
 
 
 def _time_join_out(d: Decision, node: NodeName) -> None:

@@ -72,11 +72,18 @@ class Item(NamedTuple):
 
     map: ItemsMapped
     number: int
+    stopping: asyncio.Event
+    """Set when another has failed, and this one is asked to end."""
+
+    def heed(self, state: State) -> None:
+        """Notice whether its map wants it to end."""
+        if state.maps[self.map.map].stopping:
+            self.stopping.set()
 
 
 def _item(name: NodeName, state: State) -> Item:
     map_ = state.maps[map_of(name)]
-    return Item(map_.opened, map_.items[name])
+    return Item(map_.opened, map_.items[name], asyncio.Event())
 
 
 def _defined(workflow: Workflow, name: NodeName, state: State) -> NodeDefinition | UsageError:

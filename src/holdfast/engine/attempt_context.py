@@ -5,6 +5,7 @@ Never here: anything that the journal records (context).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -95,6 +96,16 @@ class AttemptContext:
             yield self._attempt.run_is_cancelled
         finally:
             self._attempt.is_tidying = False
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when it is to end soon, because another item of its map has failed; never where the map does not ask for that."""
+        return asyncio.Event() if self._attempt.item is None else self._attempt.item.stopping
+
+    @property
+    def now_ms(self) -> int:
+        """The store's time; it is not recorded."""
+        return self._services.runtime.store.clock.now_ms()
 
     def keep_in(self, storage: Storage) -> None:
         """Where the values of this attempt go from now on: its output, and what it records."""

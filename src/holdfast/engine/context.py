@@ -207,11 +207,13 @@ class StepContext(AttemptContext):
         self, function: Mapped, items: Sequence[Any], /, *, key: str | Callable[[Any], Any] | None = None,
         max_parallel: int = PARALLEL, min_successful: int | None = None, tolerated_failures: int | float | None = None,
         collect: Join | str = "all", demand: Demanded = NOTHING, retry: RetryPolicy | int | None = None,
+        fail_fast: bool = False,
     ) -> list[Any]:  # fmt: skip
-        """Have a list done item by item, each as a step of its own; the results in the order of the items."""
+        """Have a list done item by item, each as a step of its own; the results in the order of the items. With `fail_fast`
+        one that is `provisional` asks the others to end (`stopping`); None stands for what never began."""
         said = terms(key, max_parallel, min_successful, tolerated_failures, collect)
         with cursor().place() as path:
-            return await mapping.over(self._journal, path, function, items, said, demand, retry)
+            return await mapping.over(self._journal, path, function, items, said, demand, retry, fail_fast=fail_fast)
 
     async def sleep(
         self,

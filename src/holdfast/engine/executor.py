@@ -226,20 +226,19 @@ class Executor:
         if self._membership.session is None or self._membership.closing:
             return
         running = self._attempts.get(mailbox.run, {})
-        wanted: set[Key] = set()
-        begins: list[Key] = []
+        wanted: dict[Key, None] = {}
         for name in state.active:
             step = state.steps[name]
             if step.session == self._membership.session:
-                key = Key(mailbox.run, step.id, step.attempt)
-                wanted.add(key)
-                if key not in running:
-                    begins.append(key)
+                wanted[Key(mailbox.run, step.id, step.attempt)] = None
+        begins = [key for key in wanted if key not in running]
         before = [each.attempt for key, each in running.items() if each.attempt.said_its_last and key not in wanted]
         for key in begins:
             # Of several, each begins in a task of its own, in their order.
             self._begin(mailbox, key, state, before[0] if len(begins) == 1 and before else None)
         for key, (attempt, task, _) in list(running.items()):
+            if key in wanted and attempt.item is not None:
+                attempt.item.heed(state)
             if key in wanted or task.done():
                 continue
             if attempt.said_its_last:

@@ -30,7 +30,7 @@ _raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 async def value(attempt: Attempt) -> Any:
     """The item that the step is about."""
     assert attempt.item is not None
-    opened, number = attempt.item
+    opened, number, _ = attempt.item
     page = bisect_right(opened.starts, number) - 1
     payload = opened.pages[page]
     if payload.blob is None:

@@ -51,9 +51,10 @@ _PAGE_EVENTS: Final = 1000
 
 async def over(
     journal: StepJournal, path: Path, function: Mapped, items: Sequence[Any], terms: Terms, demand: Demanded,
-    retry: RetryPolicy | int | None,
+    retry: RetryPolicy | int | None, *, fail_fast: bool = False,
 ) -> list[Any]:  # fmt: skip
     """What `function` came to for each item; None in the place of one that failed and might, or was not needed.
+    With `fail_fast` one that tells of a failure is enough.
 
     Raises OperationFailed where more failed than may, InvalidInput for what is no such list; lets suspensions through.
     """
@@ -64,7 +65,8 @@ async def over(
     asked = own if demand == NOTHING else demand
     policy = retry_of(function) if retry is None else retry_policy(retry)
     listed = _listed(journal, items, terms)
-    results = await _done(journal, path, name_of(function), listed, terms, policy, _demands(asked, items))
+    demands = _demands(asked, items)
+    results = await _done(journal, path, name_of(function), listed, terms, policy, demands, fail_fast=fail_fast)
     read = function.read if isinstance(function, Step | EffectStep) else fields
     return [None if each is None else read(each) for each in results]
 
@@ -170,7 +172,7 @@ def _demands(demand: Demanded, items: Sequence[Any]) -> _Demands:
 
 async def _done(
     journal: StepJournal, path: Path, name: str, listed: _List, terms: Terms, retry: RetryPolicy, demands: _Demands,
-    *, is_call: bool = False,
+    *, is_call: bool = False, fail_fast: bool = False,
 ) -> list[Any]:  # fmt: skip
     args_hash = listed.digest(name)
     count = len(listed.items)
@@ -182,6 +184,7 @@ async def _done(
             cmd.MapItems(
                 journal.step, journal.number, path, name, args_hash, count, *terms.figures(count), retry, demands.all,
                 listed.keys, tuple(kept), tuple(start for start, _ in pages), is_call, demands.each, journal.take(),
+                fail_fast,
             )
         )  # fmt: skip
     return await _outcome(journal, path, name, args_hash, {"items": count})

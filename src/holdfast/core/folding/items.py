@@ -28,7 +28,7 @@ def _map_ended(s: State, e: ev.MapEnded, at_ms: int) -> None:
     op.error = e.error
     mark(step, e.path, op, "reopened" if e.error is None else "failed")  # met, its results are to be gathered
     note_moved(s, node_of(e.step))
-    if e.error is None:
+    if e.error is None and not map_.provisional:
         _remove(s, map_)
     wake(s, step)
 
@@ -37,6 +37,7 @@ def _map_reopened(s: State, e: ev.MapReopened, at_ms: int) -> None:
     map_, step = s.maps[e.map], s.steps[node_of(e.step)]
     timeout_ms = map_.opened.timeout_ms
     map_.ended, map_.due_at_ms = "", None if timeout_ms is None else at_ms + timeout_ms
+    map_.stopping = False
     op = step.journal[e.path]
     op.error = None
     mark(step, e.path, op, "open")
@@ -45,7 +46,7 @@ def _map_reopened(s: State, e: ev.MapReopened, at_ms: int) -> None:
 def gathered(s: State, step: Step, path: Path) -> None:
     """The results of the map at `path` stand in the journal now: where they came from is of no use any more."""
     for name in step.maps:
-        if (map_ := s.maps[name]).opened.path == path and map_.ended == "met":
+        if (map_ := s.maps[name]).opened.path == path and map_.ended == "met" and not map_.provisional:
             _strip(map_)
 
 
@@ -64,12 +65,16 @@ def set_aside(s: State, name: NodeName) -> None:
 def take_up(s: State, name: NodeName) -> None:
     """It is."""
     map_ = s.maps[map_of(name)]
-    if (index := map_.stuck.pop(name, None)) is not None:
+    index = map_.stuck.pop(name, None)
+    if index is None and (index := map_.provisional.pop(name, None)) is not None:
+        map_.results[index] = 0
+        map_.completed -= 1
+    if index is not None:
         map_.items[name] = index
 
 
 def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> None:
-    """An item has its result, or has failed and may: it is no step any more."""
+    """An item has its result, or has failed and may: it is no step any more, unless its result tells of a failure."""
     map_ = s.maps[map_of(name)]
     index = map_.items.pop(name, None)
     if index is None:
@@ -82,7 +87,11 @@ def end_item(s: State, name: NodeName, step: Step, *, failed: bool = False) -> N
         map_.failed += 1
         if len(map_.failures) < MOST_FAILURES_KEPT:
             map_.failures.append(s.seq)
-    _leave(s, name, step)
+    if step.provisional:
+        map_.provisional[name] = index
+        map_.stopping = map_.opened.fail_fast
+    else:
+        _leave(s, name, step)
 
 
 def end_maps(s: State, step: Step) -> None:
@@ -102,13 +111,13 @@ def drop_maps(s: State, step: Step, paths: frozenset[Path] | None = None) -> Non
 
 def _remove(s: State, map_: Map) -> None:
     """None of its items is a step any more."""
-    for name in (*map_.items, *map_.stuck):
+    for name in (*map_.items, *map_.stuck, *map_.provisional):
         step = s.steps[name]
         if name in s.unfinished:
             forget_deferred(s, step.id)
             move(s, name, step, "cancelled", s.at_ms)
         _leave(s, name, step)
-    map_.items, map_.stuck = {}, {}
+    map_.items, map_.stuck, map_.provisional = {}, {}, {}
 
 
 def _leave(s: State, name: NodeName, step: Step) -> None:
