@@ -93,4 +93,5 @@ def test_names_that_0_1_0_gave_are_given_still() -> None:
     plainest = Workflow("plain")
     plainest.node("one")(task(lambda state: None))
     assert plainest.hash[:16] == "fa1c5050fe044797"
-    assert workflow_of(load(FILE, "file")).hash[:16] == "4233947f03f8629c"
+    (before,) = workflow_of(load(FILE, "file")).earlier  # its combinations shared a step
+    assert before.hash[:16] == "4233947f03f8629c"

@@ -65,9 +65,11 @@ _AFTER_THE_END: Final = (
 )
 
 
-def _demand(graph: Graph, name: NodeName) -> Demand | None:
+def _demand(books: Books, name: NodeName) -> Demand | None:
     """What the steps of that name ask for, if anything."""
-    node = graph.node(name)
+    if is_item(name) and (map_ := books.maps.get(map_of(name))) is not None and map_.opened.demands:
+        return map_.opened.demands[int(name.rpartition("[")[2][:-1])]
+    node = books.graph.node(name)
     return None if node is None or node.demand == NOTHING else node.demand
 
 
@@ -486,13 +488,14 @@ class Auditor:
         if (
             e.error is None
             and not map_.opened.settles
+            and not map_.stopping
             and len(map_.results) < map_.opened.enough - map_.opened.tolerated
         ):
             self.fault("a map ends when enough is done", run, f"{e.map}: {len(map_.results)} of {map_.opened.enough}")
         map_.over = True
 
     def _map_reopened(self, books: Books, run: RunId, e: ev.MapReopened) -> None:
-        books.maps[e.map].over = False
+        books.maps[e.map].over = books.maps[e.map].stopping = False
 
     def _value_recorded(self, books: Books, run: RunId, e: ev.ValueRecorded) -> None:
         """The results of a map are those of its items, in their order."""
@@ -533,6 +536,8 @@ class Auditor:
 
     def _step_started(self, books: Books, run: RunId, e: ev.StepStarted) -> None:
         name = node_of(e.step)
+        if is_item(name) and (map_ := books.maps.get(map_of(name))) is not None and map_.stopping:
+            self.fault("no item begins after the one that stops the others", run, f"{e.step} of {map_.opened.map}")
         if name not in books.steps:
             self._check_join(books, run, e.step)
         visit = self._visit(books, run, e.step)
@@ -553,7 +558,7 @@ class Auditor:
             if len(books.graph.incoming[name]) > 1:
                 self.joins[books.graph.nodes[name].join.mode] += 1
         visit.attempt, visit.session, visit.active, visit.ended, visit.parked = e.attempt, e.session, True, None, False
-        if _demand(books.graph, name) is not None:
+        if _demand(books, name) is not None:
             self._check_placement(run, e)
         visit.starts[e.attempt] = books.seq
         books.summoned.discard(name)
@@ -569,7 +574,7 @@ class Auditor:
         slots = 0
         for each in self.books.values():
             for name, visit in each.steps.items():
-                demand = _demand(each.graph, NodeName(name))
+                demand = _demand(each, NodeName(name))
                 if demand is not None and visit.active and visit.session not in dead:
                     cpu_m[SessionId(visit.session or "")] += demand.cpu_m if self._is_done_here(demand) else 0
                     slots += demand.pools.get("SLOTS") or 0
@@ -579,7 +584,7 @@ class Auditor:
             )
         if slots > SLOTS:
             self.fault("a pool never has more out than there is", run, f"{slots} of SLOTS are out")
-        wanted = _demand(self.books[run].graph, node_of(e.step)) or NOTHING
+        wanted = _demand(self.books[run], node_of(e.step)) or NOTHING
         for process in self.world.processes.values() if wanted.labels and self._is_done_here(wanted) else ():
             if (
                 process.engine is not None
@@ -618,7 +623,7 @@ class Auditor:
         if not visit.active or visit.attempt != e.attempt or visit.session != e.session:
             self.fault("only an attempt at work is lost", run, f"{e.step} attempt {e.attempt}")
         lease = self.disk.leases.get(SessionId(e.session))
-        demand = _demand(self.books[run].graph, node_of(e.step)) or NOTHING
+        demand = _demand(self.books[run], node_of(e.step)) or NOTHING
         # Else its worker may be gone, and the session live.
         if lease is not None and lease.dead_at_ms is None and self._is_done_here(demand):
             self.fault("a living session's attempt is not lost", run, f"{e.step} in {e.session}")
@@ -628,6 +633,8 @@ class Auditor:
         visit = books.steps[node_of(e.step)]
         if is_item(node_of(e.step)):
             self._item_ended(books, run, e.step, e.output)
+            if (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
+                map_.stopping |= e.provisional and map_.opened.fail_fast
         visit.active, visit.ended, visit.decisions, visit.parked = False, "completed", e.decisions, False
         visit.provisional = e.provisional
         self._check_said(books, run, e)
@@ -658,6 +665,7 @@ class Auditor:
         self._unjudge(books, e.step)
         if is_item(node_of(e.step)) and (map_ := books.maps.get(map_of(node_of(e.step)))) is not None:
             map_.under_way.add(node_of(e.step))
+            map_.results.pop(int(node_of(e.step).rpartition("[")[2][:-1]), None)
             map_.taken_up += 1
         visit.active = visit.stopped = False
         visit.ended, visit.parked = None, False

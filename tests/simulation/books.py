@@ -43,6 +43,8 @@ class Mapped(msgspec.Struct):
     taken_up: int = 0
     """How many items were tried again after they had come to nothing: these come beside the others."""
     over: bool = False
+    stopping: bool = False
+    """An item told of a failure, with which the others end."""
 
 
 class Call(msgspec.Struct):

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.actions.jobs.decision import SKIP, SKIPPED, decider, is_decider
 from holdfast.actions.jobs.workflow import END
 from holdfast.core import events as ev
-from holdfast.core.ids import NodeName, RunId, StepId, node_of
+from holdfast.core.ids import NodeName, RunId, StepId, is_item, node_of, root_of
 from holdfast.core.policies import ERROR, LOST
 from tests.simulation.books import Books
 from tests.simulation.file import OUTPUTS, File, Job
@@ -26,11 +26,12 @@ from tests.simulation.workers import GPU
 from tests.simulation.world import Execution, World
 
 _WELL: Final = ("success", "skipped")
+_NOTICED_S: Final = 30.0
+"""By then a process has heard of what it has had committed itself, whatever became of the store's answer."""
 
 SEEN: Final = (
     "success", "failure", "skipped", "a combination cancelled", "a failure spared", "a script broken off", "out of time",
-    "tried again", "done before", "known of before", "at a connected worker",
-    "taken up again",
+    "tried again", "done before", "at a connected worker", "taken up again",
 )  # fmt: skip
 """What a program may see of jobs."""
 
@@ -57,11 +58,17 @@ class JobBooks:
         """What became of steps that run once, by job and combination."""
         self.named: dict[tuple[str, int, str], str | None] = {}
         """For which values the name of each of them stands, which its combination's number is a part of."""
-        self.done: dict[tuple[str, int], tuple[int, dict[str, Any]]] = {}
-        """The combinations that have been recorded as done, and at which event."""
+        self.items: dict[tuple[str, int], dict[str, Any]] = {}
+        """What the combinations that have ended have come to, which are steps."""
+        self.item_ended_s: dict[tuple[str, int], float] = {}
         self.began_s: dict[str, float] = {}
-        """When the current try of each job did."""
+        """When the current try of each step did."""
         self.failures: Counter[str] = Counter()
+        """Of the tries of each step."""
+        self.lost: set[str] = set()
+        """The jobs of which a combination's processes have died too often."""
+        self.again: set[str] = set()
+        """The jobs that were taken up."""
 
     def matrices(self, job: Job) -> list[dict[str, int] | None]:
         """What its combinations are; one None where it has no matrix."""
@@ -72,10 +79,6 @@ class JobBooks:
             told = self.ended[job.matrix.job]["outputs"].get("numbers", "")
             values = json.loads(told) if told else values
         return [{"n": value} for value in values]
-
-    def was_done(self, job: Job, number: int, at: int) -> bool:
-        """Whether that combination had been recorded as done at that event."""
-        return (job.id, number) in self.done and self.done[job.id, number][0] < at
 
     def end(self, id_: str, output: dict[str, Any]) -> None:
         self.ended[id_] = output
@@ -120,6 +123,8 @@ class JobAuditor:
                 self._run_completed(run, event.output.value())
             case ev.StepCompleted() if is_decider(node_of(event.step)):
                 self._decided(run, event)
+            case ev.StepCompleted() if is_item(node_of(event.step)):
+                self._combination_ended(run, event)
             case ev.StepCompleted():
                 self._job_ended(books, run, self._file.job(node_of(event.step)), event.output.value())
             case ev.StepFailed():
@@ -128,9 +133,6 @@ class JobAuditor:
                 self._taken_up(run, event)
             case ev.AttemptFailed():
                 self._try_failed(run, event)
-            case ev.ValueRecorded() if event.payload is not None:
-                job, number = self._file.job(node_of(event.step)), int(event.path.split(".")[-2])
-                self._recorded(books, run, job, number, event.payload.value())
             case ev.EffectCompleted():
                 said = event.response.value()
                 given = said if isinstance(said, dict) else {}
@@ -142,21 +144,33 @@ class JobAuditor:
                 pass
 
     def _taken_up(self, run: RunId, event: ev.RunReopened | ev.StepReplayed) -> None:
+        known = self._of(run)
+        if isinstance(event, ev.StepReplayed) and is_item(name := node_of(event.step)):
+            was = known.items.pop(_which(name), None)
+            if was is not None and was["result"] in _WELL:
+                self._fault("a combination that is well is not done again", run, event.step)
+            known.failures[name] = 0
+            known.item_ended_s.pop(_which(name), None)
+            return
         if isinstance(event, ev.StepReplayed):
-            was = self._of(run).ended.get(node_of(event.step))
+            was = known.ended.get(node_of(event.step))
             if was is not None and was["result"] in _WELL:
                 self._fault("a job that is well is not done again", run, event.step)
             self._comes_again(run, event.step)
             return
-        known = self._of(run)
         again = [self._comes_again(run, step) for step in event.superseded]
-        known.done = {which: said for which, said in known.done.items() if which[0] not in again}
+        known.items = {which: said for which, said in known.items.items() if which[0] not in again}
+        known.failures = Counter(
+            {name: count for name, count in known.failures.items() if root_of(NodeName(name)) not in again}
+        )
 
     def _comes_again(self, run: RunId, step: StepId) -> NodeName:
         """A job of a run that has failed is done again: it has come to nothing yet."""
         known, name = self._of(run), node_of(step)
         known.ended.pop(name, None)
         known.failures[name] = 0
+        known.again.add(name)
+        known.lost.discard(name)
         self.seen["taken up again"] += 1
         return name
 
@@ -195,6 +209,7 @@ class JobAuditor:
 
     def _step_failed(self, run: RunId, event: ev.StepFailed) -> None:
         if event.error.error_class == LOST:
+            self._of(run).lost.add(root_of(node_of(event.step)))
             return  # its processes have died too often
         if node_of(event.step) != END:
             self._fault("a job always ends with a result", run, f"{event.step}: {event.error}")
@@ -205,20 +220,32 @@ class JobAuditor:
         name, failures = node_of(event.step), self._of(run).failures
         failures[name] += 1
         self.seen["tried again"] += 1
-        if name == END or failures[name] >= self._file.job(name).tries:
+        if name == END or failures[name] >= self._file.job(root_of(name)).tries:
             self._fault("a job is tried as often as it says", run, f"{name}: {event.error.message}")
 
-    def _recorded(self, books: Books, run: RunId, job: Job, number: int, said: dict[str, Any]) -> None:
-        """A combination is done, and will not run again."""
-        known, about = self._of(run), f"{job.id} {number}"
-        if (job.id, number) in known.done:
-            self._fault("a combination is done once", run, about)
-        known.done[job.id, number] = books.seq, said
-        if said["outcome"] != "success":
-            self._fault("only a combination that has succeeded is done", run, f"{about}: {said}")
+    def _combination_ended(self, run: RunId, event: ev.StepCompleted) -> None:
+        """A combination is done. It is again only if it tells of a failure, and its job is taken up."""
+        known, name, said = self._of(run), node_of(event.step), event.output.value()
+        job, number = self._file.job(root_of(name)), _which(name)[1]
+        if (job.id, number) in known.items:
+            self._fault("a combination is done once", run, event.step)
+        known.items[job.id, number] = said
+        known.item_ended_s[job.id, number] = self._world.loop.time()
+        if event.provisional != (said["result"] not in _WELL):
+            self._fault("a combination that is well is done for good, and no other", run, f"{event.step}: {said}")
         combination = self._explained(run, job, number, said)
-        if combination is not None and said["outputs"] != combination.replay.outputs:
-            self._fault("a combination gives what its steps have given", run, f"{about}: {combination}")
+        if combination is None:
+            return
+        if said["outputs"] != combination.replay.outputs:
+            self._fault("a combination gives what its steps have given", run, f"{event.step}: {combination}")
+        first = not any(
+            each["result"] == "failure"
+            for (id_, n), each in known.items.items()
+            if (id_, n) != (job.id, number) and id_ == job.id
+        )
+        has_tries = known.failures[name] + 1 < job.tries and (first or not job.fails_fast)
+        if has_tries and said["outcome"] == "failure" and not combination.replay.is_hopeless:
+            self._fault("a combination is tried as often as its job says", run, f"{event.step}: {said}")
 
     # --- A job that has ended -----------------------------------------------------------------------------------------
 
@@ -231,6 +258,8 @@ class JobAuditor:
         if not job_runs(job, self._before(run, job)):
             self._fault("a job runs if its condition says so", run, f"{job} runs after {known.ended}")
         known.end(job.id, output)
+        if job.id in known.lost and job.matrix is not None:
+            return
         said: list[dict[str, Any]] = output["combinations"] if job.matrix is not None else [output]
         if [each.get("matrix") for each in said] != known.matrices(job):
             self._fault("a job has the combinations of its matrix", run, f"{job}: {output}")
@@ -280,17 +309,20 @@ class JobAuditor:
         has_tries = known.failures[job.id] + 1 < job.tries
         if (
             has_tries
+            and job.matrix is None
             and "failure" in outcomes
             and not any(combination.replay.is_hopeless for combination in combinations)
         ):
             self._fault("a job is tried as often as it says", run, f"{job}: {output}")
         for combination in combinations:
             self._note(job, combination)
-            done = known.done.get((job.id, combination.number))
-            if done is not None and done[1]["log"] != combination.said["log"]:
+            done = known.items.get((job.id, combination.number))
+            if job.matrix is not None and (done or {"log": ""})["log"] != combination.said["log"]:
                 self._fault(
                     "what is recorded of a combination is what it counts for", run, f"{combination.said}, not {done}"
                 )
+        if job.id in known.again:
+            self.seen["done before"] += any(said["result"] == "success" for said in output.get("combinations", ()))
 
     def _note(self, job: Job, combination: EndedCombination) -> None:
         """What this program has seen."""
@@ -300,47 +332,34 @@ class JobAuditor:
         self.seen["a script broken off"] += any(each.ending == "cancelled" for each in combination.ran)
         self.seen["out of time"] += said["outcome"] == "failure" and len(said["steps"]) < len(job.steps)
         self.seen["at a connected worker"] += any(not each.is_here for each in combination.ran)
-        self.seen["known of before"] += "is not run again" in said["log"]
 
     def _check_outputs(
         self, books: Books, run: RunId, job: Job, outputs: Mapping[str, str], combinations: Sequence[EndedCombination]
     ) -> None:
-        """Of outputs the last to end wins: one of this try, if any of these has something to say."""
-        visit = books.steps[job.id]
-        before = [
-            combination
-            for combination in combinations
-            if self._of(run).was_done(job, combination.number, visit.starts[visit.attempt])
-        ]
-        self.seen["done before"] += len(before)
+        """Of outputs the last to end wins of those that have something to say."""
+        items = self._of(run).items
+        places = {each.number: items.get((job.id, each.number), {}).get("place", 0) for each in combinations}
         for name in OUTPUTS:
-            told = {combination.replay.outputs[name] for combination in combinations if combination not in before} - {
-                ""
-            }
-            told = told or {combination.replay.outputs[name] for combination in before} - {""} or {""}
+            last = [each for each in combinations if each.replay.outputs[name] != ""]
+            latest = max((places[each.number] for each in last), default=0)
+            told = {each.replay.outputs[name] for each in last if places[each.number] == latest} or {""}
             if outputs[name] not in told:
                 self._fault("a job gives what its steps have given", run, f"{job}: {name}={outputs[name]!r} of {told}")
 
     def _check_stopped(self, run: RunId, job: Job, combinations: Sequence[EndedCombination]) -> None:
-        """After the failure of one combination no other begins what does not ask for it."""
-        steps = {step.id: step for step in job.steps}
-        failed = [
-            combination.ran[-1]
-            for combination in combinations
-            if combination.said["result"] == "failure" and combination.ran and job.fails_fast
-        ]
+        """After the failure of one combination no other begins what does not ask for it, where that failure is known."""
+        known, steps = self._of(run), {step.id: step for step in job.steps}
+        failed = [each for each in combinations if each.said["result"] == "failure" and each.ran and job.fails_fast]
         for last in failed:
-            if any(step.once for step in job.steps if step.id >= last.step):
-                continue  # when the ledger's answer came, nobody outside knows
-            ended_s = last.ended_s or 0.0
-            if not last.is_here or self._world.processes[last.process].thawed_s >= ended_s:
-                continue  # when its end was noticed, nobody outside knows either
+            process = self._world.processes[last.ran[-1].process]
+            if (told_s := known.item_ended_s.get((job.id, last.number))) is None or process.thawed_s >= told_s:
+                continue  # when its end was noticed, nobody outside knows
             for other in [each for combination in combinations for each in combination.ran]:
-                is_beside = (other.process, other.life) == (last.process, last.life)
+                is_beside = (other.process, other.life) == (last.ran[-1].process, last.ran[-1].life)
                 step = steps[other.step]
                 # A step that runs once may have been on its way, which nothing breaks off.
                 asked = step.once or step_runs(step.condition, "cancelled")
-                if is_beside and not asked and other.began_s > ended_s:
+                if is_beside and not asked and other.began_s > told_s + _NOTICED_S:
                     self._fault("a failure stops the other combinations", run, f"{other} began after {last}")
 
     # --- A script -----------------------------------------------------------------------------------------------------
@@ -348,7 +367,10 @@ class JobAuditor:
     def script_began(self, books: Books, process: Process, execution: Execution) -> None:
         """A script is about to do its work: whether it may, and whether it knows what it should."""
         run, job, known = execution.run, self._file.job(execution.job), self._of(execution.run)
-        visit, held = books.steps.get(job.id), process.mount.leases if process.mount is not None else {}
+        number = (
+            None if job.matrix is None else [_text(each) for each in known.matrices(job)].index(_combination(execution))
+        )
+        visit, held = books.steps.get(_name(job, number)), process.mount.leases if process.mount is not None else {}
         is_over = visit is None or not visit.active or visit.session not in held
         visible, seen = known.visible(job.needs, is_over=is_over), json.loads(execution.env["SEEN"])
         if not all(visible.values()):
@@ -365,13 +387,28 @@ class JobAuditor:
         at_once = [
             each for each in self._world.executions.values()
             if (each.run, each.job, each.process, each.life) == (run, job.id, execution.process, execution.life)
-            and each.ended_s is None and each.began_s >= known.began_s[job.id]
+            and each.ended_s is None and each.began_s >= known.began_s[self._step_of(known, job, each)]
         ]  # fmt: skip
-        matrices = [_text(each) for each in known.matrices(job)]
+        matrices = known.matrices(job)
         if len(at_once) > (job.most_at_once or len(matrices)):
             self._fault("no more combinations run at once than may", run, f"{at_once}")
-        if known.was_done(job, matrices.index(_combination(execution)), visit.starts[visit.attempt]):
-            self._fault("a combination that has succeeded is not run again", run, f"{execution}")
+        if number is not None and (job.id, number) in known.items:
+            self._fault("a combination that has ended is not run again", run, f"{execution}")
+
+    def _step_of(self, known: JobBooks, job: Job, execution: Execution) -> str:
+        if job.matrix is None:
+            return job.id
+        return _name(job, [_text(each) for each in known.matrices(job)].index(_combination(execution)))
+
+
+def _which(name: NodeName) -> tuple[str, int]:
+    """The job and the number of a combination's step."""
+    return root_of(name), int(name.rpartition("[")[2][:-1])
+
+
+def _name(job: Job, number: int | None) -> str:
+    """The step of a job, or of its combination of that number."""
+    return job.id if number is None else f"{job.id}/0[{number}]"
 
 
 def _combination(execution: Execution) -> str | None:

@@ -164,7 +164,7 @@ async def test_workflows_are_called_what_they_were_called(released: str) -> None
     async with Engine.open(released, execute=False) as engine:
         stored = {row.workflow: row.graph_hash for row in await engine.runs(limit=100)}
         listed = await engine.store.graphs.workflows()
-    assert stored == {each.name: each.hash for each in flows.WORKFLOWS}
+    assert stored == {each.name: (each.earlier or (each,))[0].hash for each in flows.WORKFLOWS}
     assert {each.name: each.graph_hash for each in listed} == stored
     assert {each.loaded_at_ms for each in listed} == {None}, "nobody has loaded one since"
 

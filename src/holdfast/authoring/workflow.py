@@ -77,6 +77,8 @@ class Workflow:
         self._edges: list[dict[str, Any]] = []
         self._problems: list[str] = []
         self._graph: Graph | None = None
+        self.earlier: tuple[Workflow, ...] = ()
+        """What earlier versions made of the same file: runs that began so go on so, where this one is loaded."""
 
     def __repr__(self) -> str:
         return f"<workflow {self.name!r} version {self.version}>"

@@ -163,10 +163,12 @@ class Graph:
         self.demanding = {node.name: node.demand for node in definition.nodes if node.demand != NOTHING}
         """The nodes that are to be placed, and what they ask for."""
         each = [node.each.demand for node in definition.nodes if node.each is not None]
+        # Of a job whose combinations are steps it is said what each asks for; True, where that is known only when it begins.
+        spread = [said for node in definition.nodes if (said := node.options.get("spreads"))]
+        each += [msgspec.convert(said, Demand) for said in spread if said is not True]
         self.demands = (*self.demanding.values(), *(demand for demand in each if demand != NOTHING))
         """All that its steps ask for, those of items included."""
-        spreads = any(node.options.get("spreads") for node in definition.nodes)
-        self.has_scripts = spreads or any(demand.runs_scripts for demand in self.demands)
+        self.has_scripts = bool(spread) or any(demand.runs_scripts for demand in self.demands)
         forward = [edge for edge in definition.edges if edge.max_visits is None]
         outgoing: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}
         incoming: dict[NodeName, list[Edge]] = {name: [] for name in self.nodes}

@@ -66,6 +66,8 @@ class Catalog:
         if is_new and workflow.hash in self.workflows:
             for child in workflow.children:
                 await self.add(child)
+            for earlier in workflow.earlier:
+                await self.adopt(earlier)
 
     async def adopt(self, workflow: Workflow) -> None:
         """The same of one that was learned from the store: that some run follows this definition makes it no newer than the one

@@ -14,6 +14,7 @@ from holdfast.actions import shell
 from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.workflow import workflow_of
 from holdfast.actions.syntax.load import load
+from holdfast.core.ids import is_item
 from holdfast.core.state import State
 from holdfast.core.status import status
 from tests.engine.kit import opened
@@ -55,7 +56,7 @@ async def done(engine: Any, state: State) -> Done:
     for name, step in state.steps.items():
         if step.status == "skipped":
             jobs[str(name)] = {"result": "skipped"}
-        elif step.status == "completed" and "." not in name:
+        elif step.status == "completed" and "." not in name and not is_item(name):
             jobs[str(name)] = await engine.payloads.value(step.output, state.tenant)
     output = await engine.output(state) if state.ended == "completed" else None
     return Done(status(state), state, jobs, output)

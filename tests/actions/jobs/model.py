@@ -133,27 +133,20 @@ class _Work:
         """A step that runs once has failed in this try, so that another would help nobody."""
 
     def result(self) -> str:
-        combinations = [str(n) for n in range(self.job.combinations)] or [""]
-        for number in range(self.job.tries):
-            self.outcomes = self._try(combinations)
-            if "failure" not in self.outcomes or self.hopeless or number == self.job.tries - 1:
-                break
+        for combination in [str(n) for n in range(self.job.combinations)] or [""]:
+            stopped = self.job.fails_fast and not self.job.spared and "failure" in self.outcomes
+            self.outcomes.append("cancelled" if stopped else self._tried(combination))
         if self.job.spared or "failure" not in self.outcomes:
             return "success"
         return "failure"
 
-    def _try(self, combinations: list[str]) -> list[str]:
-        self.hopeless = False
-        outcomes = []
-        for combination in combinations:
-            stopped = self.job.fails_fast and not self.job.spared and "failure" in outcomes
-            if (self.job.id, combination) in self.succeeded:
-                outcomes.append("success")
-            elif stopped:
-                outcomes.append("cancelled")
-            else:
-                outcomes.append(self._combination(combination))
-        return outcomes
+    def _tried(self, combination: str) -> str:
+        for _ in range(self.job.tries):
+            self.hopeless = False
+            outcome = self._combination(combination)
+            if outcome == "success" or self.hopeless:
+                break
+        return outcome
 
     def _combination(self, combination: str) -> str:
         status = "success"

@@ -22,6 +22,12 @@ def demand(said: str) -> Demand:
     return workflow(JOB.format(said)).graph.nodes[NodeName("work")].demand
 
 
+def demand_together(said: str) -> Demand:
+    """What the same job asked for when its combinations shared a step."""
+    (before,) = workflow(JOB.format(said)).earlier
+    return before.graph.nodes[NodeName("work")].demand
+
+
 def test_what_a_job_says_is_what_its_node_asks_for() -> None:
     asked = demand(
         "runs-on: [gpu, zone=eu], resources: {cpu: 2000, memory: 8000, gpus: 1, tags: [fast]},"
@@ -51,9 +57,11 @@ def test_a_job_that_runs_on_any_asks_for_a_shell_alone_and_the_end_of_a_run_for_
         (f"strategy: {{matrix: {{n: {list(range(40))}}}}}", 32),
     ],
 )
-def test_a_job_takes_what_it_says_for_each_combination_that_runs_at_once(strategy: str, times: int) -> None:
+def test_combinations_that_share_a_step_take_together_what_those_that_run_at_once_take(
+    strategy: str, times: int
+) -> None:
     said = f"{strategy}, runs-on: gpu, resources: {{cpu: 10, memory: 20, gpus: 1, tags: [t]}}, pools: {{P: 3}}"
-    assert demand(said) == Demand(
+    assert demand_together(said) == Demand(
         labels=("gpu",),
         tags=("t",),
         cpu_m=10 * times,
@@ -64,16 +72,20 @@ def test_a_job_takes_what_it_says_for_each_combination_that_runs_at_once(strateg
     )
 
 
+def test_a_job_whose_combinations_are_steps_asks_for_no_place_itself() -> None:
+    assert demand(f"runs-on: gpu, pools: {{P: 3}}, {MATRIX.format('')}") == NOTHING
+
+
 def test_combinations_that_take_nothing_may_be_as_many_as_an_expression_says() -> None:
     said = f"runs-on: gpu, priority: 3, resources: {{tags: [t]}}, {FROM_OUTSIDE.format('')}"
-    assert demand(said) == Demand(labels=("gpu",), tags=("t",), priority=3, task=SHELL)
+    assert demand_together(said) == Demand(labels=("gpu",), tags=("t",), priority=3, task=SHELL)
 
 
 def test_the_largest_that_a_file_may_say_is_a_demand() -> None:
     said = (
         "runs-on: any, resources: {cpu: 10_000_000, memory: 1000000000, gpus: 10000}, pools: {P: 10000000000}, priority: 1000"
     ).replace("_", "")
-    assert demand(f"{said}, strategy: {{matrix: {{n: {list(range(40))}}}}}").pools == {"P": 320_000_000_000}
+    assert demand_together(f"{said}, strategy: {{matrix: {{n: {list(range(40))}}}}}").pools == {"P": 320_000_000_000}
 
 
 @pytest.mark.parametrize("condition", ["", "if: 'false',", "if: inputs.wanted,"])

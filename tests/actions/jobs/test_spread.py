@@ -1,4 +1,4 @@
-"""Jobs whose combinations ask for something that an expression says: each is a step, placed, tried again and logged by itself."""
+"""Jobs whose combinations are steps: each is placed, tried again and logged by itself."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from holdfast.actions.jobs.placement import is_spread
 from holdfast.actions.jobs.restoration import restored
 from holdfast.actions.syntax.load import load
 from holdfast.core import events as ev
-from holdfast.core.demand import SHELL
+from holdfast.core.demand import SHELL, Demand
 from tests.actions.jobs.kit import done, ran, workflow, world
 from tests.engine.history import events_of
-from tests.engine.kit import opened
+from tests.engine.kit import eventually, opened
 
 SPREAD = """
 jobs:
   build:
     runs-on: ${{ matrix.os }}
     strategy: {fail-fast: %s, matrix: {os: [large, small], n: [1, 2]}}
-    outputs: {last: "${{ steps.a.outputs.last }}"}
+    outputs: {last: "${{ matrix.n == 2 && steps.a.outputs.last || '' }}"}
     steps:
       - id: a
         run: |
@@ -61,10 +61,11 @@ async def test_a_combination_that_fails_fails_the_job_and_with_fail_fast_the_oth
     text = SPREAD % (fail_fast, "test ${{ matrix.n }} = 1")
     found = await ran(text, store, labels=["large", "small"])
     assert (found.status, found.results) == ("failed", {"build": "failure", "after": "success"})
+    results = [combination["result"] for combination in found.jobs["build"]["combinations"]]
     if fail_fast == "true":
-        assert "items of 'build/0' have failed, and none may" in found.jobs["build"]["error"]
+        assert "failure" in results[1::2]
+        assert set(results[::2]) <= {"success", "cancelled"}
     else:
-        results = [combination["result"] for combination in found.jobs["build"]["combinations"]]
         assert results == ["success", "failure", "success", "failure"]
 
 
@@ -84,6 +85,108 @@ async def test_a_combination_is_tried_again_by_itself(store: str, tmp_path: Path
     assert world(outside) == ["one", "one", "two"]
 
 
+async def test_what_is_written_out_is_what_each_combination_asks_for(store: str) -> None:
+    made = workflow("""
+    jobs:
+      work:
+        runs-on: gpu
+        pools: {P: 3}
+        strategy: {matrix: {n: [1, 2]}}
+        steps: [{run: 'echo "$HOLDFAST_POOL_P"'}]
+    """)
+    async with opened(store, workflows=[made], labels=["gpu"]) as engine:
+        await engine.set_pool("P", slots=4)
+        run = await engine.start(made)
+        found = await done(engine, await run.settled())
+        asked = {each.step: each.demand for each in await events_of(run, ev.StepReady)}
+    assert [combination["log"] for combination in found.jobs["work"]["combinations"]] == ["3", "3"]
+    assert {step: asked[step].pools for step in asked if "[" in step} == {
+        "work/0[0]#1": {"P": 3}, "work/0[1]#1": {"P": 3}
+    }  # fmt: skip
+    assert made.graph.demands == (Demand(labels=("gpu",), pools={"P": 3}, task=SHELL),), (
+        "for those who look for workers"
+    )
+
+
+async def test_a_failure_stops_combinations_in_other_processes_and_their_steps_for_that_run(
+    database: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    made = workflow(f"""
+    jobs:
+      work:
+        runs-on: ${{{{ matrix.os }}}}
+        strategy: {{matrix: {{os: [here, there]}}}}
+        steps:
+          - {{run: 'if [ "${{{{ matrix.os }}}}" = here ]; then while ! test -e {outside}; do sleep 0.02; done; exit 3; fi
+               ; echo running >> {outside}; sleep 30; echo ended >> {outside}'}}
+          - {{if: cancelled(), run: 'echo cleaned >> {outside}'}}
+    """)
+    async with (
+        opened(database, workflows=[made], labels=["there"]) as there,
+        opened(database, workflows=[made], labels=["here"]) as here,
+    ):
+        found = await done(here, await (await here.start(made)).settled())
+        assert there.runtime.membership.session != here.runtime.membership.session
+    results = [combination["result"] for combination in found.jobs["work"]["combinations"]]
+    assert (results, world(outside)) == (["failure", "cancelled"], ["running", "cleaned"])
+
+
+async def test_a_run_that_is_taken_up_does_what_had_failed_was_cancelled_or_had_not_begun(
+    store: str, tmp_path: Path
+) -> None:
+    outside, mended = tmp_path / "outside", tmp_path / "mended"
+    made = workflow(f"""
+    jobs:
+      work:
+        runs-on: any
+        strategy: {{max-parallel: 1, matrix: {{n: [1, 2, 3]}}}}
+        outputs: {{last: "${{{{ matrix.n }}}}"}}
+        steps:
+          - {{run: 'echo once-${{{{ matrix.n }}}} >> {outside}', effect: once}}
+          - {{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test ${{{{ matrix.n }}}} != 2 || test -e {mended}'}}
+    """)
+    async with opened(store, workflows=[made]) as engine:
+        run = await engine.start(made)
+        failed = await done(engine, await run.settled())
+        results = [each["result"] for each in failed.jobs["work"]["combinations"]]
+        assert (failed.status, results) == ("failed", ["success", "failure", "cancelled"])
+        assert world(outside) == ["once-1", "1", "once-2", "2"]
+        mended.touch()
+        await engine.retry(run.id)
+        found = await done(engine, await run.settled())
+    assert (found.status, found.jobs["work"]["outputs"]) == ("completed", {"last": "3"})
+    assert world(outside)[4:] == ["2", "once-3", "3"]
+
+
+TOGETHER = """
+jobs:
+  work:
+    runs-on: any
+    strategy: {{max-parallel: 1, matrix: {{n: [1, 2, 3]}}}}
+    steps: [{{run: 'echo ${{{{ matrix.n }}}} >> {outside}; test ${{{{ matrix.n }}}} != 2 || until test -e {go}; do sleep 0.02; done'}}]
+"""
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["with its file", "from the store"])
+async def test_a_run_that_began_with_its_combinations_in_one_step_goes_on_so(
+    store: str, tmp_path: Path, knows: bool
+) -> None:
+    outside, go = tmp_path / "outside", tmp_path / "go"
+    now = workflow(TOGETHER.format(outside=outside, go=go))
+    (before,) = now.earlier
+    assert (before.hash == now.hash, before.earlier) == (False, ())
+    async with opened(store, workflows=[before]) as engine:
+        run = await engine.start(before)
+        await eventually(lambda: world(outside) == ["1", "2"])
+    go.touch()
+    async with opened(store, **({"workflows": [now]} if knows else {"yaml": True})) as engine:
+        found = await done(engine, await engine.run(run.id).settled())
+        assert await events_of(engine.run(run.id), ev.ItemsMapped) == []
+    assert (found.status, world(outside)) == ("completed", ["1", "2", "2", "3"])
+    assert [each["result"] for each in found.jobs["work"]["combinations"]] == ["success"] * 3
+
+
 def test_a_spread_job_is_restored_from_the_store() -> None:
     made = workflow(SPREAD % ("true", "true"))
     again = restored(made.graph.definition)
@@ -99,11 +202,12 @@ def test_a_spread_job_is_restored_from_the_store() -> None:
         ("runs-on: any, resources: {cpu: '${{ inputs.c }}', tags: ['${{ inputs.t }}']}", True),
         ("runs-on: any, pools: {P: '${{ inputs.p }}', Q: 1}", True),
         ("runs-on: any, pools: {Q: 1}, strategy: {matrix: {n: '${{ fromJSON(inputs.n) }}'}}", True),
-        ("runs-on: any, strategy: {matrix: {n: '${{ fromJSON(inputs.n) }}'}}", False),
-        ("runs-on: gpu, pools: {Q: 1}, strategy: {matrix: {n: [1, 2]}}", False),
+        ("runs-on: any, strategy: {matrix: {n: '${{ fromJSON(inputs.n) }}'}}", True),
+        ("runs-on: gpu, pools: {Q: 1}, strategy: {matrix: {n: [1, 2]}}", True),
+        ("runs-on: gpu, pools: {Q: 1}", False),
     ],
 )
-def test_only_what_an_expression_says_is_asked_for_combination_by_combination(said: str, spread: bool) -> None:
+def test_a_matrix_or_what_an_expression_asks_for_makes_steps_of_a_job(said: str, spread: bool) -> None:
     (job,) = load(f"jobs: {{work: {{{said}, steps: [{{run: 'true'}}]}}}}", "file").jobs
     assert is_spread(job) is spread
 

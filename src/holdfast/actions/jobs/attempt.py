@@ -6,6 +6,7 @@ Never here: an engine.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
@@ -84,7 +85,7 @@ class Attempt(Protocol):
 
     @property
     def pools(self) -> Mapping[str, int]:
-        """What was reserved of pools, for all combinations that run at once together."""
+        """What was reserved of pools, for all combinations together that share it."""
         ...
 
     def report(self, reports: Iterable[Report]) -> None:
@@ -116,10 +117,20 @@ class Attempt(Protocol):
         ...
 
     async def map(
-        self, function: Any, items: Sequence[Any], /, *, max_parallel: int, collect: str, demand: Callable[[Any], Demand],
-        retry: RetryPolicy,
+        self, function: Any, items: Sequence[Any], /, *, max_parallel: int, demand: Callable[[Any], Demand],
+        retry: RetryPolicy, fail_fast: bool,
     ) -> list[Any]:  # fmt: skip
-        """Have each item done in a step of its own. Raises OperationFailed."""
+        """Have each item done in a step of its own; None for one that never began. Raises OperationFailed."""
+        ...
+
+    @property
+    def stopping(self) -> asyncio.Event:
+        """Set when this is such an item, and another has failed with which it is to end."""
+        ...
+
+    @property
+    def now_ms(self) -> int:
+        """The store's time."""
         ...
 
     async def gather(self, *branches: Awaitable[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
-"""One job: its combinations, and what becomes of them together.
+"""One job in one step: how it runs, and what becomes of it.
 
-It always ends with a result that the jobs after it read; only a try that is to be followed by another fails its step.
-Never here: a step.
+It always ends with a result that the jobs after it read; only a try that is to be followed by another fails its step. In runs
+that began before combinations were steps of their own (spread_job), those of a job share its step here. Never here: a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.actions.jobs.decision import SKIPPED, Decision
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.log import Log
 from holdfast.actions.jobs.matrix_job import Given, MatrixJob
-from holdfast.actions.jobs.placement import MOST_AT_ONCE
+from holdfast.actions.jobs.placement import MOST_AT_ONCE, at_once
 from holdfast.actions.jobs.progress import Combination, Ended, Result, kept, of_kept
 from holdfast.actions.syntax import matrix
 from holdfast.actions.syntax.document import Job, Strategy
@@ -87,7 +87,7 @@ class JobNode:
         before: list[tuple[int, Ended]] = []
         ended: list[Ended] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MOST_AT_ONCE))
-        stop = asyncio.Event()
+        stop, sharers = asyncio.Event(), at_once(self._job.strategy) or 1
 
         async def one(which: Combination) -> None:
             if (known := await attempt.recorded(_DONE)) is not None:
@@ -100,7 +100,9 @@ class JobNode:
                     return
                 seen = {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
                 ended.append(
-                    storable(self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop).run())
+                    storable(
+                        self._job, await MatrixJob(attempt, self._job, self._given, seen, which, stop, sharers).run()
+                    )
                 )
                 if plan.fail_fast and ended[-1].result == "failure":
                     stop.set()

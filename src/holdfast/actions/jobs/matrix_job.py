@@ -34,11 +34,11 @@ class Given(NamedTuple):
 
 class MatrixJob:
     """One combination at work. `contexts` go up to the matrix; `stop` is set when the other combinations want this one
-    cancelled."""
+    cancelled; `sharers` is how many have its place together."""
 
     def __init__(
         self, attempt: Attempt, job: Job, given: Given, contexts: context.Contexts, which: Combination,
-        stop: asyncio.Event,
+        stop: asyncio.Event, sharers: int = 1,
     ) -> None:  # fmt: skip
         self._attempt = attempt
         self._job = job
@@ -46,6 +46,7 @@ class MatrixJob:
         self._contexts = contexts
         self._which = which
         self._stop = stop
+        self._sharers = sharers
         self._begun = 1
         """The number of the step that was begun last."""
         self._evaluation = Evaluation(attempt)
@@ -121,7 +122,9 @@ class MatrixJob:
                     await StepRun(step, number, self._around(runner, left_s), self._progress).run()
 
     def _around(self, runner: JobRunner, left_s: float) -> StepScope:
-        return StepScope(self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation)
+        return StepScope(
+            self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers
+        )
 
     async def _run_steps(self, runner: JobRunner, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):

@@ -1,12 +1,14 @@
 """What a job asks of the place where it runs, as the demand of its node, or of each of its combinations.
 
-Where all of it is written out, a job's combinations run in one step, so it takes what it says as many times as combinations run
-at once. Where an expression says some of it, each of them is a step, and takes its own. Never here: who has it.
+Each combination is a step, and takes its own. Where they share one, as in runs that began before, that takes what the job says
+as many times as combinations run at once. Never here: who has it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from holdfast.actions.expressions import ExpressionError, Template
 from holdfast.actions.jobs import context
@@ -15,12 +17,23 @@ from holdfast.actions.syntax.document import AUTO, Amount, Job, Resources, Strat
 from holdfast.core.demand import MOST_AMOUNT, SHELL, Demand
 
 MOST_AT_ONCE: Final = 32
-"""Combinations of one job that run at once, whatever the file allows: each is a process, and all are on one machine."""
+"""Combinations that run at once in one step, whatever the file allows: each is a process, and all are on one machine."""
 
 
 def demand_of(job: Job) -> Demand:
     """What its node asks for, where all of it is written out."""
-    times = at_once(job.strategy) or 1
+    return _written(job, at_once(job.strategy) or 1)
+
+
+def spread_demand(job: Job) -> dict[str, Any] | bool:
+    """What each of its combinations asks for, as JSON data; True where an expression says it."""
+    if is_asked_late(job):
+        return True
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(_written(job, 1), task=SHELL))
+    return found
+
+
+def _written(job: Job, times: int) -> Demand:
     amounts = {name: times * amount for name, amount in _amounts(job.resources).items() if isinstance(amount, int)}
     return Demand(
         labels=tuple(label.render({}) for label in job.labels if not label.expressions),
@@ -38,7 +51,13 @@ def demand_of(job: Job) -> Demand:
 
 
 def is_spread(job: Job) -> bool:
-    """Whether what it asks for is known only when it begins, so that each of its combinations is placed by itself."""
+    """Whether its combinations are steps, each placed by itself: it has a matrix, or what it asks for is known only when it
+    begins."""
+    return job.strategy is not None or is_asked_late(job)
+
+
+def is_asked_late(job: Job) -> bool:
+    """Whether what it asks for is known only when it begins."""
     said = (*_amounts(job.resources).values(), *(share.amount for share in job.pools))
     asked = any(each.expressions for each in (*job.labels, *job.resources.tags))
     takes = bool(job.pools) or any(_amounts(job.resources).values())

@@ -56,7 +56,8 @@ def restored(definition: Definition, shell: Shell = run) -> Workflow | None:
         return None
     try:
         document = Document(definition.name, _variables(end.options), tuple(_job(node.options["job"]) for node in jobs))
-        return workflow_of(document, shell, end.options.get("vars", {}))
+        shared = [node.name for node in jobs if not node.options.get("spreads")]
+        return workflow_of(document, shell, end.options.get("vars", {}), shared)
     except _UNREADABLE as problem:
         _log.warning(
             "holdfast cannot read workflow %s as it was stored (%s: %s); its runs are left to processes that can.",

@@ -1,12 +1,11 @@
-"""A job whose combinations are steps of their own, each placed by what it asks for, tried again and logged by itself: one of
-which an expression says what it asks for, so that it is known only when the job begins.
+"""A job whose combinations are steps of their own, each placed by what it asks for, tried again and logged by itself.
 
-Never here: one combination's steps (matrix_job), jobs whose combinations share a place (job).
+A combination completes with what it came to, also where that is a failure: its job tells of it, and a run that is taken up does
+it again. Never here: one combination's steps (matrix_job), a job that is one step (job).
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from holdfast.actions.expressions import ExpressionError
@@ -22,7 +21,7 @@ from holdfast.actions.syntax.document import Job
 from holdfast.authoring.view import StateView
 from holdfast.core.demand import Demand
 from holdfast.core.policies import RetryPolicy
-from holdfast.errors import InvalidInput, OperationFailed, StepError
+from holdfast.errors import OperationFailed, StepError
 
 COMBINATION: Final = "combination"
 """What the items of its map are done by."""
@@ -49,11 +48,12 @@ class SpreadJob(JobNode):
         try:
             ended = await attempt.map(
                 self.combination, numbers, max_parallel=min(plan.most_at_once, len(numbers)), retry=self._retry,
-                collect="all" if plan.fail_fast else "best_effort", demand=lambda number: demands[number],
+                demand=lambda number: demands[number], fail_fast=plan.fail_fast,
             )  # fmt: skip
         except OperationFailed as failed:
             return output("failure", "failure", error=f"job {self._job.id!r}: {failed.message}")
-        return together(self._job, [_ended(*each) for each in zip(ended, plan.combinations, strict=True)])
+        placed = [_ended(*each) for each in zip(ended, plan.combinations, strict=True)]
+        return together(self._job, [each for _, each in sorted(placed, key=lambda one: one[0])])
 
     def _demand(self, plan: Plan, which: Combination, contexts: context.Contexts) -> Demand:
         return placement.demand_at(self._job, self._seen(plan, which, contexts))
@@ -62,25 +62,23 @@ class SpreadJob(JobNode):
         return {**contexts, "matrix": which.matrix, "strategy": plan.strategy(which)}
 
     async def combination(self, ctx: Any, number: int) -> dict[str, Any]:
-        """One combination, in a step of its own. Raises StepError for one that has failed."""
+        """One combination, in a step of its own. Raises StepError for a try that failed and is to be followed by another."""
         attempt: Attempt = ctx
         attempt.keep_in("s3" if any(each.storage == "s3" for each in self._job.outputs) else "local")
         contexts = self._decision.contexts(await attempt.view())
         plan = await Evaluation(attempt).of(lambda: plan_of(self._job.strategy, contexts))
-        which = plan.combinations[number]
-        seen = self._seen(plan, which, contexts)
-        work = MatrixJob(attempt, self._job, self._given, seen, which, asyncio.Event())
+        which, stop = plan.combinations[number], attempt.stopping
+        work = MatrixJob(attempt, self._job, self._given, self._seen(plan, which, contexts), which, stop)
         ended = storable(self._job, await work.run())
-        may_again = ended.may_be_tried_again and attempt.failures < self._job.retry.times
-        if ended.result == "failure" or (ended.outcome == "failure" and may_again):
-            why = f"{self._job.id}{which.label}: {ended.error}"
-            raise StepError(why) if ended.may_be_tried_again else InvalidInput(why)
-        return kept(ended, number)
+        may_again = ended.may_be_tried_again and attempt.failures < self._job.retry.times and not stop.is_set()
+        if ended.outcome == "failure" and may_again:
+            raise StepError(f"{self._job.id}{which.label}: {ended.error}")
+        attempt.provisional = ended.result != "success"
+        return kept(ended, attempt.now_ms)
 
 
-def _ended(said: dict[str, Any] | None, which: Combination) -> Ended:
-    """What became of a combination; of one that failed its step tells why."""
+def _ended(said: dict[str, Any] | None, which: Combination) -> tuple[int, Ended]:
+    """What became of a combination, after when it ended; of one that never began nothing did."""
     if said is not None:
-        return of_kept(said, which)[1]
-    error = f"combination {which.number}{which.label} failed"
-    return Ended(combination=which, result="failure", outcome="failure", error=error)
+        return of_kept(said, which)
+    return 0, Ended(combination=which, result="cancelled", outcome="cancelled")

@@ -49,6 +49,8 @@ class StepScope(NamedTuple):
     stop: asyncio.Event
     left_s: float
     evaluation: Evaluation
+    sharers: int
+    """How many combinations have what was reserved together."""
 
 
 class StepRun:
@@ -159,14 +161,9 @@ class StepRun:
         ending = await self._around.runner.run(script, limits, self._progress.log.line)
         for problem in ending.usage_problems:
             self._progress.log.say(problem)
-        branch, at_once = self._around.combination.number, self._at_once
-        self._around.attempt.report(Report(pool, amount, branch, at_once) for pool, amount in ending.usage)
+        branch, sharers = self._around.combination.number, self._around.sharers
+        self._around.attempt.report(Report(pool, amount, branch, sharers) for pool, amount in ending.usage)
         return ending
-
-    @property
-    def _at_once(self) -> int:
-        """How many combinations share what the job has."""
-        return placement.at_once(self._around.job.strategy) or 1
 
     @property
     def _tool(self) -> str:
@@ -194,7 +191,7 @@ class StepRun:
             gpus=placement.known(asks.gpus),
             memory_mb=placement.known(asks.memory_mb),
             cpu_m=placement.known(asks.cpu_millicores),
-            pools={pool: max(1, amount // self._at_once) for pool, amount in attempt.pools.items()},
+            pools={pool: max(1, amount // self._around.sharers) for pool, amount in attempt.pools.items()},
         )
 
     def _limits(self) -> shell.Limits:

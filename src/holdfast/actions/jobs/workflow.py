@@ -1,16 +1,16 @@
 """From a document to a Workflow: a node for each job, an edge for each need, and a last node that says how it ended. Before
-a job that may have to wait for its place, a node that decides whether it runs at all.
+a job that may have to wait for its place, a node that decides whether it runs at all. Of a job with a matrix each combination
+is a step of its own, which its node hands out, because how many there are is often known only then.
 
 A job's node always completes, with `success`, `failure`, `cancelled` or `skipped` in its output: conditions look at all jobs
-before, so its handler decides of their outputs, and not joins and guards. Combinations run inside their job's step, because
-how many there are is often known only then.
+before, so its handler decides of their outputs, and not joins and guards.
 
 Never here: what a job does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from holdfast.actions.jobs.decision import RUN, SKIP, Decision, decider, output_
 from holdfast.actions.jobs.identity import plain
 from holdfast.actions.jobs.job import JobNode
 from holdfast.actions.jobs.matrix_job import Given
-from holdfast.actions.jobs.placement import demand_of, is_spread
+from holdfast.actions.jobs.placement import demand_of, is_asked_late, is_spread, spread_demand
 from holdfast.actions.jobs.runner import Shell
 from holdfast.actions.jobs.spread_job import COMBINATION, SpreadJob
 from holdfast.actions.shell import run
@@ -38,31 +38,35 @@ END: Final = "run.end"
 
 
 def workflow_of(
-    document: Document, shell: Shell = run, variables: Mapping[str, str] = MappingProxyType({})
-) -> Workflow:
+    document: Document, shell: Shell = run, variables: Mapping[str, str] = MappingProxyType({}),
+    shared: Collection[str] | None = None,
+) -> Workflow:  # fmt: skip
     """The workflow that a checked document describes. Its scripts are part of its identity, their places are not; what
     `vars` has (`variables`) is, so that a run sees the same from its first job to its last.
 
-    `shell` stands in for the machine's, where scripts are not to be run.
+    `shell` stands in for the machine's, where scripts are not to be run. `shared` are the jobs whose combinations run in one
+    step, as once they did: runs that began so go on so (`Workflow.earlier`).
     """
+    spread = {job.id for job in document.jobs if is_spread(job) and job.id not in (shared or ())}
     given = Given(document.env, shell)
     made = Workflow(document.name, max_steps=2 * MOST_JOBS + 1)
     spelled = {job.id.lower(): job.id for job in document.jobs}
     needs = {job.id.lower(): [need.lower() for need in job.needs] for job in document.jobs}
     before = dependency.ancestors(needs)
     after: dict[str, list[str]] = {job.id: [] for job in document.jobs}
+    first = {job.id: job.id if job.id in spread else _first(job) for job in document.jobs}
     for job in document.jobs:
         for need in needs[job.id.lower()]:
-            after[spelled[need]].append(_first(job))
+            after[spelled[need]].append(first[job.id])
     for job in document.jobs:
         named = [spelled[id_] for id_ in needs[job.id.lower()]]
         decision = Decision(job, named, sorted(spelled[id_] for id_ in before[job.id.lower()]), variables)
-        if _first(job) != job.id:
-            made.node(_first(job))(_node(decision.way, _policy(Retry()), "branch", model=None))
-        if is_spread(job):
-            spread = SpreadJob(job, decision, given, _policy(job.retry))
-            work = _node(spread.run, _policy(Retry()), job=plain(job), spreads=True)
-            work.item_functions = {COMBINATION: spread.combination}
+        if first[job.id] != job.id:
+            made.node(first[job.id])(_node(decision.way, _policy(Retry()), "branch", model=None))
+        if job.id in spread:
+            handler = SpreadJob(job, decision, given, _policy(job.retry))
+            work = _node(handler.run, _policy(Retry()), job=plain(job), spreads=spread_demand(job))
+            work.item_functions = {COMBINATION: handler.combination}
             made.node(job.id)(work)
         else:
             work = _node(JobNode(job, decision, given).run, _policy(job.retry), job=plain(job), task=SHELL)
@@ -72,17 +76,20 @@ def workflow_of(
     for job in document.jobs:
         for follower in (*after[job.id], END):
             made.edge(job.id, follower)
-            if _first(job) != job.id:
-                made.edge(_first(job), follower, when=SKIP)
-        if _first(job) != job.id:
-            made.edge(_first(job), job.id, when=RUN)
+            if first[job.id] != job.id:
+                made.edge(first[job.id], follower, when=SKIP)
+        if first[job.id] != job.id:
+            made.edge(first[job.id], job.id, when=RUN)
+    once_shared = {job.id for job in document.jobs if job.strategy is not None and not is_asked_late(job)}
+    if shared is None and once_shared:
+        made.earlier = (workflow_of(document, shell, variables, once_shared),)
     return made
 
 
 def _first(job: Job) -> str:
-    """The node with which it begins."""
+    """The node with which it begins that is done in one step."""
     is_sure = not job.needs and job.condition.asked is None
-    return job.id if is_sure or is_spread(job) or demand_of(job) == NOTHING else decider(job.id)
+    return job.id if is_sure or demand_of(job) == NOTHING else decider(job.id)
 
 
 class _End:
