@@ -24,7 +24,7 @@ from holdfast.core.ids import CallId, EffectKey, GateId, NodeName, Path, RunId, 
 from holdfast.core.payload import NULL, Payload, digest, inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import Changes, project
-from holdfast.core.scopes import PLACEMENT, family_of, money_scopes
+from holdfast.core.scopes import PLACEMENT, counts_tokens, family_of, money_scopes
 from holdfast.core.state import OPEN_STEPS, Operation, State, Step
 from holdfast.core.status import Wait, due_at_ms, may_be_placed, status, waiting_for
 from holdfast.errors import HoldfastError, InvalidWorkflow
@@ -185,13 +185,13 @@ class Game:
                 books[part] += moved
                 assert books[part] >= 0, f"{posting.scope}: {books}"
         budget = self.state.budget
-        mine = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
+        money = [budget.settled_nanousd, budget.held_nanousd, budget.in_doubt_nanousd]
+        tokens = [self.state.tokens_used, self.state.tokens_held, self.state.tokens_in_doubt]
         place = [0, int(self.state.counted and not self.state.ended), 0]
         for family in {posting.family for posting in rows.postings}:
             of_family = [books for scope, books in self.scopes.items() if family_of(scope) == family]
-            assert [sum(parts) for parts in zip(*of_family, strict=True)] == (
-                place if family.endswith("runs") else mine
-            )
+            mine = place if family.endswith("runs") else tokens if counts_tokens(family) else money
+            assert [sum(parts) for parts in zip(*of_family, strict=True)] == mine
         waits = {op.scope for _, _, op in self.state.short_operations()} | {self.state.awaits} - {None}
         waits |= {PLACEMENT} if may_be_placed(self.state) else set()
         assert {waiter.scope for waiter in rows.waiters} == (set() if self.state.paused or self.state.ended else waits)

@@ -10,11 +10,12 @@ from holdfast.core.claim import NOBODY
 from holdfast.core.ids import RunId, StepId
 from holdfast.core.policies import CANCELLED, CHILD_FAILED
 from holdfast.core.projection import ChildChange, ChildOrder, ChildRow
-from holdfast.core.scopes import family_of, in_words, over_at_ms, run_scopes, tree_of
-from holdfast.errors import InvalidInput, KeyReused, NonDeterministicStep, NotFound
+from holdfast.core.scopes import counts_tokens, family_of, in_tokens, in_words, over_at_ms, run_scopes, tree_of
+from holdfast.errors import InvalidInput, KeyReused, NonDeterministicStep, NotFound, RunEnded
 from tests.core.game import NULL, RUN, START_MS, Game, Path, cmd, ev, graph, inline, kinds
 
 TREE = tree_of(RUN)
+TOKENS = in_tokens(TREE)
 
 
 def a_child(game: Game | None = None, **more: object) -> tuple[Game, RunId]:
@@ -235,7 +236,45 @@ def test_money_of_the_very_append_that_opens_the_tree_counts_once() -> None:
     events = [*before, *game.ask_for("b"), *game.hold("a", 5, path="1")]
     postings = {each.scope: each for each in game.rows(events).postings}
     assert (postings[TREE].held, postings[TREE].bounded) == (65, True)
-    assert {each.held for scope, each in postings.items() if scope != TREE} == {65}
+    assert {each.held for scope, each in postings.items() if scope != TREE and not counts_tokens(scope)} == {65}
+
+
+def test_the_tokens_of_a_tree_are_limited_as_its_money_is() -> None:
+    game = Game(graph("a > end", "b > end", limits={"max_tokens": 1000}))
+    game.settle(game.held("a", 60, 100), 45, tokens=(70, 5))
+    game.held("a", 60, 200, path="1")
+    game.doubt_money(game.held("a", 60, 300, path="2"))
+    events = game.ask_for("b")
+    (posting,) = game.rows(events).postings
+    assert (posting.scope, posting.family, posting.limit) == (TOKENS, TOKENS, 1000)
+    assert (posting.settled, posting.held, posting.in_doubt, posting.bounded) == (75, 200, 300, False)
+    assert game.state.shared == (TOKENS,), "it has no limit on money"
+    held = game.hold("b", 7, 70, path="2")
+    assert {each.scope: each.held for each in game.rows(held).postings if each.scope.endswith(RUN)} == {TOKENS: 70}
+    assert [each.limit for each in game.rows(game.raise_limit("tokens", 2000)).postings] == [2000]
+    (wish,) = [event for event in events if isinstance(event, ev.ChildRequested)]
+    assert (wish.max_tokens, wish.limit_nanousd) == (None, None), "the child's own limits are others"
+
+
+def test_a_tree_that_was_opened_for_money_alone_counts_tokens_from_the_next_child_on() -> None:
+    """An early version knew no other."""
+    game = Game(graph("a > end", "b > end", limits={"cost_nanousd": 1000, "max_tokens": 1000}))
+    game.state.shared = (TREE,)
+    game.history[0] = ev.encode(msgspec.structs.replace(ev.decode(game.history[0]), shared=(TREE,)))
+    game.hold("a", 60, 100)
+    (posting,) = game.rows(game.ask_for("b")).postings
+    assert (posting.scope, posting.held, posting.limit, game.state.shared) == (TOKENS, 100, 1000, (TREE, TOKENS))
+
+
+def test_the_limits_of_a_tree_may_be_raised_when_its_root_has_ended() -> None:
+    game = Game(graph("a", limits={"max_tokens": 1000, "max_steps": 9}))
+    game.end_child(game.child("a"))
+    game.complete("a")
+    assert [(each.scope, each.limit) for each in game.rows(game.raise_limit("tokens", 2000)).postings] == [
+        (TOKENS, 2000)
+    ]
+    with pytest.raises(RunEnded):
+        game.raise_limit("steps", 10)
 
 
 def test_a_call_for_which_the_tree_has_no_room_waits_until_its_root_is_extended() -> None:

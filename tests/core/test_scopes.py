@@ -1,19 +1,27 @@
-"""Scopes above a run: a call's money counts in its tenant's and team's day and month, and waits where there is no room."""
+"""Scopes above a run: a call's money and its tokens count in its tenant's and team's day and month, and it waits where there is
+no room for either."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from holdfast.core import policies
-from holdfast.core.ids import RunId
+from holdfast.core.ids import CallId, RunId
+from holdfast.core.payload import NULL
 from holdfast.core.scopes import (
     Waiting,
+    above,
+    counts_tokens,
     family_of,
+    in_tokens,
     in_words,
+    level,
     money_family,
     money_scopes,
     over_at_ms,
     owner_scopes,
+    postings,
     with_headroom,
 )
 from tests.core.game import START_MS, TRANSIENT, Game, cmd, error, ev, graph, kinds
@@ -61,16 +69,28 @@ def test_a_scope_can_be_told_to_a_person() -> None:
     assert in_words(DAY) == "tenant acme, day 2023-11-14"
     assert in_words("team/acme/r%20and%20d/month/2023-11") == "team r and d of acme, month 2023-11"
     assert in_words("tenant/acme/day") == "tenant acme, each day"
+    assert in_words(in_tokens("tenant/acme/day")) == "tokens of tenant acme, each day"
+
+
+def test_tokens_have_scopes_of_their_own_that_no_name_can_take() -> None:
+    every = above(Game(graph("a"), team="tokens").state, NOVEMBER_14)
+    assert every[4:] == tuple(map(in_tokens, every[:4]))
+    assert len(set(every)) == 8
+    assert [counts_tokens(scope) for scope in every] == [False] * 4 + [True] * 4
+    day = in_tokens(DAY)
+    assert (family_of(day), level(day), over_at_ms(day)) == ("tokens/tenant/acme/day", "tenant", MIDNIGHT)
 
 
 # --- What moves them ----------------------------------------------------------------------------------------------------
 
 
-def moved(game: Game, events: list[ev.Event]) -> dict[str, tuple[int, int, int]]:
+def moved(game: Game, events: list[ev.Event], *, tokens: bool = False) -> dict[str, tuple[int, int, int]]:
+    """What they move of money, or of tokens, by the scope that has that of money."""
     return {
-        posting.scope: (posting.settled, posting.held, posting.in_doubt)
-        for posting in game.rows(events).postings if not posting.scope.endswith("/runs")
-    }  # fmt: skip
+        posting.scope.removeprefix("tokens/"): (posting.settled, posting.held, posting.in_doubt)
+        for posting in game.rows(events).postings
+        if not posting.scope.endswith("/runs") and counts_tokens(posting.scope) == tokens
+    }
 
 
 def test_a_hold_counts_in_every_scope_of_its_run_and_may_be_refused_there() -> None:
@@ -110,22 +130,60 @@ def test_one_commit_moves_each_scope_once() -> None:
     game = two()
     call = game.held("a", 60)
     events = [*game.settle(call, 45), *game.hold("b", 10), *game.hold("a", 20, path="1")]
-    (day, month) = game.rows(events).postings
+    (day, month, *_) = game.rows(events).postings
     assert (day.scope, day.settled, day.held, day.total, day.bounded) == (DAY, 45, -30, 15, True)
     assert month.scope == MONTH
+
+
+def test_a_hold_counts_its_tokens_beside_its_money() -> None:
+    game = Game(graph("a"), team="search")
+    events = game.hold("a", 60, 500)
+    assert set(moved(game, events, tokens=True).values()) == {(0, 500, 0)}
+    assert list(moved(game, events, tokens=True)) == list(money_scopes("acme", "search", NOVEMBER_14))
+    assert all(posting.bounded for posting in game.rows(events).postings)
+
+
+def test_a_reply_settles_the_tokens_that_it_used_and_what_nobody_knows_counts_as_used() -> None:
+    game = Game(graph("a"))
+    settled = game.settle(game.held("a", 60, 500), 45, tokens=(300, 20))
+    assert moved(game, settled, tokens=True) == {DAY: (320, -500, 0), MONTH: (320, -500, 0)}
+    refused = game.refuse(game.held("a", 60, 500, path="1"), error(policies.MODEL))
+    assert moved(game, refused, tokens=True) == {DAY: (0, -500, 0), MONTH: (0, -500, 0)}
+    call = game.held("a", 60, 500, path="2")
+    doubted = game.doubt_money(call)
+    assert moved(game, doubted, tokens=True) == {DAY: (0, -500, 500), MONTH: (0, -500, 500)}
+    assert moved(game, game.reconcile(call, 0), tokens=True) == {DAY: (500, 0, -500), MONTH: (500, 0, -500)}
+
+
+def early(game: Game, *left_out: str) -> None:
+    """Have the latest hold be one of a version that knew less."""
+    held = game.events(ev.ModelCallHeld)[-1]
+    game.history[-1] = ev.encode(msgspec.structs.replace(held, **dict.fromkeys(left_out, False)))
+    for name in left_out:
+        setattr(game.state.calls[held.call], name, False)
+    game.scopes.clear()
 
 
 def test_a_hold_of_an_early_version_moves_no_scope() -> None:
     """It counted in none, so closing it must give nothing back."""
     game = Game(graph("a"))
-    call = game.held("a", 60)
-    game.state.calls[call].scoped = False
-    held = game.events(ev.ModelCallHeld)[0]
-    early = ev.ModelCallHeld(*(getattr(held, name) for name in held.__struct_fields__[:-1]))
-    game.history[-1] = ev.encode(early)
-    game.scopes.clear()
-    assert moved(game, [early]) == {}
-    assert moved(game, game.settle(call, 45)) == {}
+    call = game.held("a", 60, 500)
+    early(game, "scoped", "tokens_scoped")
+    assert moved(game, [ev.decode(game.history[-1])]) == {}
+    settled = game.settle(call, 45, tokens=(300, 20))
+    assert (moved(game, settled), moved(game, settled, tokens=True)) == ({}, {})
+
+
+def test_of_a_hold_whose_tokens_no_scope_has_only_what_it_used_is_counted() -> None:
+    game = Game(graph("a"))
+    call = game.state.calls[game.held("a", 60, 500)]
+    call.tokens_scoped = False
+    assert call.hold == ev.Hold(60, NOVEMBER_14, tokens=0)
+    settled = ev.ModelCallSettled(CallId("c"), 45, 300, 20, NULL, hold=call.hold)
+    (_, _, day, month) = postings(game.state, [settled])
+    assert {(each.settled, each.held, each.in_doubt) for each in (day, month)} == {(320, 0, 0)}
+    doubted = postings(game.state, [ev.ModelCallInDoubt(CallId("c"), error(policies.MODEL), hold=call.hold)])
+    assert [each.scope for each in doubted] == [DAY, MONTH]
 
 
 # --- Where there is no room ---------------------------------------------------------------------------------------------
@@ -147,6 +205,24 @@ def test_a_call_for_which_a_scope_has_no_room_waits_there_and_asks_nobody() -> N
     assert game.state.budget.committed_nanousd == 0
     (waiter,) = game.rows(events).waiters
     assert (waiter.scope, waiter.family, waiter.wanted) == (DAY, "tenant/acme/day", 60)
+
+
+def test_a_call_for_whose_tokens_a_scope_has_no_room_waits_there_for_so_many() -> None:
+    game = Game(graph("a"))
+    day = in_tokens(DAY)
+    assert kinds(game.hold("a", 60, 40, shortages={day: cmd.Shortage(500, 50, 0)})) == ["ModelCallHeld"]
+    (exceeded,) = events = game.hold("a", 60, 51, path="1", shortages={day: cmd.Shortage(500, 50, 0)})
+    assert isinstance(exceeded, ev.ScopeExceeded)
+    assert (exceeded.scope, exceeded.needed_tokens, exceeded.limit_tokens, exceeded.limit_nanousd) == (day, 51, 500, 0)
+    (waiter,) = game.rows(events).waiters
+    assert (waiter.scope, waiter.family, waiter.wanted) == (day, "tokens/tenant/acme/day", 51)
+    game.suspend("a")
+    assert game.status == "budget_blocked"
+    (wait,) = (each for each in game.waits if each.kind != "model")
+    assert (wait.kind, wait.reason, wait.about, wait.due_at_ms) == ("tokens", "tenant_budget", day, MIDNIGHT)
+    assert kinds(game.do(cmd.Tick(headroom=frozenset([day])))) == ["OperationReopened", "StepStarted"]
+    (again,) = game.hold("a", 60, 51, path="1", shortages=game.shortages(left=59))
+    assert again.scope == DAY, "room for its tokens is none for its money"  # type: ignore[attr-defined]
 
 
 def test_what_would_not_fit_whatever_comes_back_blocks_its_run() -> None:
@@ -187,7 +263,7 @@ def test_a_new_day_or_month_lets_it_try_again(number: int, begins: int) -> None:
     game.now_ms = begins
     assert kinds(game.tick()) == ["OperationReopened", "StepStarted"]
     events = game.hold("a", 60)
-    assert [posting.scope for posting in game.rows(events).postings] == list(money_scopes("acme", None, begins))
+    assert list(moved(game, events)) == list(money_scopes("acme", None, begins))
 
 
 def test_a_smaller_way_to_make_the_call_is_taken_where_only_that_fits_the_scope() -> None:
@@ -213,6 +289,14 @@ def test_a_run_that_shall_fail_at_a_limit_fails_at_one_above_it() -> None:
     assert game.state.error is not None
     assert game.state.error.error_class == policies.LIMIT
     assert "tenant acme, day 2023-11-14" in game.state.error.message
+
+
+def test_what_fails_for_want_of_tokens_says_how_many() -> None:
+    game = Game(graph("a", on_limit="fail"))
+    game.hold("a", 60, 700, shortages={in_tokens(DAY): cmd.Shortage(500, 50, 0)})
+    assert game.state.error is not None
+    assert "may use 700 tokens, for which tokens of tenant acme, day 2023-11-14" in game.state.error.message
+    assert "limit of 500 tokens" in game.state.error.message
 
 
 def test_a_paused_run_takes_nobodys_turn_and_waits_again_when_it_goes_on() -> None:

@@ -26,16 +26,16 @@ from holdfast import (
 from holdfast.core import events as ev
 from holdfast.core.ids import RunId
 from holdfast.core.money import usd
-from holdfast.core.scopes import tree_of
+from holdfast.core.scopes import ScopeRow, in_tokens, tree_of
 from holdfast.core.status import status, waiting_for
-from holdfast.errors import KeyReused
+from holdfast.errors import InvalidInput, KeyReused
 from holdfast.models.providers import Providers
 from holdfast.testing.model_server import ModelServer, Rule, ToolCall
 from tests.engine import family
 from tests.engine.history import events_of
 from tests.engine.kit import bounded, die, eventually, opened
-from tests.engine.test_money import HAIKU, hold_of_one
-from tests.engine.test_scopes import CHEAP, COST, most_committed
+from tests.engine.test_money import HAIKU, at_the_same_time, held_by_one, hold_of_one
+from tests.engine.test_scopes import CHEAP, CHEAP_TOKENS, COST, history, most_committed
 from tests.forks import Fork
 
 
@@ -323,6 +323,12 @@ async def test_what_cannot_be_a_child_is_refused_in_words(store: str) -> None:
         "does not fit Invoice": {"workflow": "bill", "input": {"number": "x"}},
         "not of 'other'": {"workflow": "bill", "input": {"number": 1}, "tenant": "other"},
         "cost limit of a child": {"workflow": "bill", "input": {"number": 1}, "cost_limit_usd": "-1"},
+        "limit on tokens of a child cannot be used: -1 is no": {
+            "workflow": "bill",
+            "input": {"number": 1},
+            "max_tokens": -1,
+        },
+        "of a child cannot be used: 1.5 is no number": {"workflow": "bill", "input": {"number": 1}, "max_tokens": 1.5},
         "to 'raise'": {"workflow": "bill", "input": {"number": 1}, "on_failure": "ignore"},
     }
 
@@ -429,6 +435,64 @@ async def test_the_children_of_a_run_share_its_limit(store: str, server: ModelSe
 
 
 @bounded
+async def test_the_tokens_of_a_run_are_a_limit_of_all_below_it(
+    store: str, server: ModelServer, model: Providers
+) -> None:  # fmt: skip
+    """Fifty at once, with room for three calls at a time; then it is raised, for who comes later."""
+    server.script.add(Rule(usage=CHEAP, latency_s=0.01, text="."))
+    asks = asking("asks", "n")
+
+    @flow
+    async def parent(ctx: Context) -> int:
+        await ctx.model(HAIKU, "question n", system="Be brief.", max_tokens=100)
+        return len(await ctx.gather(*(ctx.child(asks) for _ in range(50))))
+
+    @flow
+    async def tight(ctx: Context) -> Any:
+        await ctx.model(HAIKU, "question n", system="Be brief.", max_tokens=100)
+        return await ctx.child(asks)
+
+    async with opened(store, model=model, workflows=[parent, tight]) as engine:
+        hold = (await held_by_one(engine)).tokens
+        run = await engine.start(parent, max_tokens=3 * hold + 51 * CHEAP_TOKENS)
+        assert await run.result() == 50
+        tree = in_tokens(tree_of(RunId(run.id)))
+        exceeded = [each for one in await children_of(run, engine) for each in await events_of(one, ev.ScopeExceeded)]
+        assert {(each.scope, each.needed_tokens) for each in exceeded} == {(tree, hold)}
+        assert at_the_same_time(server) <= 3
+        (books,) = await engine.runtime.store.scopes.balances([tree])
+        assert books == ScopeRow(tree, 3 * hold + 51 * CHEAP_TOKENS, 51 * CHEAP_TOKENS)
+        run = await engine.start(tight, max_tokens=hold + CHEAP_TOKENS - 1)
+        blocked = await started_child(run, engine)
+        (wait,) = waiting_for(await blocked.until(lambda state: status(state) == "budget_blocked"))
+        assert (wait.kind, wait.reason, wait.about) == ("tokens", "tree_budget", in_tokens(tree_of(RunId(run.id))))
+        await engine.extend(run.id, "tokens", hold + CHEAP_TOKENS)
+        assert await run.result() == "."
+
+
+@bounded
+async def test_a_child_may_have_a_limit_on_tokens_of_its_own(
+    store: str, server: ModelServer, model: Providers
+) -> None:  # fmt: skip
+    server.script.add(Rule(usage=CHEAP, text="."))
+    asks = asking("asks", "n")
+
+    @flow
+    async def parent(ctx: Context) -> Any:
+        return await ctx.child(asks, max_tokens=7)
+
+    wf = Workflow("graph")
+    wf.node("ask")(child(workflow=asks, max_tokens=7)(lambda state: None))
+    async with opened(store, model=model, workflows=[parent, wf]) as engine:
+        for given in (await engine.start(parent), await engine.start(wf)):
+            state = await (await started_child(given, engine)).until(lambda state: bool(state.gates))
+            assert (state.max_tokens, [gate.opened.reason for gate in state.gates.values()]) == (7, ["max_tokens"])
+        with pytest.raises(InvalidInput, match=r"limit on tokens cannot be used.*No run was started"):
+            await engine.start(asks, max_tokens=-1)
+        assert len(server.calls) == 0
+
+
+@bounded
 async def test_a_tree_whose_money_is_gone_goes_on_when_its_root_is_extended(
     store: str, server: ModelServer, model: Providers
 ) -> None:
@@ -511,21 +575,50 @@ async def test_a_workflow_that_is_offered_to_a_model_is_done_by_a_child(
 
 
 async def reconcile_all(engine: Engine) -> None:
-    """After a moment, say of every call that a dead process made that it has cost what the others do."""
+    """After a moment, say of every call that a dead process made that it has cost what the others do. How many tokens it used
+    nobody can say: so many more may be used."""
     await asyncio.sleep(0.02)
     for doubt in await engine.doubts():
         await engine.reconcile(doubt.call, usd(COST))
+        (root,) = [row.run for row in await engine.runs(key="the-tree")]
+        if (most := (await engine.run(root).state()).max_tokens) is not None:
+            await engine.extend(root, "tokens", most + family.HOLD_TOKENS)
 
 
+def most_tokens_too_many(path: Path) -> int:
+    """By how many the tokens that were used, held and in doubt after any commit passed the limit that then was, at most."""
+    most = used = append = 0
+    limit = family.LIMIT_TOKENS
+    holds: dict[str, int] = {}
+    for number, event in history(path):
+        if number != append:
+            most, append = max(most, used - limit), number
+        match event:
+            case ev.ModelCallHeld():
+                holds[event.call] = event.tokens
+                used += event.tokens
+            case ev.ModelCallSettled():
+                used += event.input_tokens + event.output_tokens - holds.pop(event.call)
+            case ev.ModelCallFailed():
+                used -= holds.pop(event.call)
+            case ev.LimitRaised(limit="tokens"):
+                limit = event.value
+            case _:
+                pass
+    return max(most, used - limit)
+
+
+@pytest.mark.parametrize("name", ["root", "frugal"])
 async def test_invariant_11_a_tree_of_runs_killed_anywhere_never_passes_its_roots_limit(
-    store: str, server: ModelServer, model: Providers
+    store: str, server: ModelServer, model: Providers, name: str
 ) -> None:
     """Three processes are killed while calls are on their way; what nobody knows of them counts until somebody says it."""
     server.script.add(Rule(usage=CHEAP, latency_s=0.02, text="."))
+    workflow = family.ROOTS[name]
     environment = {**os.environ, **server.environment}
     async with opened(store, execute=False) as asking:
         for calls in (5, 20, 30):
-            process = Fork("tests.engine.family", store, environment=environment)
+            process = Fork("tests.engine.family", store, name, environment=environment)
             try:
                 async with asyncio.timeout(20):
                     while len(server.calls) < calls:
@@ -533,17 +626,24 @@ async def test_invariant_11_a_tree_of_runs_killed_anywhere_never_passes_its_root
             finally:
                 process.kill()
                 process.wait()
-    async with opened(store, model=model, workflows=[family.root]) as engine:
-        run = await engine.start(family.root, key="the-tree")
+    async with opened(store, model=model, workflows=[workflow]) as engine:
+        run = await engine.start(workflow, key="the-tree")
         ends = asyncio.ensure_future(run.result())
         while not ends.done():
             await reconcile_all(engine)
         assert await ends == family.CHILDREN
-        (books,) = await engine.runtime.store.scopes.balances([tree_of(RunId(run.id))])
-        assert books.limit == family.LIMIT_NANOUSD
         rows = await engine.runs(limit=1000)
         assert len(rows) == 1 + 2 * family.CHILDREN
         assert all(row.status == "completed" for row in rows)
-        assert (books.settled, books.held, books.in_doubt) == (sum(row.settled_nanousd for row in rows), 0, 0)
+        tree = tree_of(RunId(run.id))
+        money, tokens = await engine.runtime.store.scopes.balances([tree, in_tokens(tree)])
+        if name == "root":
+            assert money == ScopeRow(tree, family.LIMIT_NANOUSD, sum(row.settled_nanousd for row in rows))
+        else:
+            used = sum([(await engine.run(row.run).state()).tokens_used for row in rows])
+            assert tokens == ScopeRow(tokens.scope, (await run.state()).max_tokens, used)
+            assert tokens.used > family.LIMIT_TOKENS, "what was lost counts as used"
     if not store.startswith("postgresql"):
-        assert most_committed(Path(store.removeprefix("sqlite:///"))) <= family.LIMIT_NANOUSD
+        path = Path(store.removeprefix("sqlite:///"))
+        above = most_committed(path) - family.LIMIT_NANOUSD if name == "root" else most_tokens_too_many(path)
+        assert above <= 0

@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from holdfast import Chat, Context, Engine, flow, tool
-from holdfast.core.conversations import Exchange, say, scope_of
+from holdfast.core.conversations import Exchange, say, scopes_of
+from holdfast.core.status import waiting_for
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.models.providers import Providers
-from holdfast.testing.model_server import ModelServer, Rule
+from holdfast.testing.model_server import ModelServer, Rule, Usage
 from tests.engine.kit import bounded, die, opened
 
 MODEL = "claude-haiku-4-5"
@@ -143,8 +144,30 @@ async def test_a_model_is_told_who_said_what_and_all_runs_have_one_budget(
         run = engine.run(str(message.run))
         state = await run.settled()
         assert await run.status() == "budget_blocked"
-        assert state.shared == (scope_of("default", "c"),)
+        assert state.shared == scopes_of("default", "c")
         await engine.set_conversation_budget("c", 1)
+        assert (await engine.reply("c", message.number)).status == "completed"
+
+
+@bounded
+async def test_all_runs_of_a_conversation_have_one_budget_of_tokens(
+    store: str, model: Providers, server: ModelServer
+) -> None:  # fmt: skip
+    server.script.add(Rule(usage=Usage(input_tokens=300, output_tokens=20)))
+    async with opened(store, workflows=[helper], model=model) as engine:
+        with pytest.raises(InvalidInput, match=r"no number of tokens.*Nothing was changed"):
+            await engine.open_conversation("c", helper, max_tokens=-1)
+        assert await engine.conversations() == []
+        await engine.open_conversation("c", helper, max_tokens=10_000)
+        await said(engine, "Hello")
+        await said(engine, "And now?")
+        talk = await engine.conversation("c")
+        assert (talk.tokens.limit, talk.tokens.settled, talk.books.limit) == (10_000, 640, None)
+        await engine.set_conversation_budget("c", max_tokens=700)
+        message = await engine.say("c", "More?")
+        (wait,) = waiting_for(await engine.run(str(message.run)).settled())
+        assert (wait.kind, wait.reason) == ("tokens", "conversation_budget")
+        await engine.set_conversation_budget("c", max_tokens=None)
         assert (await engine.reply("c", message.number)).status == "completed"
 
 

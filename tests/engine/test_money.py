@@ -63,12 +63,17 @@ def asks(*names: str, model: str = HAIKU, max_tokens: int = 100, in_a_row: bool 
     return wf
 
 
-async def hold_of_one(engine: Engine, **options: Any) -> int:
+async def held_by_one(engine: Engine, **options: Any) -> ModelCallHeld:
     """What one call of `asks` is held for, found out by a run of its own."""
     run = await engine.start(asks("n", **options))
     await run.result()
     (held,) = await events_of(run, ModelCallHeld)
-    return held.hold_nanousd
+    return held
+
+
+async def hold_of_one(engine: Engine, **options: Any) -> int:
+    """The same, of money."""
+    return (await held_by_one(engine, **options)).hold_nanousd
 
 
 def at_the_same_time(server: ModelServer) -> int:

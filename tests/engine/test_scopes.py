@@ -21,10 +21,11 @@ from holdfast.testing.model_server import Fault, ModelServer, Rule, Usage
 from tests.engine import spender
 from tests.engine.history import events_of
 from tests.engine.kit import Time, bounded, engine_at, opened
-from tests.engine.test_money import HAIKU, TWELVE, asks, at_the_same_time, hold_of_one
+from tests.engine.test_money import HAIKU, TWELVE, asks, at_the_same_time, held_by_one, hold_of_one
 from tests.forks import Fork
 
 CHEAP = Usage(input_tokens=1, output_tokens=1)
+CHEAP_TOKENS = 2
 COST = 6_000
 """What a reply of that usage costs."""
 
@@ -77,6 +78,37 @@ async def test_the_runs_of_a_tenant_share_its_day(store: str, server: ModelServe
         assert exceeded
         assert not any(event.blocked for event in exceeded)
         assert await engine.waiting([(await day_of(engine)).scope]) == []
+
+
+@bounded
+async def test_what_the_runs_of_a_tenant_use_is_limited_in_tokens_and_in_money(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    """Neither has room for what the other would let through."""
+    server.script.add(Rule(usage=CHEAP, latency_s=0.02, text="."))
+    async with opened(store, model=model) as engine:
+        held = await held_by_one(engine)
+        most = 3 * held.tokens + 24 * CHEAP_TOKENS
+        await engine.set_budget("acme", "day", usd(1_000 * held.hold_nanousd), max_tokens=most)
+        runs = [await engine.start(asks("a", "b"), tenant="acme") for _ in range(12)]
+        assert [await run.result() for run in runs] == ["."] * 12
+        assert at_the_same_time(server) <= 3
+        day = (await engine.budgets("acme", tokens=True))["day"]
+        assert day == ScopeRow(day.scope, most, 24 * CHEAP_TOKENS)
+        exceeded = [event for run in runs for event in await events_of(run, ev.ScopeExceeded)]
+        assert {(event.scope, event.needed_tokens) for event in exceeded} == {(day.scope, held.tokens)}
+        await engine.set_budget("acme", "day", usd(24 * COST + held.hold_nanousd - 1), max_tokens=None)
+        late = await engine.start(asks("a"), tenant="acme")
+        (wait,) = waiting_for(await late.settled())
+        assert (wait.kind, wait.reason) == ("money", "tenant_budget")
+        await engine.set_budget("acme", "day", None, max_tokens=24 * CHEAP_TOKENS + held.tokens - 1)
+        (wait,) = waiting_for(await late.until(lambda state: any(each.kind == "tokens" for each in waiting_for(state))))
+        assert (wait.reason, wait.about) == ("tenant_budget", day.scope)
+        assert [(each.wanted, each.left) for each in await engine.waiting([day.scope])] == [
+            (held.tokens, held.tokens - 1)
+        ]
+        await engine.set_budget("acme", "day", max_tokens=24 * CHEAP_TOKENS + held.tokens)
+        assert await late.result() == "."
 
 
 @bounded
@@ -203,6 +235,11 @@ async def test_a_limit_that_cannot_be_used_is_refused(store: str) -> None:
         for wrong in ("a lot", "-1", "nan"):
             with pytest.raises(InvalidInput, match="Nothing was changed"):
                 await engine.set_budget("acme", "day", wrong)
+        for few in (-1, 0.5, "many", True, 10**16):
+            with pytest.raises(InvalidInput, match=r"no number of tokens; it is a whole one.*Nothing was changed"):
+                await engine.set_budget("acme", "day", "1", max_tokens=few)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="limit_usd, max_tokens or both"):
+            await engine.set_budget("acme", "day")
         with pytest.raises(InvalidInput):
             await engine.set_budget("\ud800", "day", "1")
         assert (await day_of(engine)).limit is None

@@ -163,7 +163,7 @@ class Auditor:
             self.fault("store time does not run backwards in a run", run, f"{recorded.at_ms} after {books.at_ms}")
         books.seq, books.at_ms = recorded.seq, recorded.at_ms
         again = isinstance(event, ev.RunReopened) and books.ended == "RunFailed" and COMPENSATE not in books.steps
-        pays = isinstance(event, ev.LimitRaised) and f"tree/{run}" in books.shared
+        pays = isinstance(event, ev.LimitRaised) and any(f"tree/{run}" in scope for scope in books.shared)
         if books.ended and not isinstance(event, _AFTER_THE_END) and not (again or pays):
             self.fault("terminal states absorb", run, f"{name} after {books.ended}")
         if isinstance(event, _FROM_ATTEMPTS) or (isinstance(event, ev.GateOpened) and event.step is not None):
@@ -232,19 +232,24 @@ class Auditor:
         if books.started > books.most_steps and books.kinds["LimitRaised"] == 0:
             self.fault("no more steps than the limit start", run, f"{books.started} of {books.most_steps}")
 
-    def _scopes(self, books: Books, at_ms: int) -> list[str]:
-        """Where a run's money of that moment counts."""
+    def _scopes(self, books: Books, at_ms: int, unit: str = "") -> list[str]:
+        """Where a run's money of that moment counts; with the unit `tokens/`, where its tokens do."""
         day = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d")
         tenant = quote(books.tenant, safe="")
         owners = [f"tenant/{tenant}", *([f"team/{tenant}/{books.team}"] if books.team is not None else [])]
-        dated = [scope for owner in owners for scope in (f"{owner}/day/{day}", f"{owner}/month/{day[:7]}")]
-        return [*dated, *books.shared]
+        dated = [f"{unit}{owner}/{period}" for owner in owners for period in (f"day/{day}", f"month/{day[:7]}")]
+        return [*dated, *(scope for scope in books.shared if scope.startswith("tokens/") == bool(unit))]
 
-    def _move(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0) -> None:
-        for scope in self._scopes(books, call.held_ms):
+    def _move(
+        self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0, *, unit: str = ""
+    ) -> None:  # fmt: skip
+        for scope in self._scopes(books, call.held_ms, unit):
             moved = self.scopes.setdefault(scope, [0, 0, 0])
             for part, amount in enumerate((settled, held, doubt)):
                 moved[part] += amount
+
+    def _move_tokens(self, books: Books, call: Call, settled: int = 0, held: int = 0, doubt: int = 0) -> None:
+        self._move(books, call, settled, held, doubt, unit="tokens/")
 
     def _check_scopes(self, books: Books, append: Append) -> None:
         """The store's books of scopes are mine, and whatever holds more stays below the limits."""
@@ -265,10 +270,11 @@ class Auditor:
             self._check_place(books, append)
         if not any(isinstance(recorded.event, ev.ModelCallHeld) for recorded in append.events):
             return
-        for scope in self._scopes(books, books.at_ms):
+        for scope in (*self._scopes(books, books.at_ms), *self._scopes(books, books.at_ms, "tokens/")):
             row = self.disk.books(scope)
-            if scope == f"tree/{append.run}" and row.limit != books.limit:
-                self.fault("the limit of a tree is its root's", append.run, f"{row} against {books.limit}")
+            own = {f"tree/{append.run}": books.limit, f"tokens/tree/{append.run}": books.most_tokens}
+            if row.limit != own.get(scope, row.limit):
+                self.fault("the limits of a tree are its root's", append.run, f"{row} against {own[scope]}")
             if row.limit is not None and sum(self.scopes[scope]) > row.limit:
                 self.fault("settled + held + in doubt ≤ limit, of every scope", append.run, f"{row}")
 
@@ -308,11 +314,19 @@ class Auditor:
             self.fault("a child counts where its parent does, and takes no place", run, f"{books.shared}, not {above}")
 
     def _tree_opened(self, books: Books, run: RunId, e: ev.TreeOpened) -> None:
-        tree, mine = f"tree/{run}", [books.settled, books.held, books.doubt]
+        mine = [books.settled, books.held, books.doubt]
         if [e.settled_nanousd, e.held_nanousd, e.in_doubt_nanousd] != mine or e.limit_nanousd != books.limit:
             self.fault("a tree begins with what its root has spent", run, f"{e} against {mine} of {books.limit}")
-        books.shared = (*books.shared, tree)
-        self.scopes[tree] = mine
+        tokens = [books.tokens, books.tokens_held, books.tokens_doubt]
+        if [e.settled_tokens, e.held_tokens, e.in_doubt_tokens] != tokens or e.limit_tokens != books.most_tokens:
+            self.fault("a tree begins with what its root has used", run, f"{e} against {tokens} of {books.most_tokens}")
+        for scope, used, limit in (
+            (f"tree/{run}", mine, books.limit),
+            (f"tokens/tree/{run}", tokens, books.most_tokens),
+        ):
+            if limit is not None:
+                books.shared = (*books.shared, scope)
+                self.scopes[scope] = used
 
     def _child_requested(self, books: Books, run: RunId, e: ev.ChildRequested) -> None:
         self._check_may_begin(books, run, e.step, "a child")
@@ -770,6 +784,7 @@ class Auditor:
         call = Call("model", "", e.sent_to or e.model, e.step, e.path, e.hold_nanousd, e.tokens, books.at_ms)
         books.calls[e.call] = call
         self._move(books, call, held=call.hold)
+        self._move_tokens(books, call, held=call.tokens)
         books.held += e.hold_nanousd
         books.tokens_held += e.tokens
         books.holds += 1
@@ -783,10 +798,12 @@ class Auditor:
             books.doubt -= call.hold
             books.tokens_doubt -= call.tokens
             self._move(books, call, doubt=-call.hold)
+            self._move_tokens(books, call, doubt=-call.tokens)
         else:
             books.held -= call.hold
             books.tokens_held -= call.tokens
             self._move(books, call, held=-call.hold)
+            self._move_tokens(books, call, held=-call.tokens)
         return call
 
     def _model_call_settled(self, books: Books, run: RunId, e: ev.ModelCallSettled) -> None:
@@ -795,6 +812,7 @@ class Auditor:
             self.fault("what is settled is what was billed, once", run, f"{e.call} for {e.cost_nanousd}")
         books.unsettled_bills[e.cost_nanousd] -= 1
         self._move(books, call, settled=e.cost_nanousd)
+        self._move_tokens(books, call, settled=e.input_tokens + e.output_tokens)
         books.settled += e.cost_nanousd
         books.tokens += e.input_tokens + e.output_tokens
 
@@ -811,12 +829,14 @@ class Auditor:
         books.tokens_held -= call.tokens
         books.tokens_doubt += call.tokens
         self._move(books, call, held=-call.hold, doubt=call.hold)
+        self._move_tokens(books, call, held=-call.tokens, doubt=call.tokens)
 
     def _model_call_reconciled(self, books: Books, run: RunId, e: ev.ModelCallReconciled) -> None:
         call = self._release(books, run, e.call, e)
         if not call.doubted:
             self.fault("only what is in doubt is reconciled", run, e.call)
         self._move(books, call, settled=e.cost_nanousd)
+        self._move_tokens(books, call, settled=call.tokens)
         books.settled += e.cost_nanousd
         books.tokens += call.tokens
 

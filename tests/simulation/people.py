@@ -166,8 +166,8 @@ class People:
 
     async def _start(self) -> None:
         program = self._program
-        for period, team, limit_usd in program.budgets:
-            await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=limit_usd, team=team))
+        for period, team, limits in program.budgets:
+            await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, team=team, **limits))
         for whose, runs in program.caps:
             await self._ask(partial(Engine.set_admission, runs=runs, tenant=whose))
         if program.workflow.graph.demands:
@@ -216,32 +216,32 @@ class People:
 
     async def _allow_more(self, event: ev.ScopeExceeded) -> None:
         """Somebody sees that a tenant's or a team's limit stops its runs; unless tomorrow will do, it may spend more."""
-        talks = event.scope.startswith("conversation/")
-        if not talks and event.needed_nanousd <= event.limit_nanousd and self._stream.random() < 0.3:
+        tokens = event.limit_tokens is not None
+        limit, needed = (
+            (event.limit_tokens or 0, event.needed_tokens) if tokens else (event.limit_nanousd, event.needed_nanousd)
+        )
+        kind, *names = event.scope.removeprefix("tokens/").split("/")
+        talks = kind == "conversation"
+        if not talks and needed <= limit and self._stream.random() < 0.3:
             return
         await asyncio.sleep(spread_s(self._stream, 1.0, 3 * DAY_S))
-        if talks:
-            limit_usd = (event.limit_nanousd + event.needed_nanousd) * 3 / 1_000_000_000
-            await self._ask(
-                partial(Engine.set_conversation_budget, name=NAME, limit_usd=f"{limit_usd:.9f}", tenant=TENANT)
-            )
-            return
-        kind, *_, named, last = event.scope.split("/") if event.scope.count("/") > 1 else ("tree", "", event.scope[5:])
         if kind == "tree":
-            await self._allow_tree_more(RunId(last), event)
+            limit += needed * self._stream.choice((1, 3, 20))
+            await self._allow_tree_more(RunId(names[0]), "tokens" if tokens else "cost", limit)
             return
-        period: Period = "day" if named == "day" else "month"
+        more = (limit + needed) * (3 if talks else self._stream.choice((1, 3, 20)))
+        given: dict[str, Any] = {"max_tokens": more} if tokens else {"limit_usd": f"{more / 1_000_000_000:.9f}"}
+        if talks:
+            await self._ask(partial(Engine.set_conversation_budget, name=NAME, tenant=TENANT, **given))
+            return
+        period: Period = "day" if names[-2] == "day" else "month"
         team = self._program.team if kind == "team" else None
-        limit_usd = (event.limit_nanousd + event.needed_nanousd) * self._stream.choice((1, 3, 20)) / 1_000_000_000
-        await self._ask(
-            partial(Engine.set_budget, tenant=TENANT, period=period, limit_usd=f"{limit_usd:.9f}", team=team)
-        )
+        await self._ask(partial(Engine.set_budget, tenant=TENANT, period=period, team=team, **given))
 
-    async def _allow_tree_more(self, root: RunId, event: ev.ScopeExceeded) -> None:
+    async def _allow_tree_more(self, root: RunId, what: str, limit: int) -> None:
         """The limit of a run stops what is below it."""
-        limit = event.limit_nanousd + event.needed_nanousd * self._stream.choice((1, 3, 20))
         try:
-            await self._ask(lambda engine: engine.extend(root, "cost", limit, by=self._name("raiser")))
+            await self._ask(lambda engine: engine.extend(root, what, limit, by=self._name("raiser")))
         except InvalidDecision as problem:  # somebody else has
             self._refused(problem)
 

@@ -89,7 +89,7 @@ class Program(msgspec.Struct):
     cost_limit_usd: float | None
     key: str | None
     team: str | None = None
-    budgets: tuple[tuple[Period, str | None, float], ...] = ()
+    budgets: tuple[tuple[Period, str | None, dict[str, Any]], ...] = ()
     """What a day or a month of the tenant, or of its team, may cost: (period, team, dollars)."""
     caps: tuple[tuple[str | None, int], ...] = ()
     """How many runs of the tenant, or, for None, of all together, may be active."""
@@ -156,7 +156,12 @@ def _in_company(stream: Random, program: Program) -> Program:
     owners = (None, program.team) if program.team is not None else (None,)
     ways: list[tuple[Period, str | None]] = [(period, owner) for owner in owners for period in PERIODS]
     chosen = stream.sample(ways, stream.randint(1, len(ways)))
-    program.budgets = tuple((period, owner, stream.choice((0.01, 0.03, 0.1))) for period, owner in chosen)
+    budgets = [(period, owner, {"limit_usd": stream.choice((0.01, 0.03, 0.1))}) for period, owner in chosen]
+    # A stream of its own: what was drawn before tokens were limited is drawn as it was.
+    own = Random(f"tokens of {program.workflow.name} {budgets}")
+    for period, owner in own.sample(ways, own.randint(0, len(ways))):
+        budgets.append((period, owner, {"max_tokens": own.choice((500, 3_000, 20_000))}))
+    program.budgets = tuple(budgets)
     program.neighbours = stream.choice((0, 1, 2))
     program.caps = tuple((whose, stream.choice((1, 1, 2))) for whose in (TENANT, None) if stream.random() < 0.5)
     return program

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -367,9 +368,7 @@ class Disk:
 
     def _is_in_vain(self, waiting: Waiting) -> bool:
         """Whether calls in flight can leave no room for it any more, and its run's status does not say so yet."""
-        if waiting.left is None or (
-            not family_of(waiting.scope).endswith(("/day", "/month")) and not waiting.scope.startswith("tree/")
-        ):
+        if waiting.left is None or waiting.scope == "fleet/runs" or re.fullmatch(r"tenant/[^/]*/runs", waiting.scope):
             return False
         return (
             waiting.wanted > waiting.left + self.books(waiting.scope).held

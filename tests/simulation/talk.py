@@ -42,7 +42,8 @@ class Talk:
         await self._ask(
             partial(
                 Engine.open_conversation, name=NAME, workflow=self._agent, on_busy=stream.choice(ON_BUSY),
-                cost_limit_usd=stream.choice((None, None, 0.01, 0.1)), tenant=TENANT, by="ada",
+                cost_limit_usd=stream.choice((None, None, 0.01, 0.1)), max_tokens=stream.choice((None, None, 600, 5_000)),
+                tenant=TENANT, by="ada",
             )
         )  # fmt: skip
         saying: list[Coroutine[Any, Any, None]] = [

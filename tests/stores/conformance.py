@@ -26,7 +26,7 @@ from holdfast.core.payload import inline
 from holdfast.core.policies import ErrorRecord
 from holdfast.core.projection import EffectChange, project
 from holdfast.core.schedules import Schedule
-from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting
+from holdfast.core.scopes import FLEET_RUNS, ScopeRow, Waiting, family_of, in_tokens
 from holdfast.core.state import FOLD_VERSION
 from holdfast.core.status import Wait
 from holdfast.errors import (
@@ -325,6 +325,44 @@ class StoreConformance:
         story.forget(refused)
         await put(store, story.hold(40, "1"))
         assert (await store.scopes.balances([MONTH]))[0].left == 0
+
+    async def test_tokens_are_charged_in_scopes_of_their_own_and_neither_unit_lets_the_other_pass(
+        self, connect: Connect
+    ) -> None:
+        store, story = await connect(), Story()
+        tokens = in_tokens(DAY)
+        await store.scopes.set_limit(in_tokens(DAYS), 500)
+        await put(store, story.start(), story.hold(60, tokens=300))
+        for limits_, amounts, scope in (
+            ({}, (1, 201), tokens),
+            ({DAYS: 100}, (41, 200), DAY),
+            ({DAYS: 100}, (1, 201), tokens),
+        ):
+            for family, limit in limits_.items():
+                await store.scopes.set_limit(family, limit)
+            refused = story.hold(amounts[0], "1", tokens=amounts[1])
+            fate = await told(store, refused)
+            assert isinstance(fate, OverLimit)
+            assert (fate.scope, fate.wanted) == (scope, amounts[scope == tokens])
+            story.forget(refused)
+        assert await store.scopes.balances([DAY, tokens]) == [ScopeRow(DAY, 100, 0, 60), ScopeRow(tokens, 500, 0, 300)]
+        await put(store, story.hold(40, "1", tokens=200), story.settle(50))
+        assert await store.scopes.balances([tokens]) == [ScopeRow(tokens, 500, 2, 200)]
+
+    @pytest.mark.parametrize("scope", ["tree/{run}", "tokens/tree/{run}", "conversation/acme/runs", in_tokens(DAY)])
+    async def test_who_waits_for_what_calls_in_flight_will_not_leave_is_found_to_be_told(
+        self, connect: Connect, scope: str
+    ) -> None:
+        store, giver, story = await connect(), Story(), Story()
+        scope = scope.format(run=giver.run)
+        shared = () if "tenant" in scope else (scope,)
+        await store.scopes.set_limit(family_of(scope), 100)
+        await put(store, giver.start(shared=shared), giver.hold(80, tokens=80), story.start(shared=shared))
+        short = story.hold(60, tokens=60, shortages={scope: cmd.Shortage(100, 20, 80)})
+        await put(store, short, story.suspend())
+        assert await store.scopes.headroom(10) == []
+        await put(store, giver.doubt())
+        assert await store.scopes.headroom(10) == [Waiting(story.run, scope, 60, 20)]
 
     async def test_what_gives_back_or_cannot_be_helped_is_taken_above_the_limit(self, connect: Connect) -> None:
         store, story = await connect(), Story()

@@ -111,9 +111,14 @@ class Story:
 
     # --- Money, while the draft is being written --------------------------------------------------------------------------
 
-    def hold(self, nanousd: int, path: str = "0", *, shortages: Mapping[str, cmd.Shortage] | None = None) -> Append:
-        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, 1),))
+    def hold(
+        self, nanousd: int, path: str = "0", *, tokens: int = 1, shortages: Mapping[str, cmd.Shortage] | None = None
+    ) -> Append:
+        command = cmd.HoldModelCall(DRAFT, 1, Path(path), "m", "hash", (cmd.Offer("m", nanousd, tokens),))
         return self.does(command, shortages=shortages)
+
+    def suspend(self) -> Append:
+        return self.does(cmd.SuspendStep(DRAFT, 1))
 
     def settle(self, nanousd: int, path: str = "0") -> Append:
         return self.does(cmd.SettleModelCall(self.money(path), nanousd, 1, 1, inline("text")))
@@ -150,12 +155,19 @@ class Story:
 
     def start(
         self, *, key: str | None = None, text: str = "hello", by: str | None = None, executes: bool = True,
-        shortages: Mapping[str, cmd.Shortage] | None = None,
+        shortages: Mapping[str, cmd.Shortage] | None = None, shared: tuple[str, ...] = (),
     ) -> Append:  # fmt: skip
-        """With `shortages`, to be queued where that says that there is no place."""
+        """With `shortages`, to be queued where that says that there is no place; `shared` are scopes in which it counts besides."""
         given = inline({"text": text})
         command = cmd.StartRun(
-            self.run, self.tenant, given, digest(text), key=key, by=Claim(by), queue=shortages is not None
+            self.run,
+            self.tenant,
+            given,
+            digest(text),
+            key=key,
+            by=Claim(by),
+            queue=shortages is not None,
+            shared=shared,
         )
         return self.does(command, executes=executes, shortages=shortages)
 

@@ -318,6 +318,7 @@ class Context(Protocol):
         key: str | None = None,
         version: int | None = None,
         cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
         on_failure: Literal["raise"] = "raise",
         background: Literal[False] = False,
         tenant: str | None = None,
@@ -332,6 +333,7 @@ class Context(Protocol):
         key: str | None = None,
         version: int | None = None,
         cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
         on_failure: Literal["return"],
         background: Literal[False] = False,
         tenant: str | None = None,
@@ -346,6 +348,7 @@ class Context(Protocol):
         key: str | None = None,
         version: int | None = None,
         cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
         on_failure: Literal["raise", "return"] = "raise",
         background: Literal[True],
         tenant: str | None = None,
@@ -354,8 +357,8 @@ class Context(Protocol):
 
         `workflow` is one, or the name of one that some process has loaded (in `version`, or the highest). `input` has to fit
         its model. `key` names the child by what it is, in this run: who asks again for the same gets the same child.
-        The money of a run and of everything below it counts in one scope, whose limit is the run's; `cost_limit_usd` bounds
-        the child by itself, below that.
+        The money of a run and of everything below it counts in one scope, and its tokens in another, whose limits are the
+        run's; `cost_limit_usd` and `max_tokens` bound the child by itself, below that.
 
         Where the child fails or is cancelled, OperationFailed is raised (class `child_failed` or `cancelled`); with
         `on_failure="return"` the result is a ChildOutcome, whatever becomes of it. With `background` the result is a handle

@@ -346,6 +346,7 @@ def child(
     version: int | None = None,
     key: str | None = None,
     cost_limit_usd: float | str | Decimal | None = None,
+    max_tokens: int | None = None,
     on_failure: Literal["raise", "return"] = "raise",
     retry: RetryPolicy | int | None = None,
     join: Join | str | None = None,
@@ -356,7 +357,8 @@ def child(
     child returns, or with `on_failure="return"` an object that says how it ended: `run_id`, `status`, `output`, `error`.
 
     `key` names the child by what it is, filled from the input: `key="invoice:{number}"`; then a loop that means the same
-    gets the same child. `cost_limit_usd` bounds it by itself, below what is left to the run. All else is as of `ctx.child`.
+    gets the same child. `cost_limit_usd` and `max_tokens` bound it by itself, below what is left to the run. All else is as of
+    `ctx.child`.
     """
     if on_failure not in ("raise", "return"):
         raise UsageError(f"on_failure={on_failure!r}: a child's failure is to 'raise', or to be 'return'ed.")
@@ -364,7 +366,7 @@ def child(
     return _defining(
         "child", {**_common({**locals(), "timeout_s": None})}, workflow=name,
         version=version, key=key, cost_limit_usd=None if cost_limit_usd is None else str(cost_limit_usd),
-        on_failure=on_failure, **code,
+        max_tokens=max_tokens, on_failure=on_failure, **code,
     )  # fmt: skip
 
 

@@ -87,8 +87,8 @@ def _other(run: RunId, wait: Wait, store: str | None) -> list[str]:
             )
             show = typed("admission", "show", *whose, store=store)
             return [f"It waits for a place: {in_words(wait.about or '')} are as many as may be.", f"  {show}"]
-        case "money":
-            return _for_money(wait, store)
+        case "money" | "tokens":
+            return _for_room(wait, store)
         case "pool":
             names = (wait.about or "").split(", ")
             waits = f"A model call of {wait.step} waits for its part of {' and '.join(names)}:"
@@ -124,30 +124,35 @@ def _wanted(demand: Demand | None) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _for_money(wait: Wait, store: str | None) -> list[str]:
+def _for_room(wait: Wait, store: str | None) -> list[str]:
+    """What it says of a wait for money or tokens."""
+    what, in_tokens = wait.kind, wait.kind == "tokens"
     if wait.reason.startswith(f"{TREE}_"):
-        root = (wait.about or "").partition("/")[2]
+        root = (wait.about or "").rpartition("/")[2]
         if wait.reason.endswith("_holds_in_flight"):
-            return [f"{wait.step} waits for money that other runs of the tree of {root} hold."]
-        more = typed("budget", "raise", root, "--by", "USD", store=store)
+            return [f"{wait.step} waits for {what} that other runs of the tree of {root} hold."]
+        words = ("runs", "extend", root, "--tokens", "N") if in_tokens else ("budget", "raise", root, "--by", "USD")
         return [
-            f"The tree of run {root} has no room for a call of {wait.step}, until the limit of that run is raised:",
-            f"  {more}",
+            f"The tree of run {root} has no {what} left for a call of {wait.step}, until the limit of that run is raised:",
+            f"  {typed(*words, store=store)}",
         ]
     if wait.reason.startswith(f"{CONVERSATION}_"):
-        return [f"{wait.step} waits for money: {in_words(wait.about or '')} has spent, or holds, what it may."]
+        whose = in_words((wait.about or "").removeprefix("tokens/"))
+        return [f"{wait.step} waits for {what}: {whose} has used, or holds, all that it may."]
     if wait.due_at_ms is None or wait.about is None:  # in the run's own books
         if wait.reason == "holds_in_flight":
             return [f"{wait.step} waits for money that other calls of the run hold."]
         return [f"{wait.step} waits for a higher limit: its next call does not fit what is left."]
-    kind, tenant, *names = [unquote(part) for part in wait.about.split("/")]
+    kind, tenant, *names = [unquote(part) for part in wait.about.removeprefix("tokens/").split("/")]
     owner = ("--tenant", tenant, *(("--team", names[0]) if kind == "team" else ()))
     period = names[-2]
-    what = f"{in_words(wait.about)}, has no room for a call of {wait.step}"
+    whose = in_words(wait.about.removeprefix("tokens/"))
+    said = f"The {whose}, has no {'tokens' if in_tokens else 'room'} for a call of {wait.step}"
     if wait.reason.endswith("_holds_in_flight"):
-        return [f"The {what} before others have settled:", f"  {typed('budget', 'show', *owner, store=store)}"]
-    more = typed("budget", "set", *owner, f"--{period}-usd", "USD", store=store)
-    return [f"The {what} under its limit. It waits until {clock(wait.due_at_ms)}, or for more:", f"  {more}"]
+        return [f"{said} before others have settled:", f"  {typed('budget', 'show', *owner, store=store)}"]
+    given = (f"--{period}-tokens", "N") if in_tokens else (f"--{period}-usd", "USD")
+    more = typed("budget", "set", *owner, *given, store=store)
+    return [f"{said} under its limit. It waits until {clock(wait.due_at_ms)}, or for more:", f"  {more}"]
 
 
 def in_short(gate: GateRow) -> str:

@@ -17,12 +17,12 @@ from holdfast.core.graph import COMPENSATE
 from holdfast.core.ids import StepId, node_of
 from holdfast.core.money import usd
 from holdfast.core.policies import ErrorRecord
-from holdfast.core.scopes import in_words
+from holdfast.core.scopes import counts_tokens, in_words
 from holdfast.core.state import FUNCTION
 
 _CLIP: Final = 100
 """How much of a value a line shows; --json has all of it."""
-_MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted|\bscoped)$")
+_MACHINERY: Final = re.compile(r"(_hash|_digest|_fingerprint|\bsession|\bcounted|scoped)$")
 """Fields that say nothing to people."""
 _PLACE: Final = re.compile(r'^ *File "(?:.*/)?([^"/]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _ERROR: Final = {"error_class", "message"}
@@ -56,6 +56,11 @@ def _completed(e: ev.StepCompleted, at_ms: int) -> str:
 
 def _retried(e: ev.AttemptFailed, at_ms: int) -> str:
     return f"{named(e.step)} failed and is tried again in {span(e.retry_at_ms - at_ms)}: {failure(e.error)}"
+
+
+def _short_of(e: ev.ScopeExceeded) -> str:
+    what, left = ("tokens", "are left") if counts_tokens(e.scope) else ("money", "is left")
+    return f"needs more {what} than {left}" if e.blocked else f"waits for {what} that others hold"
 
 
 def _asked(e: ev.GateOpened, at_ms: int) -> str:
@@ -136,11 +141,7 @@ _TELLERS: Final[dict[type[ev.Event], Callable[[Any, int], str | None]]] = {
         f"{named(e.step)} "
         + ("needs more money than is left" if e.blocked else "waits for money that other calls hold")
     ),
-    ev.ScopeExceeded: lambda e, at_ms: (
-        f"{named(e.step)} "
-        + ("needs more money than is left" if e.blocked else "waits for money that others hold")
-        + f": {in_words(e.scope)}"
-    ),
+    ev.ScopeExceeded: lambda e, at_ms: f"{named(e.step)} {_short_of(e)}: {in_words(e.scope)}",
     ev.ModelCallInDoubt: lambda e, at_ms: f"a model call's cost is unknown, it counts as spent: {failure(e.error)}",
     ev.EffectInDoubt: lambda e, at_ms: f"nobody knows whether a tool call happened: {failure(e.error)}",
     ev.ToolCallDenied: lambda e, at_ms: f"{named(e.step)} may not call {e.tool}: {failure(e.error)}",

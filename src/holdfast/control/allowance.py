@@ -9,9 +9,17 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from holdfast.control.base import ControlBase, word
-from holdfast.core.money import nanousd
-from holdfast.core.scopes import FLEET_RUNS, PERIODS, Period, ScopeRow, money_family, owner_scopes, tenant_runs
+from holdfast.control.base import NOT_GIVEN, ControlBase, limits_of, word
+from holdfast.core.scopes import (
+    FLEET_RUNS,
+    PERIODS,
+    Period,
+    ScopeRow,
+    in_tokens,
+    money_family,
+    owner_scopes,
+    tenant_runs,
+)
 from holdfast.engine.doubt import Doubt, doubts
 from holdfast.engine.rollup import count_some
 from holdfast.errors import InvalidInput
@@ -23,24 +31,25 @@ class Allowances(ControlBase):
     """They hold at once and for every process."""
 
     async def set_budget(
-        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None, *, team: str | None = None
-    ) -> None:
-        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC); None: no
-        limit. It holds at once and for every process; what is spent already is not taken back."""
-        try:
-            amount = None if limit_usd is None else nanousd(limit_usd)
-        except ValueError as problem:
-            raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+        self, tenant: str, period: Period, limit_usd: float | str | Decimal | None = NOT_GIVEN, *,
+        max_tokens: int | None = NOT_GIVEN, team: str | None = None,
+    ) -> None:  # fmt: skip
+        """Limit what all runs of a tenant, or of one of its teams, may spend in each `day` or `month` (UTC), in dollars, in
+        tokens of input and output together, or both; None: no limit, and what is not given stays as it is. It holds at once
+        and for every process; what is spent already is not taken back. Raises InvalidInput."""
         family = money_family(word("tenant", tenant), None if team is None else word("team", team), period)
-        await self.store.scopes.set_limit(family, amount)
+        await self._set_limits(limits_of(family, limit_usd, max_tokens))
 
-    async def budgets(self, tenant: str, *, team: str | None = None) -> Mapping[Period, ScopeRow]:
-        """The books of a tenant, or of one of its teams: of this day and of this month."""
+    async def budgets(
+        self, tenant: str, *, team: str | None = None, tokens: bool = False
+    ) -> Mapping[Period, ScopeRow]:  # fmt: skip
+        """The books of a tenant, or of one of its teams: of this day and of this month, in nano-dollars or in `tokens`."""
         store = self.store
         scopes = owner_scopes(
             word("tenant", tenant), None if team is None else word("team", team), store.clock.now_ms()
         )
-        return dict(zip(PERIODS, await store.scopes.balances(scopes), strict=True))
+        asked = [*map(in_tokens, scopes)] if tokens else scopes
+        return dict(zip(PERIODS, await store.scopes.balances(asked), strict=True))
 
     async def doubts(
         self, *, run_id: str | None = None, tenant: str | None = None, until_ms: int | None = None,

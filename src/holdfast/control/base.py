@@ -5,14 +5,23 @@ Never here: a command.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
 from unicodedata import category
 
 from holdfast.control.inquiry import Inquiries
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
 from holdfast.core.ids import MOST_NAME_BYTES
+from holdfast.core.limits import whole_tokens
+from holdfast.core.money import nanousd
+from holdfast.core.scopes import in_tokens
 from holdfast.engine.executor import Executor
 from holdfast.errors import InvalidInput
+
+NOT_GIVEN: Final[Any] = object()
+"""Nothing was said, as opposed to None and to the data null."""
 
 
 class ControlBase(Inquiries):
@@ -29,6 +38,10 @@ class ControlBase(Inquiries):
     async def graph_of(self, graph_hash: str) -> Graph:
         return await self.runtime.catalog.graph_of(graph_hash)
 
+    async def _set_limits(self, limits: Mapping[str, int | None]) -> None:
+        for family, amount in limits.items():
+            await self.store.scopes.set_limit(family, amount)
+
     def _claim(self, by: str | Claim | None) -> Claim:
         """Who acts, as he says, without the values of secrets; a name of blanks is none."""
         claim = by if isinstance(by, Claim) else Claim(by)
@@ -40,6 +53,23 @@ class ControlBase(Inquiries):
     def _clean(self, text: str | None) -> str | None:
         """What a person typed, without the values of secrets."""
         return None if text is None else self.payloads.redact(text)
+
+
+def limits_of(
+    family: str, limit_usd: float | str | Decimal | None, max_tokens: int | None
+) -> Mapping[str, int | None]:  # fmt: skip
+    """The limits that are given, for the scopes of a family and for those that count its tokens. Raises InvalidInput."""
+    found: dict[str, int | None] = {}
+    try:
+        if limit_usd is not NOT_GIVEN:
+            found[family] = None if limit_usd is None else nanousd(limit_usd)
+        if max_tokens is not NOT_GIVEN:
+            found[in_tokens(family)] = None if max_tokens is None else whole_tokens(max_tokens)
+    except ValueError as problem:
+        raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
+    if not found:
+        raise InvalidInput("Say what the limit is: limit_usd, max_tokens or both. Nothing was changed.")
+    return found
 
 
 def word(what: str, text: str) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, Unpack
 
-from holdfast.control.base import word
-from holdfast.control.command import NOT_GIVEN
+from holdfast.control.base import NOT_GIVEN, word
 from holdfast.control.repair import Repairs, expect_settled
 from holdfast.core.claim import Claim
 from holdfast.core.forking import Fork

@@ -13,12 +13,13 @@ import msgspec
 
 from holdfast.authoring.plain import encode
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import ControlBase, word
+from holdfast.control.base import NOT_GIVEN, ControlBase, word
 from holdfast.control.handle import Run, output
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
 from holdfast.core.graph import Graph
 from holdfast.core.ids import CallId, GateId, RunId, run_of
+from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.questions import EFFECT_UNKNOWN
@@ -26,8 +27,6 @@ from holdfast.core.state import State
 from holdfast.engine.stored_workflow import StoredWorkflow
 from holdfast.errors import Conflict, InvalidInput, KeyReused, UsageError
 
-NOT_GIVEN: Final = object()
-"""No data, as opposed to the data null."""
 DEFAULT_TENANT: Final = "default"
 
 
@@ -42,6 +41,7 @@ class Commands(ControlBase):
         version: int | None = None,
         tenant: str = DEFAULT_TENANT,
         cost_limit_usd: float | str | Decimal | None = None,
+        max_tokens: int | None = None,
         team: str | None = None,
         key: str | None = None,
         by: str | Claim | None = None,
@@ -53,6 +53,7 @@ class Commands(ControlBase):
         A workflow that some process has loaded can be started by its name, in `version` or the highest: the definition that
         was loaded last. Where its code is not here, `input` has to fit its JSON Schema. Raises NotFound.
 
+        `cost_limit_usd` and `max_tokens` are its limits, with all its children, instead of the workflow's.
         What it spends counts in the limits of its `tenant` and, where given, of the tenant's `team` (see `set_budget`).
         The same `key` again returns the same run; with another input it raises KeyReused. Raises InvalidInput, and
         TooManyRuns (`retry_after_s`) where as many runs are active as may be; with `queue` the run is recorded instead,
@@ -68,6 +69,7 @@ class Commands(ControlBase):
         tenant, key = word("tenant", tenant), None if key is None else word("key", key)
         team = None if team is None else word("team", team)
         limit = None if cost_limit_usd is None else self._cost_limit(cost_limit_usd)
+        tokens = None if max_tokens is None else self._token_limit(max_tokens)
         if isinstance(workflow, Workflow):
             await runtime.catalog.add(workflow)
         input_digest = digest([workflow.name, encoded.decode()])
@@ -76,7 +78,7 @@ class Commands(ControlBase):
         payload = await self.payloads.keep(valid, tenant, runtime.store.clock.now_ms())
         start = cmd.StartRun(
             RunId(""), tenant, payload, input_digest, limit, key, self._claim(by),
-            self.executor.services.gateway.price_fingerprint, team, queue,
+            self.executor.services.gateway.price_fingerprint, team, queue, max_tokens=tokens,
         )  # fmt: skip
         return await self._begin(workflow.graph, start)
 
@@ -97,6 +99,12 @@ class Commands(ControlBase):
             return nanousd(cost_limit_usd)
         except ValueError as problem:
             raise InvalidInput(f"The cost limit cannot be used: {problem}. No run was started.") from None
+
+    def _token_limit(self, max_tokens: int) -> int:
+        try:
+            return whole_tokens(max_tokens)
+        except ValueError as problem:
+            raise InvalidInput(f"The limit on tokens cannot be used: {problem}. No run was started.") from None
 
     async def _meant(self, workflow: Workflow | StoredWorkflow | str, version: int | None) -> Workflow | StoredWorkflow:
         """What is to be started; its code, where that is here."""

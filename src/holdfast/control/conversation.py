@@ -5,20 +5,19 @@ Never here: what follows from a message (core.conversations), carrying one on (e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import word
+from holdfast.control.base import NOT_GIVEN, limits_of, word
 from holdfast.control.command import DEFAULT_TENANT, Commands
 from holdfast.core import conversations as rule
 from holdfast.core.claim import Claim
 from holdfast.core.conversations import ON_BUSY, Change, Conversation, Exchange, Exchanges, OnBusy
 from holdfast.core.ids import RunId
-from holdfast.core.money import nanousd
 from holdfast.core.scopes import ScopeRow
 from holdfast.engine.dialogue import Dialogues
 from holdfast.errors import Conflict, InvalidInput, NotFound
@@ -29,11 +28,12 @@ _MOST_NAME: Final = 128
 
 
 class Talk(NamedTuple):
-    """A conversation, what was said in it by number, and what it has spent."""
+    """A conversation, what was said in it by number, and what it has spent, in nano-dollars and in tokens."""
 
     conversation: Conversation
     exchanges: Exchanges
     books: ScopeRow
+    tokens: ScopeRow
 
 
 class Conversations(Commands):
@@ -45,13 +45,15 @@ class Conversations(Commands):
 
     async def open_conversation(
         self, name: str, workflow: Workflow | str, *, on_busy: OnBusy = "enqueue",
-        cost_limit_usd: float | str | Decimal | None = None, tenant: str = DEFAULT_TENANT, team: str | None = None,
-        by: str | Claim | None = None,
+        cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, tenant: str = DEFAULT_TENANT,
+        team: str | None = None, by: str | Claim | None = None,
     ) -> Conversation:  # fmt: skip
         """A conversation with an agent: a workflow whose input is a `Chat`. Where there is one of that name, it goes on.
 
-        `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` is what all its runs may
-        spend together. Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
+        `on_busy` says what becomes of a message while the agent is at work; `cost_limit_usd` and `max_tokens` are what all
+        its runs may spend together.
+
+        Raises InvalidInput, NotFound for a workflow that the store does not know, Conflict where it is one
         with another agent.
         """
         if isinstance(workflow, Workflow):
@@ -67,7 +69,10 @@ class Conversations(Commands):
             made_at_ms=self.now_ms(), on_busy=on_busy, team=None if team is None else word("team", team),
             by=self._claim(by).name,
         )  # fmt: skip
-        limit = None if cost_limit_usd is None else _limit(cost_limit_usd)
+        limits: Mapping[str, int | None] = {}
+        if not (cost_limit_usd is None and max_tokens is None):
+            given = NOT_GIVEN if cost_limit_usd is None else cost_limit_usd
+            limits = limits_of(rule.scope_of(tenant, name), given, NOT_GIVEN if max_tokens is None else max_tokens)
         if not await self.store.conversations.put(Change(new, ())):
             there = (await self.conversation(name, tenant=tenant)).conversation
             if there.workflow != workflow:
@@ -75,8 +80,7 @@ class Conversations(Commands):
                     f"Conversation {name!r} is one with {there.workflow!r}, not with {workflow!r}. Nothing was changed: begin"
                     " another."
                 )
-        if limit is not None:
-            await self.store.scopes.set_limit(rule.scope_of(tenant, name), limit)
+        await self._set_limits(limits)
         return (await self.conversation(name, tenant=tenant)).conversation
 
     async def conversation(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Talk:
@@ -84,8 +88,8 @@ class Conversations(Commands):
         found, exchanges = await self._dialogues.load(word("tenant", tenant), word("name of the conversation", name))
         if found is None:
             raise _no_conversation(name)
-        (books,) = await self.store.scopes.balances([rule.scope_of(tenant, name)])
-        return Talk(found, exchanges, books)
+        books, tokens = await self.store.scopes.balances(rule.scopes_of(tenant, name))
+        return Talk(found, exchanges, books, tokens)
 
     async def conversations(
         self, *, tenant: str | None = None, after: tuple[str, str] | None = None, limit: int = MOST_LISTED
@@ -94,12 +98,13 @@ class Conversations(Commands):
         return await self.store.conversations.page(tenant, after, limit)
 
     async def set_conversation_budget(
-        self, name: str, limit_usd: float | str | Decimal | None, *, tenant: str = DEFAULT_TENANT
-    ) -> None:
-        """Limit what all runs of a conversation may spend together; None: no limit. Raises NotFound."""
+        self, name: str, limit_usd: float | str | Decimal | None = NOT_GIVEN, *, max_tokens: int | None = NOT_GIVEN,
+        tenant: str = DEFAULT_TENANT,
+    ) -> None:  # fmt: skip
+        """Limit what all runs of a conversation may spend together, in dollars, in tokens of input and output together, or
+        both; None: no limit, and what is not given stays as it is. Raises NotFound, InvalidInput."""
         await self.conversation(name, tenant=tenant)
-        limit = None if limit_usd is None else _limit(limit_usd)
-        await self.store.scopes.set_limit(rule.scope_of(tenant, name), limit)
+        await self._set_limits(limits_of(rule.scope_of(tenant, name), limit_usd, max_tokens))
 
     async def say(
         self, name: str, text: str, *, tenant: str = DEFAULT_TENANT, after: int | None = None,
@@ -174,13 +179,6 @@ def _expect(on_busy: str) -> OnBusy:
     if found is None:
         raise InvalidInput(f"on_busy is {on_busy!r:.80}; it is one of {', '.join(ON_BUSY)}. Nothing was done.")
     return found
-
-
-def _limit(usd: float | str | Decimal) -> int:
-    try:
-        return nanousd(usd)
-    except ValueError as problem:
-        raise InvalidInput(f"The limit cannot be used: {problem}. Nothing was changed.") from None
 
 
 def _no_conversation(name: str) -> NotFound:

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.base import word
-from holdfast.control.command import NOT_GIVEN, Commands
+from holdfast.control.base import NOT_GIVEN, word
+from holdfast.control.command import Commands
 from holdfast.control.handle import Run
 from holdfast.core import commands as cmd
 from holdfast.core.claim import Claim
@@ -71,7 +71,7 @@ class Repairs(Commands):
         start = cmd.StartRun(
             plan.began.run, began.tenant, payload, digest(["fork", began.run, step, repeat_effects, *given]), limit,
             None if key is None else word("key", key), self._claim(by), self.executor.services.gateway.price_fingerprint,
-            began.team, queue, tuple(inherits), shared=began.shared,
+            began.team, queue, tuple(inherits), shared=began.shared, max_tokens=began.max_tokens,
         )  # fmt: skip
         if start.key is not None and (known := await self.store.log.run_of_key(began.tenant, start.key)) is not None:
             return self._same(start.key, known, start.input_digest)

@@ -36,16 +36,16 @@ def hold_model_call(d: Decision, c: commands.HoldModelCall) -> None:
     rooms = [d.state.headroom(offer.hold_nanousd, offer.tokens) for offer in c.offers]
     if "now" in rooms and not stopped:
         fitting = [number for number, room in enumerate(rooms) if room == "now"]
-        admitted = next((n for n in fitting if limits.scope_short_of(d, c.offers[n].hold_nanousd) is None), None)
+        admitted = next((n for n in fitting if limits.scope_short_of(d, c.offers[n]) is None), None)
         if admitted is None:
-            limits.wait_for_scope(d, c, min(c.offers[number].hold_nanousd for number in fitting))
+            limits.wait_for_scope(d, c, min((c.offers[n] for n in fitting), key=lambda o: (o.hold_nanousd, o.tokens)))
             return
         offer = c.offers[admitted]
         call = call_id(d.state.run, c.step, step.named(c.path), (op.tries if op is not None else 0) + 1)
         d.emit(
             ev.ModelCallHeld(
                 call, c.step, c.attempt, c.path, c.model, c.args_hash, offer.hold_nanousd, admitted, offer.model,
-                offer.tokens, scoped=True,
+                offer.tokens, scoped=True, tokens_scoped=True,
             )
         )  # fmt: skip
         return

@@ -1,7 +1,9 @@
 """The rules of children: runs of their own that a step asks for and waits for, and whose end comes back to it.
 
 A request is recorded first, then somebody starts the child, and its end is brought to its parent: each may be done twice and
-counts once. The money of a whole tree is one scope, whose limit is its root's. Never here: starting a run (engine.children).
+counts once. The money of a whole tree is one scope, its tokens are another; their limits are its root's.
+
+Never here: starting a run (engine.children).
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ def request_child(d: Decision, c: commands.RequestChild) -> None:
         ev.ChildRequested(
             c.step, c.attempt, c.path, failed or c.child, c.workflow, c.version, c.graph_hash, c.args_hash, c.input,
             c.limit_nanousd, c.key, c.background, again=failed is not None, handoff=c.handoff,
+            max_tokens=c.max_tokens,
         )
     )  # fmt: skip
 
@@ -74,7 +77,7 @@ def await_child(d: Decision, c: commands.AwaitChild) -> None:
         d.emit(
             ev.ChildRequested(
                 c.step, c.attempt, c.path, c.child, child.workflow, 0, child.graph_hash, child.args_hash, child.input,
-                child.limit_nanousd, child.key, again=True,
+                child.limit_nanousd, child.key, again=True, max_tokens=child.max_tokens,
             )
         )  # fmt: skip
         return
@@ -114,15 +117,21 @@ def _expect_room(state: State) -> None:
 
 
 def _open_tree(d: Decision) -> None:
-    """Have the money of the run and of all below it count together, if the run has a limit."""
-    state, budget = d.state, d.state.budget
-    if budget.limit_nanousd is None or scopes.tree_of(state.run) in state.shared:
+    """Have the money, and the tokens, of the run and of all below it count together, if the run has a limit."""
+    state, tree = d.state, scopes.tree_of(d.state.run)
+    limit = None if tree in state.shared else state.budget.limit_nanousd
+    max_tokens = None if scopes.in_tokens(tree) in state.shared else state.max_tokens
+    if limit is None and max_tokens is None:
         return
     # What an early version has held is in no scope, and will not leave one.
-    open_ = [call for call in state.calls.values() if call.scoped]
-    held = sum(call.hold_nanousd for call in open_ if not call.doubted)
-    in_doubt = sum(call.hold_nanousd for call in open_ if call.doubted)
-    d.emit(ev.TreeOpened(budget.limit_nanousd, budget.committed_nanousd - held - in_doubt, held, in_doubt))
+    holds = [call.hold for call in state.calls.values() if call.hold is not None]
+    held = sum(hold.nanousd for hold in holds if not hold.in_doubt)
+    in_doubt = sum(hold.nanousd for hold in holds if hold.in_doubt)
+    money = limit, state.budget.committed_nanousd - held - in_doubt, held, in_doubt
+    held = sum(hold.tokens for hold in holds if not hold.in_doubt)
+    in_doubt = sum(hold.tokens for hold in holds if hold.in_doubt)
+    used = state.tokens_used + state.tokens_held + state.tokens_in_doubt
+    d.emit(ev.TreeOpened(*money, max_tokens, used - held - in_doubt, held, in_doubt))
 
 
 def end_child(d: Decision, c: commands.EndChild) -> None:

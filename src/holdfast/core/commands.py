@@ -49,7 +49,8 @@ class Command(msgspec.Struct, frozen=True):
 class StartRun(Command, frozen=True):
     """`queue`: where too many runs are active, wait for a place instead of being refused.
 
-    `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its money counts besides those
+    `limit_nanousd` and `max_tokens` are its limits instead of its workflow's.
+    `parent`: it is that run's child; a tree has one place, its root's. `shared`: scopes in which its calls count besides those
     of its tenant and team. `inherits`: what a fork has from its origin (forking).
     """
 
@@ -66,6 +67,7 @@ class StartRun(Command, frozen=True):
     inherits: tuple[Event, ...] = ()
     parent: Parent | None = None
     shared: tuple[str, ...] = ()
+    max_tokens: int | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -471,6 +473,7 @@ class RequestChild(AttemptCommand, frozen=True):
     background: bool = False
     values: tuple[Value, ...] = ()
     handoff: bool = False
+    max_tokens: int | None = None
 
 
 class AwaitChild(AttemptCommand, frozen=True):

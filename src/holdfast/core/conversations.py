@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.core.ids import RunId
-from holdfast.core.scopes import CONVERSATION
+from holdfast.core.scopes import CONVERSATION, in_tokens
 from holdfast.errors import Conflict, InvalidInput, NotFound
 
 OnBusy: TypeAlias = Literal["reject", "enqueue", "interrupt", "rollback", "steer"]
@@ -104,6 +104,12 @@ Exchanges: TypeAlias = Mapping[int, Exchange]
 def scope_of(tenant: str, conversation: str) -> str:
     """The scope in which the money of all its runs counts."""
     return f"{CONVERSATION}/{quote(tenant, safe='')}/{quote(conversation, safe='')}"
+
+
+def scopes_of(tenant: str, conversation: str) -> tuple[str, str]:
+    """The scopes of its money and of its tokens."""
+    money = scope_of(tenant, conversation)
+    return money, in_tokens(money)
 
 
 def named_by(scopes: Iterable[str]) -> tuple[str, str] | None:

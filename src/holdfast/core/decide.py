@@ -34,7 +34,7 @@ from holdfast.core.decision import Decision
 from holdfast.core.events import Event
 from holdfast.core.graph import Graph
 from holdfast.core.ids import EffectKey
-from holdfast.core.scopes import tree_of
+from holdfast.core.scopes import pays_for_others
 from holdfast.core.state import State
 from holdfast.errors import Conflict, NotFound, RunEnded
 
@@ -100,8 +100,8 @@ _NOTHING_TAKEN: Final[Mapping[EffectKey, commands.Taken]] = {}
 
 
 def _pays_for_others(state: State, command: commands.Command) -> bool:
-    """Whether it is about the money of a tree whose root has ended: a child that failed may have been taken up since."""
-    return isinstance(command, commands.RaiseLimit) and command.limit == "cost" and tree_of(state.run) in state.shared
+    """Whether it is about a limit of a tree whose root has ended."""
+    return isinstance(command, commands.RaiseLimit) and pays_for_others(state, command.limit)
 
 
 def decide(

@@ -521,6 +521,7 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
     nanousd: int
     at_ms: int
     in_doubt: bool = False
+    tokens: int = 0
 
 
 class ModelCallHeld(Event, frozen=True):
@@ -528,7 +529,7 @@ class ModelCallHeld(Event, frozen=True):
 
     `model` is what the step asked for, `sent_to` what it will get: where money was short, `offer` is not the first.
     `tokens` is the most that it may use; they count against the run's limit as the money does.
-    `scoped`: it counts in the scopes above the run too. Early versions had none.
+    `scoped`: its money counts in the scopes above the run too; `tokens_scoped`: so do its tokens. Early versions had none.
     """
 
     call: CallId
@@ -542,6 +543,7 @@ class ModelCallHeld(Event, frozen=True):
     sent_to: str = ""
     tokens: int = 0
     scoped: bool = False
+    tokens_scoped: bool = False
 
 
 class PoolsAwaited(Event, frozen=True):
@@ -570,11 +572,12 @@ class HoldDeferred(Event, frozen=True):
 
 
 class ScopeExceeded(Event, frozen=True):
-    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month, or a tree of
-    runs.
+    """A model call fits its run, but not the limit of a scope above the run: a tenant's or a team's day or month, a
+    conversation, or a tree of runs.
 
     It waits for room there, at most until `due_at_ms`, when another day or month begins; a tree has none.
     `blocked`: what the calls in flight may leave would not be enough either, so a person may want to raise the limit.
+    Where the scope counts tokens, `limit_tokens` is its limit, and `limit_nanousd` is 0.
     """
 
     step: StepId
@@ -587,6 +590,8 @@ class ScopeExceeded(Event, frozen=True):
     limit_nanousd: int
     due_at_ms: int | None
     blocked: bool = False
+    needed_tokens: int = 0
+    limit_tokens: int | None = None
 
 
 class OperationReopened(Event, frozen=True):
@@ -907,17 +912,22 @@ class MessageRead(Event, frozen=True):
 
 
 class TreeOpened(Event, frozen=True):
-    """A run that has a limit on money asks for its first child. From here on its money counts in a scope too, with that of
-    every run below it: what it has spent so far is taken along, and its limit is the scope's."""
+    """A run that has a limit on money or on tokens asks for its first child. From here on what it has a limit of counts in a
+    scope too, with that of every run below it: what it has used so far is taken along, and its limit is the scope's."""
 
-    limit_nanousd: int
+    limit_nanousd: int | None
     settled_nanousd: int
     held_nanousd: int
     in_doubt_nanousd: int
+    limit_tokens: int | None = None
+    settled_tokens: int = 0
+    held_tokens: int = 0
+    in_doubt_tokens: int = 0
 
 
 class ChildRequested(Event, frozen=True):
-    """A step asks for a child, a run of its own, which is about to start; `limit_nanousd` is its own limit, where it is given.
+    """A step asks for a child, a run of its own, which is about to start; `limit_nanousd` and `max_tokens` are its own limits,
+    where they are given.
 
     `background`: the step goes on. `key`: by which name the run knows the child. `again`: the child has failed, and is taken up
     where it did. `handoff`: the conversation is handed over to it.
@@ -937,6 +947,7 @@ class ChildRequested(Event, frozen=True):
     background: bool = False
     again: bool = False
     handoff: bool = False
+    max_tokens: int | None = None
 
 
 class ChildAwaited(Event, frozen=True):

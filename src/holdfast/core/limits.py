@@ -23,6 +23,16 @@ REASONS: Final = questions.LIMITS
 LIMIT_OF: Final = {reason: limit for limit, reason in REASONS.items()}
 
 
+_MOST_TOKENS: Final = 10**15
+
+
+def whole_tokens(given: object) -> int:
+    """A limit on tokens. Raises ValueError for what is no whole number, or below zero."""
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MOST_TOKENS:
+        raise ValueError(f"{given!r:.80} is no number of tokens; it is a whole one from 0 to {_MOST_TOKENS}")
+    return given
+
+
 def allow_start(d: Decision, *, new: bool) -> bool:
     """Whether a step may start now. Opens the gate of a limit that has just been reached."""
     state = d.state
@@ -110,30 +120,40 @@ def _block_on_money(d: Decision, model: str, hold_nanousd: int) -> None:
     _reach(d, "cost", hold_nanousd, message, facts)
 
 
-def scope_short_of(d: Decision, hold_nanousd: int) -> str | None:
-    """The first scope above the run that is known to have no room for so much."""
+def _taken_of(scope: str, offer: commands.Offer) -> int:
+    """What a call would take of a scope, in what that counts."""
+    return offer.tokens if scopes.counts_tokens(scope) else offer.hold_nanousd
+
+
+def scope_short_of(d: Decision, offer: commands.Offer) -> str | None:
+    """The first scope above the run that is known to have no room for a call."""
     if not d.shortages:
         return None
-    mine = scopes.above(d.state, d.now_ms)
-    return next((scope for scope in mine if scope in d.shortages and hold_nanousd > d.shortages[scope].left), None)
+    mine = (scope for scope in scopes.above(d.state, d.now_ms) if scope in d.shortages)
+    return next((scope for scope in mine if _taken_of(scope, offer) > d.shortages[scope].left), None)
 
 
-def wait_for_scope(d: Decision, c: commands.HoldModelCall, needed_nanousd: int) -> None:
+def wait_for_scope(d: Decision, c: commands.HoldModelCall, offer: commands.Offer) -> None:
     """The call fits its run, not a scope above it: wait there, or end, as the workflow says."""
-    scope = scope_short_of(d, needed_nanousd)
+    scope = scope_short_of(d, offer)
     assert scope is not None
     short = d.shortages[scope]
-    blocked = needed_nanousd > short.left + short.held
+    in_tokens = scopes.counts_tokens(scope)
+    blocked = _taken_of(scope, offer) > short.left + short.held
     d.emit(
         ev.ScopeExceeded(
-            c.step, c.attempt, c.path, c.model, c.args_hash, scope, needed_nanousd, short.limit,
-            scopes.over_at_ms(scope), blocked,
+            c.step, c.attempt, c.path, c.model, c.args_hash, scope, offer.hold_nanousd, 0 if in_tokens else short.limit,
+            scopes.over_at_ms(scope), blocked, offer.tokens, short.limit if in_tokens else None,
         )
     )  # fmt: skip
     if blocked and _fails(d):
+        needed, limit = (
+            (f"use {offer.tokens} tokens", f"{short.limit} tokens") if in_tokens
+            else (f"cost ${usd(offer.hold_nanousd)}", f"${usd(short.limit)}")
+        )  # fmt: skip
         message = (
-            f"The next call to {c.model} may cost ${usd(needed_nanousd)}, for which {scopes.in_words(scope)} has no room"
-            f" under its limit of ${usd(short.limit)}. Nothing was called."
+            f"The next call to {c.model} may {needed}, for which {scopes.in_words(scope)} has no room under its limit of"
+            f" {limit}. Nothing was called."
         )
         endings.begin_failing(d, d.error("", LIMIT, message))
 

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.ids import CallId, EffectKey, GateId, Path, RunId, Seq, SessionId, StepId, node_of
 from holdfast.core.payload import Payload
-from holdfast.core.scopes import PLACEMENT, Posting, Waiter, family_of, postings
+from holdfast.core.scopes import PLACEMENT, Posting, Waiter, counts_tokens, family_of, postings
 from holdfast.core.state import State
 from holdfast.core.status import due_at_ms, may_be_placed, status, waiting_for
 
@@ -354,7 +354,7 @@ def _waiters(s: State) -> tuple[Waiter, ...]:
     least: dict[str, int] = {}
     for _, _, op in s.short_operations():
         if op.scope is not None:
-            wanted = op.needed_nanousd if op.other is None else 1
+            wanted = 1 if op.other is not None else op.needed_tokens if counts_tokens(op.scope) else op.needed_nanousd
             least[op.scope] = min(wanted, least.get(op.scope, wanted))
     if s.paused or s.ended:
         return ()

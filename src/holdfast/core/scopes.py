@@ -2,6 +2,7 @@
 
 A scope is a row of the store with books as a run has them: settled, held, in doubt. A call's money counts in the scopes
 of the time of its hold, however late it is settled: a settlement on the third of the month goes to the day of the hold.
+Its tokens count beside it, in scopes of the same names before which `tokens/` stands, so that each scope counts one thing.
 The active runs of a tenant, and those of all together, are scopes too, in which each run holds one place until its end.
 
 Never here: what a limit is, or what happens where it is reached (limits).
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -27,6 +28,7 @@ PERIODS: Final[tuple[Period, ...]] = ("day", "month")
 PLACEMENT: Final = "placement"
 """Where runs wait with steps that are to be placed. No books are kept of it; placement makes the room."""
 
+_TOKENS: Final = "tokens/"
 _DATED: Final = frozenset({"tenant", "team"})
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
@@ -35,7 +37,7 @@ _MOST_REMEMBERED: Final = 4096
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """What one append moves in the books of one scope: nano-dollars, or places. Each part may be negative.
+    """What one append moves in the books of one scope: nano-dollars, tokens, or places. Each part may be negative.
 
     `family` is what the scope's limit is set for: all days of a tenant have one. A `bounded` posting is refused where
     the limit leaves no room for it; any other is the truth and is taken. One `in_turn` is also refused where there
@@ -100,11 +102,29 @@ class ScopeRow(msgspec.Struct, frozen=True):
 
 
 def money_family(tenant: str, team: str | None, period: Period) -> str:
-    """What a limit on money is set for: each day, or month, of a tenant, or of one of its teams."""
+    """What a limit on money is set for: each day, or month, of a tenant, or of one of its teams. One on tokens is for its
+    `in_tokens`."""
     owner = (
         f"tenant/{quote(tenant, safe='')}" if team is None else f"team/{quote(tenant, safe='')}/{quote(team, safe='')}"
     )
     return f"{owner}/{period}"
+
+
+def in_tokens(scope: str) -> str:
+    """The scope, or family, that counts the tokens of the calls whose money counts in this one."""
+    return _TOKENS + scope
+
+
+def counts_tokens(scope: str) -> bool:
+    """Whether a scope counts tokens, not money."""
+    return scope.startswith(_TOKENS)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _dated(tenant: str, team: str | None, day: int, tokens: bool) -> tuple[tuple[str, str], ...]:
+    """(scope, family) of everything that money of this day counts in, or that its tokens do."""
+    money = _money_scopes(tenant, team, day)
+    return tuple((in_tokens(scope), in_tokens(family)) for scope, family in money) if tokens else money
 
 
 @lru_cache(_MOST_REMEMBERED)
@@ -147,8 +167,9 @@ def tree_of(run: RunId) -> str:
 
 
 def above(state: State, at_ms: int) -> tuple[str, ...]:
-    """The scopes in which a run's money of that moment counts, those that it shares included."""
-    return money_scopes(state.tenant, state.team, at_ms) + state.shared
+    """The scopes in which a run's money and tokens of that moment count, those that it shares included."""
+    dated = money_scopes(state.tenant, state.team, at_ms)
+    return (*dated, *map(in_tokens, dated), *state.shared)
 
 
 def owner_scopes(tenant: str, team: str | None, at_ms: int) -> tuple[str, ...]:
@@ -163,13 +184,15 @@ def family_of(scope: str) -> str:
 
 
 def level(scope: str) -> str:
-    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, or a `tree`'s of runs."""
-    return scope.partition("/")[0]
+    """Whose scope it is: a `tenant`'s, a `team`'s, the `fleet`'s, a `conversation`'s, or a `tree`'s of runs."""
+    return scope.removeprefix(_TOKENS).partition("/")[0]
 
 
 def in_words(scope: str) -> str:
     """A scope or a family as people call it: `tenant acme, day 2026-11-21`, `team search of acme, each month`,
-    `active runs of tenant acme`."""
+    `tokens of tenant acme, each day`, `active runs of tenant acme`."""
+    if counts_tokens(scope):
+        return f"tokens of {in_words(scope.removeprefix(_TOKENS))}"
     kind, *names = [unquote(part) for part in scope.split("/")]
     if kind == CONVERSATION:
         return f"conversation {names[1]} of tenant {names[0]}"
@@ -200,10 +223,11 @@ def over_at_ms(scope: str) -> int | None:
 
 
 class _Move(msgspec.Struct, frozen=True):
-    """What an event does to the books of scopes: of a call's day and month and of what its run shares, or, without `at_ms`, of
-    the active runs."""
+    """What an event does to the books of scopes: of a call's day and month and of what its run shares, in money or, with
+    `tokens`, in those; or, without `at_ms`, of the active runs."""
 
     at_ms: int | None = None
+    tokens: bool = False
     settled: int = 0
     held: int = 0
     in_doubt: int = 0
@@ -223,82 +247,129 @@ def postings(after: State, events: Sequence[ev.Event]) -> tuple[Posting, ...]:
         if type(event) is ev.TreeOpened:
             shared = after.shared
         moved = _MOVES.get(type(event))  # most events cost nothing
-        move = moved(event, after) if moved is not None else None
-        if move is None:
+        if moved is None:
             continue
-        for scope, family in _scopes_of(after, move, shared):
-            before = found.get(scope) or Posting(scope, family)
-            found[scope] = Posting(
-                scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
-                before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits, before.limit,
-            )  # fmt: skip
+        for move in moved(event, after):
+            for scope, family in _scopes_of(after, move, shared):
+                before = found.get(scope) or Posting(scope, family)
+                found[scope] = Posting(
+                    scope, family, before.settled + move.settled, before.held + move.held, before.in_doubt + move.in_doubt,
+                    before.bounded or move.bounded, before.in_turn or move.in_turn, before.waits and move.waits,
+                    before.limit,
+                )  # fmt: skip
     return tuple(found.values())
 
 
 def _scopes_of(after: State, move: _Move, shared: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     if move.at_ms is None:
         return tuple((scope, scope) for scope in run_scopes(after.tenant))
-    dated = _money_scopes(after.tenant, after.team, move.at_ms // _DAY_MS)
-    return (*dated, *((scope, scope) for scope in shared)) if shared else dated
+    dated = _dated(after.tenant, after.team, move.at_ms // _DAY_MS, move.tokens)
+    return (*dated, *((each, each) for each in shared if counts_tokens(each) == move.tokens)) if shared else dated
+
+
+def opened_by(event: ev.TreeOpened, run: RunId) -> tuple[str, ...]:
+    """The scopes of the run's own tree that begin with this: of its money, of its tokens, of what it has a limit."""
+    own = tree_of(run)
+    limits_ = (own, event.limit_nanousd), (in_tokens(own), event.limit_tokens)
+    return tuple(scope for scope, limit in limits_ if limit is not None)
 
 
 def _of_tree(after: State, events: Sequence[ev.Event]) -> tuple[dict[str, Posting], tuple[str, ...]]:
-    """What an append says of the scope of the run's own tree as a whole; and what the run shared before it. Of the money before
-    the tree the opening tells."""
-    own = tree_of(after.run)
-    if own not in after.shared:
-        return {}, after.shared
-    posting, shared = Posting(own, own), after.shared
+    """What an append says of the scopes of the run's own tree as a whole; and what the run shared before it. Of what was used
+    before the tree the opening tells."""
+    money = tree_of(after.run)
+    tokens = in_tokens(money)
+    found: dict[str, Posting] = {}
+    shared = after.shared
     for event in events:
         if isinstance(event, ev.TreeOpened):
-            shared = tuple(scope for scope in after.shared if scope != own)
-            posting = Posting(
-                own, own, event.settled_nanousd, event.held_nanousd, event.in_doubt_nanousd, limit=event.limit_nanousd
-            )
-        elif isinstance(event, ev.LimitRaised) and event.limit == "cost":
-            posting = msgspec.structs.replace(posting, limit=event.value)
-    return ({own: posting} if posting.limit is not None else {}), shared
+            opened = opened_by(event, after.run)
+            shared = tuple(scope for scope in after.shared if scope not in opened)
+            used = event.settled_nanousd, event.held_nanousd, event.in_doubt_nanousd
+            used_tokens = event.settled_tokens, event.held_tokens, event.in_doubt_tokens
+            if money in opened:
+                found[money] = Posting(money, money, *used, limit=event.limit_nanousd)
+            if tokens in opened:
+                found[tokens] = Posting(tokens, tokens, *used_tokens, limit=event.limit_tokens)
+        elif isinstance(event, ev.LimitRaised) and event.limit in _SHARED_LIMITS:
+            own = money if event.limit == "cost" else tokens
+            if own in after.shared:
+                found[own] = msgspec.structs.replace(found.get(own) or Posting(own, own), limit=event.value)
+    return found, shared
 
 
-def _started(e: ev.RunStarted | ev.RunReopened, after: State) -> _Move | None:
-    return _BEGINS if e.counted else None
+_SHARED_LIMITS: Final = frozenset({"cost", "tokens"})
+"""The limits of a run that are those of its whole tree."""
 
 
-def _admitted(e: ev.RunAdmitted, after: State) -> _Move:
-    return _TAKES_PLACE
+def pays_for_others(state: State, limit: str) -> bool:
+    """Whether a limit of the run is its tree's too, so that it may be raised when the run has ended: a child that failed may
+    have been taken up since."""
+    own = tree_of(state.run)
+    return limit in _SHARED_LIMITS and (own if limit == "cost" else in_tokens(own)) in state.shared
 
 
-def _ended(e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled, after: State) -> _Move | None:
-    return _Move(held=-1) if after.counted else None
+_Moves: TypeAlias = tuple[_Move, ...]
+
+
+def _started(e: ev.RunStarted | ev.RunReopened, after: State) -> _Moves:
+    return (_BEGINS,) if e.counted else ()
+
+
+def _admitted(e: ev.RunAdmitted, after: State) -> _Moves:
+    return (_TAKES_PLACE,)
+
+
+def _ended(e: ev.RunCompleted | ev.RunFailed | ev.RunCancelled, after: State) -> _Moves:
+    return (_Move(held=-1),) if after.counted else ()
 
 
 _TAKES_PLACE: Final = _Move(held=1, bounded=True, in_turn=True)
 _BEGINS: Final = msgspec.structs.replace(_TAKES_PLACE, waits=False)
 
 
-def _held(e: ev.ModelCallHeld, after: State) -> _Move | None:
-    return _Move(after.at_ms, held=e.hold_nanousd, bounded=True) if e.scoped else None
+def _held(e: ev.ModelCallHeld, after: State) -> _Moves:
+    money = (_Move(after.at_ms, held=e.hold_nanousd, bounded=True),) if e.scoped else ()
+    return (*money, _Move(after.at_ms, tokens=True, held=e.tokens, bounded=True)) if e.tokens_scoped else money
 
 
-def _settled(e: ev.ModelCallSettled | ev.ModelCallReconciled, after: State) -> _Move | None:
-    return None if e.hold is None else _closed(e.hold, e.cost_nanousd)
+def _settled(e: ev.ModelCallSettled, after: State) -> _Moves:
+    return _closed(e.hold, e.cost_nanousd, e.input_tokens + e.output_tokens)
 
 
-def _failed(e: ev.ModelCallFailed, after: State) -> _Move | None:
-    return None if e.hold is None else _closed(e.hold, 0)
+def _reconciled(e: ev.ModelCallReconciled, after: State) -> _Moves:
+    """Of its tokens nobody knows how many it was; never fewer than it was."""
+    return _closed(e.hold, e.cost_nanousd, e.hold.tokens if e.hold is not None else 0)
 
 
-def _closed(hold: ev.Hold, cost_nanousd: int) -> _Move:
+def _failed(e: ev.ModelCallFailed, after: State) -> _Moves:
+    return _closed(e.hold, 0, 0)
+
+
+def _closed(hold: ev.Hold | None, cost_nanousd: int, tokens: int) -> _Moves:
+    """What a call has used, for what was set aside for it. What an early version had set aside of tokens is in no scope."""
+    if hold is None:
+        return ()
+    money = _close(hold, False, cost_nanousd, hold.nanousd)
+    return (money, _close(hold, True, tokens, hold.tokens)) if tokens or hold.tokens else (money,)
+
+
+def _close(hold: ev.Hold, tokens: bool, used: int, held: int) -> _Move:
     if hold.in_doubt:
-        return _Move(hold.at_ms, settled=cost_nanousd, in_doubt=-hold.nanousd)
-    return _Move(hold.at_ms, settled=cost_nanousd, held=-hold.nanousd)
+        return _Move(hold.at_ms, tokens, used, in_doubt=-held)
+    return _Move(hold.at_ms, tokens, used, -held)
 
 
-def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Move | None:
-    return None if e.hold is None else _Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd)
+def _doubted(e: ev.ModelCallInDoubt, after: State) -> _Moves:
+    if e.hold is None:
+        return ()
+    money = _Move(e.hold.at_ms, held=-e.hold.nanousd, in_doubt=e.hold.nanousd)
+    if not e.hold.tokens:
+        return (money,)
+    return (money, _Move(e.hold.at_ms, tokens=True, held=-e.hold.tokens, in_doubt=e.hold.tokens))
 
 
-_MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
+_MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Moves]]] = {
     ev.RunStarted: _started,
     ev.RunReopened: _started,
     ev.RunAdmitted: _admitted,
@@ -309,7 +380,7 @@ _MOVES: Final[dict[type[ev.Event], Callable[[Any, State], _Move | None]]] = {
     ev.ModelCallSettled: _settled,
     ev.ModelCallFailed: _failed,
     ev.ModelCallInDoubt: _doubted,
-    ev.ModelCallReconciled: _settled,
+    ev.ModelCallReconciled: _reconciled,
 }
 
 

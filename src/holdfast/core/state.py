@@ -266,6 +266,7 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     hold_nanousd: int = 0
     tokens: int = 0
     scoped: bool = False
+    tokens_scoped: bool = False
     key: EffectKey | None = None
     named: bool = False
     policy: str = "once"
@@ -279,7 +280,9 @@ class OpenCall(msgspec.Struct, omit_defaults=True):
     @property
     def hold(self) -> ev.Hold | None:
         """What closing it gives back in the scopes above the run; None for what was held before there were any."""
-        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted) if self.scoped else None
+        if not self.scoped:
+            return None
+        return ev.Hold(self.hold_nanousd, self.intended_at_ms, self.doubted, self.tokens if self.tokens_scoped else 0)
 
     @property
     def repeatable(self) -> bool:
@@ -392,6 +395,7 @@ class Child(msgspec.Struct, omit_defaults=True):
     background: bool = False
     places: dict[str, None] = {}
     """The operations that wait for it."""
+    max_tokens: int | None = None
     abandoned: bool = False
     ended: Literal["", "completed", "failed", "cancelled"] = ""
     output: Payload = NULL
@@ -518,7 +522,7 @@ class State(msgspec.Struct, omit_defaults=True, dict=True):
     """By step and place; some may be of steps that have ended since."""
     parent: ev.Parent | None = None
     shared: tuple[str, ...] = ()
-    """The scopes above the run, besides those of its tenant and team, in which its money counts."""
+    """The scopes above the run, besides those of its tenant and team, in which its money or its tokens count."""
     children: dict[RunId, Child] = {}
     children_asked: int = 0
     named_children: dict[str, RunId] = {}

@@ -35,7 +35,8 @@ Status = Literal[
 - `paused`: a person stopped new work
 - `running`: an attempt is active or may start, compensation included, or a guard is being asked
 - `requires_attention`: the engine asks something, or a gate's deadline has passed
-- `budget_blocked`: the next model call does not fit the cost limit of its run, of its tenant or of its team
+- `budget_blocked`: the next model call does not fit the cost limit of its run, or a limit on money or tokens above it: of its
+  tenant, its team, its conversation or its tree
 - `waiting`: waits for a person, a signal, a timer, a retry, a place or money in flight
 """
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
@@ -69,6 +70,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
       `tree_holds_in_flight`, `conversation_holds_in_flight`: other calls to settle; `over_limit`, `tenant_budget`,
       `team_budget`, `tree_budget`, `conversation_budget`: a higher limit (of a tree, its root's), or above the run another day
       or month
+    - `tokens`: those that end in `_holds_in_flight` and `_budget`, of a scope above the run that counts tokens
     - `child`: `not_ended`, a child's end; the wait names its run
     - `effect`: `same_effect_in_flight`, `same_effect_in_another_run`: the outcome of another call of the same name;
       `unverified`: the tool's own lookup; `outcome_outstanding`: the outcome of a call whose step is no longer there
@@ -193,8 +195,9 @@ def _for_news(step: str, place: str, op: Operation) -> Wait:
 def _for_money(state: State, step: str, place: str, op: Operation) -> Wait:
     """A wait in the run's own books, or in those of a scope above it."""
     if op.scope is not None:
+        kind = "tokens" if scopes.counts_tokens(op.scope) else "money"
         reason = f"{scopes.level(op.scope)}_{'budget' if op.blocked else 'holds_in_flight'}"
-        return Wait("money", reason, place, op.since_ms, step, op.due_at_ms, op.scope)
+        return Wait(kind, reason, place, op.since_ms, step, op.due_at_ms, op.scope)
     room = state.headroom(op.needed_nanousd, op.needed_tokens)
     reason = "over_limit" if room == "never" else "holds_in_flight"
     return Wait("money", reason, place, op.since_ms, step, None, op.name)

@@ -63,7 +63,7 @@ def start_run(d: Decision, c: commands.StartRun) -> None:
             input=c.input,
             limit_nanousd=c.limit_nanousd if c.limit_nanousd is not None else limits_.cost_nanousd,
             max_steps=limits_.max_steps,
-            max_tokens=limits_.max_tokens,
+            max_tokens=c.max_tokens if c.max_tokens is not None else limits_.max_tokens,
             max_active_s=limits_.max_active_s,
             max_lifespan_s=limits_.max_lifespan_s,
             key=c.key,

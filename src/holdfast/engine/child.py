@@ -16,6 +16,7 @@ from holdfast.authoring.view import fields
 from holdfast.authoring.workflow import Workflow
 from holdfast.core import commands as cmd
 from holdfast.core.ids import Path, RunId
+from holdfast.core.limits import whole_tokens
 from holdfast.core.money import nanousd
 from holdfast.core.payload import digest
 from holdfast.core.policies import CANCELLED
@@ -39,6 +40,7 @@ class Request(NamedTuple):
     limit: float | str | Decimal | None
     handoff: Handoff | None = None
     """Where the conversation `input` is handed over: only its outcome is filtered, once."""
+    max_tokens: int | None = None
 
     @property
     def name(self) -> str:
@@ -139,12 +141,17 @@ async def _command(
         limit = None if request.limit is None else nanousd(request.limit)
     except ValueError as problem:
         raise InvalidInput(f"The cost limit of a child cannot be used: {problem}. No child was started.") from None
+    try:
+        max_tokens = None if request.max_tokens is None else whole_tokens(request.max_tokens)
+    except ValueError as problem:
+        raise InvalidInput(f"The limit on tokens of a child cannot be used: {problem}. No child was started.") from None
     payload = await journal.attempt.kept(valid)
     # Named after what it starts with is kept: large values stay for the month of their run's start.
     runs = journal.attempt.services.runtime.runs
     return cmd.RequestChild(
         journal.step, journal.number, path, runs.new_id(), workflow.name, workflow.version, workflow.graph.hash, args_hash,
         payload, limit, request.key, background, values=journal.take(), handoff=request.handoff is not None,
+        max_tokens=max_tokens,
     )  # fmt: skip
 
 

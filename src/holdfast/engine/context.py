@@ -268,15 +268,15 @@ class StepContext(AttemptContext):
 
     async def child(
         self, workflow: Workflow | str, input: Any = None, *, key: str | None = None, version: int | None = None,  # noqa: A002
-        cost_limit_usd: float | str | Decimal | None = None, on_failure: OnFailure = "raise", background: bool = False,
-        tenant: str | None = None,
+        cost_limit_usd: float | str | Decimal | None = None, max_tokens: int | None = None, on_failure: OnFailure = "raise",
+        background: bool = False, tenant: str | None = None,
     ) -> Any:  # fmt: skip
         """Have another workflow do something, in a run of its own; see Context."""
         if tenant not in (None, self.tenant):
             raise ValueError(
                 f"A child is of its parent's tenant, {self.tenant!r}, not of {tenant!r}. No child was started."
             )
-        asked = Request(workflow, input, version, key, cost_limit_usd)
+        asked = Request(workflow, input, version, key, cost_limit_usd, max_tokens=max_tokens)
         with cursor().place() as path:
             return await child.request(self._journal, path, asked, background=background, on_failure=on_failure)
 

@@ -155,7 +155,7 @@ class Dialogues:
             digest([agent, encode(valid).decode()]), key=key, by=Claim(message.by),
             price_fingerprint=None if self._gateway is None else self._gateway.price_fingerprint,
             team=conversation.team, queue=True,
-            shared=(rule.scope_of(tenant, conversation.id),),
+            shared=rule.scopes_of(tenant, conversation.id),
         )  # fmt: skip
         try:
             await mailbox.send(start)

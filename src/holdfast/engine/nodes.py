@@ -136,7 +136,7 @@ async def _child(attempt: Attempt, context: StepContext, settings: dict[str, Any
     key = settings["key"].format_map(plain) if settings["key"] is not None else None
     outcome = await context.child(
         settings.get(CODE) or settings["workflow"], plain, key=key, version=settings["version"],
-        cost_limit_usd=settings["cost_limit_usd"], on_failure=settings["on_failure"],
+        cost_limit_usd=settings["cost_limit_usd"], max_tokens=settings["max_tokens"], on_failure=settings["on_failure"],
     )  # fmt: skip
     return Result(outcome._asdict() if settings["on_failure"] == "return" else outcome)
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 
-from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
+from holdfast.control.base import NOT_GIVEN
+from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
 from holdfast.control.stream import START
 from holdfast.core.costs import CostKey

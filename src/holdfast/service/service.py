@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from holdfast.authoring.workflow import Workflow
-from holdfast.control.command import DEFAULT_TENANT, NOT_GIVEN
+from holdfast.control.base import NOT_GIVEN
+from holdfast.control.command import DEFAULT_TENANT
 from holdfast.control.control import Control
 from holdfast.core.conversations import Exchange
 from holdfast.core.ids import CallId, GateId, RunId, run_of

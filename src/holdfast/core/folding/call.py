@@ -45,7 +45,7 @@ def _model_call_held(s: State, e: ev.ModelCallHeld, at_ms: int) -> None:
     s.tokens_held += e.tokens
     s.calls[e.call] = OpenCall(
         "model", e.step, e.attempt, e.path, e.model, at_ms, _session_of(s, e.step), at_ms, hold_nanousd=e.hold_nanousd,
-        tokens=e.tokens, scoped=e.scoped,
+        tokens=e.tokens, scoped=e.scoped, tokens_scoped=e.tokens_scoped,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def _hold_deferred(s: State, e: ev.HoldDeferred, at_ms: int) -> None:
 
 def _scope_exceeded(s: State, e: ev.ScopeExceeded, at_ms: int) -> None:
     op = operation(s, e.step, e.path, "model", e.model, e.args_hash, at_ms, "deferred")
-    op.needed_nanousd, op.blocked = e.needed_nanousd, e.blocked
+    op.needed_nanousd, op.needed_tokens, op.blocked = e.needed_nanousd, e.needed_tokens, e.blocked
     op.scope, op.due_at_ms = e.scope, e.due_at_ms
     s.deferred.pop(f"{e.step}:{e.path}", None)
     s.short[f"{e.step}:{e.path}"] = None

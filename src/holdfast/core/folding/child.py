@@ -8,12 +8,12 @@ from holdfast.core import events as ev
 from holdfast.core.folding.moves import Folds, close, mark, operation
 from holdfast.core.ids import Path, RunId, StepId, node_of
 from holdfast.core.payload import NULL, inline
-from holdfast.core.scopes import tree_of
+from holdfast.core.scopes import opened_by
 from holdfast.core.state import BACKGROUND, CHILD, Child, Operation, State
 
 
 def _tree_opened(s: State, e: ev.TreeOpened, at_ms: int) -> None:
-    s.shared = (*s.shared, tree_of(s.run))
+    s.shared = (*s.shared, *opened_by(e, s.run))
 
 
 def _child_requested(s: State, e: ev.ChildRequested, at_ms: int) -> None:
@@ -21,7 +21,7 @@ def _child_requested(s: State, e: ev.ChildRequested, at_ms: int) -> None:
     s.children_asked += not e.again
     s.children[e.child] = Child(
         e.step, e.path, e.workflow, e.graph_hash, e.args_hash, at_ms, e.input, e.limit_nanousd, e.key,
-        e.background or (before is not None and before.background), places={}, handoff=e.handoff,
+        e.background or (before is not None and before.background), places={}, handoff=e.handoff, max_tokens=e.max_tokens,
     )  # fmt: skip
     if e.key is not None:
         s.named_children[e.key] = e.child

@@ -356,13 +356,13 @@ order by place limit $2
 -- name: room
 -- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
 -- that no other run has in flight any more. And who waits for calls in flight that can leave no room any more, and is to be
--- told: for money, in a run whose status does not say so yet.
+-- told: for money or tokens, in a run whose status does not say so yet.
 select run::text, waiters.scope, wanted, amount - settled - held - in_doubt
 from holdfast.waiters left join holdfast.scopes using (scope) left join holdfast.limits using (family)
 where (
         amount is null or wanted <= amount - settled - held - in_doubt or (
             wanted > amount - settled - in_doubt
-            and (family like '%/day' or family like '%/month' or family like 'tree/%')
+            and family <> 'fleet/runs' and family not like 'tenant/%/runs'
             and (select status from holdfast.runs where runs.run = waiters.run) = 'waiting'
         )
     )

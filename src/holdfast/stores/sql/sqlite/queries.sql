@@ -167,12 +167,12 @@ order by waiters.id limit :most
 -- name: room
 -- Who waits, longest first, in a scope that has room for it alone, and what is left there; or for a tenant-wide effect
 -- that no other run has in flight any more. And who waits for calls in flight that can leave no room any more, and is to be
--- told: for money, in a run whose status does not say so yet.
+-- told: for money or tokens, in a run whose status does not say so yet.
 select waiters.run, waiters.scope, wanted, amount - settled - held - in_doubt as room
 from waiters left join scopes using (scope) left join limits using (family)
 where (
         room is null or wanted <= room or (
-            wanted > room + held and (family like '%/day' or family like '%/month' or family like 'tree/%')
+            wanted > room + held and family <> 'fleet/runs' and family not like 'tenant/%/runs'
             and (select status from runs where runs.run = waiters.run) = 'waiting'
         )
     )
